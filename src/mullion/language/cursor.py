@@ -1,0 +1,167 @@
+"""A position in the tokens of a text, and the ways to step over them or say what was expected instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from mullion.errors import ParseError, Place, closest
+from mullion.language.dialect import RESERVED
+from mullion.language.query import Query
+from mullion.language.tokens import Kind, Token, tokenize
+
+MAX_NESTING = 40
+"""Brackets, sub-queries, CASEs and signs inside each other: deep enough for people, shallow enough for the stack."""
+
+
+class Cursor:
+    """`select` parses a whole query; it is given from outside because expressions hold queries and queries
+    expressions."""
+
+    def __init__(self, text: str, select: Callable[[Cursor], Query]) -> None:
+        self.text = text
+        self.tokens = tokenize(text)
+        self.select = select
+        self.at = 0
+        self._depth = 0
+        self._guessed: tuple[int, tuple[str, ...]] | None = None
+
+    # Looking
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.at]
+
+    def ahead(self, n: int = 1) -> Token:
+        return self.tokens[min(self.at + n, len(self.tokens) - 1)]
+
+    @property
+    def ended(self) -> bool:
+        return self.token.kind is Kind.END
+
+    def word(self, n: int = 0) -> str:
+        """The n-th word from here in lower case, or '' when another token stands there."""
+        token = self.ahead(n)
+        return token.text.lower() if token.kind is Kind.WORD else ""
+
+    def is_symbol(self, symbol: str, n: int = 0) -> bool:
+        token = self.ahead(n)
+        return token.kind is Kind.SYMBOL and token.text == symbol
+
+    def is_words(self, *words: str) -> bool:
+        return all(self.word(n) == word for n, word in enumerate(words))
+
+    # Stepping
+
+    def step(self) -> Token:
+        token = self.token
+        if token.kind is not Kind.END:
+            self.at += 1
+        return token
+
+    def accept(self, *words: str) -> bool:
+        """Steps over the words when all of them stand here."""
+        if not self.is_words(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def accept_symbol(self, symbol: str) -> bool:
+        if not self.is_symbol(symbol):
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, *words: str) -> None:
+        for word in words:
+            if not self.accept(word):
+                raise self.expected(" ".join(words).upper(), word)
+
+    def expect_symbol(self, symbol: str, *instead: str) -> None:
+        """`instead` lists words that could also stand here, for the message."""
+        if not self.accept_symbol(symbol):
+            raise self.expected(" or ".join([f"'{symbol}'", *(w.upper() for w in instead)]), *instead)
+
+    def name(self, what: str) -> str:
+        """A word that is not reserved, or a backquoted name."""
+        token = self.token
+        if token.kind is Kind.QUOTED or (token.kind is Kind.WORD and self.can_name()):
+            return self.step().text
+        if token.kind is Kind.WORD and token.text.lower() in RESERVED:
+            message = f"expected {what}, found the keyword {token.text.upper()}"
+            raise ParseError(message, self.place(self.at), hint=f"as a name, write `{token.text}`")
+        raise self.expected(what)
+
+    def can_name(self, n: int = 0) -> bool:
+        """Whether a name stands n tokens from here."""
+        token = self.ahead(n)
+        if token.kind is Kind.WORD:
+            return token.text.lower() not in RESERVED and not token.text[0].isdigit()
+        return token.kind is Kind.QUOTED
+
+    def string(self, what: str) -> str:
+        if self.token.kind is not Kind.STRING:
+            raise self.expected(what)
+        return self.step().text
+
+    def integer(self, what: str) -> int:
+        """A positive whole number."""
+        token = self.token
+        if token.kind is not Kind.NUMBER or not token.text.isdecimal() or not 0 < int(token.text[:20]) < 2**63:
+            raise self.expected(what)
+        return int(self.step().text)
+
+    # Places and errors
+
+    def place(self, start: int, end: int | None = None) -> Place:
+        """The place of the tokens from index `start` up to, not including, index `end`; one token without `end`."""
+        last = start if end is None else max(start, end - 1)
+        return Place(self.text, self.tokens[start].start, self.tokens[last].end)
+
+    def since(self, start: int) -> Place:
+        """The place of what was stepped over since index `start`."""
+        return self.place(start, self.at)
+
+    def guess(self, *words: str) -> None:
+        """Remembers that the word just stepped over was taken for a name although one of the words may have been
+        meant: FROM trades WERE ..."""
+        self._guessed = (self.at, words)
+
+    def expected(self, what: str, *words: str) -> ParseError:
+        """The error for the token here. `words` are the keywords that could stand here."""
+        if self._guessed and self._guessed[0] == self.at and self.tokens[self.at - 1].kind is Kind.WORD:
+            hint = closest(self.tokens[self.at - 1].text, [w.upper() for w in self._guessed[1]])
+            if hint:
+                return ParseError(f"unexpected '{self.tokens[self.at - 1].text}'", self.place(self.at - 1), hint=hint)
+        hint = closest(self.token.text, [w.upper() for w in words]) if words and self.word() else None
+        return ParseError(f"expected {what}, found {self.found()}", self.place(self.at), hint=hint)
+
+    def found(self) -> str:
+        token = self.token
+        raw = self.text[token.start : token.end]
+        shown = raw if len(raw) <= 40 else raw[:37] + "..."
+        match token.kind:
+            case Kind.END:
+                return "the end of the text"
+            case Kind.STRING:
+                return f"the string {shown}"
+            case Kind.NUMBER:
+                return f"the number {shown}"
+            case _:
+                return f"'{shown}'" if "'" not in shown else shown
+
+    def finish(self, *words: str) -> None:
+        """Refuses what follows."""
+        if not self.ended:
+            raise self.expected("the end of the text", *words)
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """Guards the stack around whatever may hold itself."""
+        if self._depth >= MAX_NESTING:
+            raise ParseError(f"nested more than {MAX_NESTING} deep", self.place(self.at), hint="write it flatter")
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1

@@ -1,0 +1,82 @@
+"""Durations where they stand in a text: with or without quotes, or as INTERVAL."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from mullion.errors import ParseError
+from mullion.language import types
+from mullion.language.cursor import Cursor
+from mullion.language.dialect import MONTH_UNITS, UNITS
+from mullion.language.literals import duration, exact, unit
+from mullion.language.query import Literal
+from mullion.language.tokens import Kind
+
+_JOINED = re.compile(r"(\d+)([a-zA-Z_]+)", re.ASCII)
+_AMOUNT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*", re.ASCII)
+_EXAMPLE = "a duration such as '5 min'"
+
+
+def time_span(c: Cursor, *, signed: bool = False) -> int:
+    """Microseconds of `12 min`, `'12 min'` or INTERVAL '12' MINUTE; positive unless `signed`."""
+    start = c.at
+    if c.word() == "interval":
+        found = int(interval(c).value)
+    elif c.token.kind is Kind.STRING:
+        found = duration(c.step().text, c.place(start))
+    else:
+        found = _unquoted(c)
+    if found <= 0 and not signed:
+        raise ParseError("a duration here must be longer than zero", c.since(start))
+    return found
+
+
+def interval(c: Cursor) -> Literal:
+    """INTERVAL '5' MINUTE, INTERVAL '5 minutes', INTERVAL 5 MINUTES."""
+    start = c.at
+    c.expect("interval")
+    if c.token.kind is not Kind.STRING:
+        return Literal(_unquoted(c), types.INTERVAL, place=c.since(start))
+    text = c.step().text
+    if match := _AMOUNT.fullmatch(text):
+        if len(text) > 100:
+            raise ParseError("the duration is too long", c.since(start))
+        size = _unit(c)
+        if c.word() == "to":
+            raise ParseError("an INTERVAL has one unit", c.place(c.at), hint="write INTERVAL '1 h 30 min'")
+        return Literal(exact(Fraction(match[1]) * size, c.since(start)), types.INTERVAL, place=c.since(start))
+    return Literal(duration(text, c.place(c.at - 1)), types.INTERVAL, place=c.since(start))
+
+
+def _unit(c: Cursor) -> int:
+    if c.token.kind is not Kind.WORD:
+        raise c.expected("a unit such as MINUTE")
+    size = unit(c.word(), c.place(c.at))
+    c.step()
+    return size
+
+
+def _unquoted(c: Cursor) -> int:
+    start = c.at
+    negative = c.accept_symbol("-")
+    total = Fraction(0)
+    first = True
+    while first or c.token.kind is Kind.NUMBER or _JOINED.fullmatch(c.token.text):
+        if joined := _JOINED.fullmatch(c.token.text) if c.token.kind is Kind.WORD else None:
+            total += int(joined[1][:30]) * unit(joined[2], c.place(c.at))
+            c.step()
+        elif c.token.kind is Kind.NUMBER and _AMOUNT.fullmatch(c.token.text) and len(c.token.text) < 30:
+            amount = Fraction(c.step().text)
+            total += amount * _unit(c)
+        elif c.token.kind is Kind.NUMBER and (suffixed := re.fullmatch(r"(\d+)([sdSD])", c.token.text)):
+            total += int(suffixed[1][:30]) * UNITS[suffixed[2].lower()]
+            c.step()
+        else:
+            raise c.expected(_EXAMPLE)
+        first = False
+    return exact(-total if negative else total, c.since(start))
+
+
+def is_unit(word: str) -> bool:
+    return word in UNITS or word in MONTH_UNITS

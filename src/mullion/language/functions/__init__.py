@@ -1,0 +1,34 @@
+"""The scalar functions of Mullion SQL. Importing the package fills the registry."""
+
+from mullion.language.functions import (
+    arithmetic,
+    bits,
+    comparison,
+    conditional,
+    dates,
+    division,
+    mathematics,
+    patterns,
+    readers,
+    rounding,
+    text,
+)
+from mullion.language.functions.base import FUNCTIONS, NAMES, Function, Signature
+
+__all__ = [
+    "FUNCTIONS",
+    "NAMES",
+    "Function",
+    "Signature",
+    "arithmetic",
+    "bits",
+    "comparison",
+    "conditional",
+    "dates",
+    "division",
+    "mathematics",
+    "patterns",
+    "readers",
+    "rounding",
+    "text",
+]

@@ -1,0 +1,135 @@
+"""What a scalar function is, and the registry of all of them.
+
+One entry says everything about one function: how its arguments are coerced, what type it gives, how it is written in
+Spark SQL, and what it means on Python values (`row`) and on whole numpy arrays (`vector`). Both meanings must be
+Spark's, which the differential tests check for every entry, so that it never matters where an expression is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mullion.language.query import Expr
+from mullion.language.types import Type
+
+Args = Sequence[tuple[Expr, Type]]
+"""Resolved arguments with their types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The types of one use of a function."""
+
+    args: tuple[Type, ...]
+    result: Type
+
+
+Coerce = Callable[[Args], "Sequence[Type] | None"]
+"""The types that the arguments are to be cast to, or None when the function does not take such arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A scalar function.
+
+    - `row(signature, *values)` is called with non-NULL values only when the function is strict, else with None for NULL.
+    - `vector(signature, *arrays)` of a strict function gives values, or (values, fits) where some may be NULL;
+      that of another gets Vectors and gives (values, valid). Arrays of length 1 stand for constants.
+    - `rewrite` replaces the call by other expressions, so that most spellings need no meaning of their own.
+    - `fallible`: may give NULL for arguments that are not NULL, because a value is bad.
+    - `event_only`: `row` may differ from Spark in rare cases, so Spark itself must evaluate it.
+    """
+
+    name: str
+    least: int
+    most: int | None
+    coerce: Coerce
+    result: Callable[[Args], Type]
+    row: Callable[..., Any]
+    vector: Callable[..., Any] | None = None
+    aliases: tuple[str, ...] = ()
+    text: str | Callable[[Sequence[str]], str] | None = None
+    strict: bool = True
+    strings: bool = False
+    fallible: bool | Callable[[Signature], bool] = False
+    event_only: bool = False
+    rewrite: Callable[[Args], Expr | None] | None = None
+
+    @property
+    def internal(self) -> bool:
+        """Made by type resolution only: a user cannot name it."""
+        return "$" in self.name
+
+    def written(self, args: Sequence[str]) -> str:
+        """The call in Spark SQL."""
+        if self.text is None:
+            return f"{self.name}({', '.join(args)})"
+        return self.text.format(*args) if isinstance(self.text, str) else self.text(args)
+
+    def may_fail(self, signature: Signature | None) -> bool:
+        if isinstance(self.fallible, bool):
+            return self.fallible
+        return True if signature is None else self.fallible(signature)
+
+    def vectorises(self, args: Sequence[Type | None], result: Type | None) -> bool:
+        """Whether `vector` serves these types; None is an unknown type, taken to be a plain one."""
+        if self.vector is None:
+            return False
+        kinds = {t.kind for t in (*args, result) if t is not None}
+        if "decimal" in kinds:
+            return False
+        return self.strings or not kinds & {"string", "binary"}
+
+
+FUNCTIONS: dict[str, Function] = {}
+"""Every function by its canonical name."""
+
+NAMES: dict[str, Function] = {}
+"""Every function by each of its names."""
+
+
+def register(*functions: Function) -> None:
+    for function in functions:
+        FUNCTIONS[function.name] = function
+        for name in (function.name, *function.aliases):
+            assert name not in NAMES, name
+            NAMES[name] = function
+
+
+def plain(meaning: Callable[..., Any]) -> Callable[..., Any]:
+    """A `row` or `vector` that does not look at types."""
+    return lambda signature, *values: meaning(*values)
+
+
+def gives(type_: Type) -> Callable[[Args], Type]:
+    return lambda args: type_
+
+
+def first_of(args: Args) -> Type:
+    return args[0][1]
+
+
+def unreachable(*_: Any) -> Any:
+    raise AssertionError("rewritten when types are resolved")
+
+
+def no_rewrite_result(args: Args) -> Type:
+    raise AssertionError("rewritten when types are resolved")
+
+
+def spelling(
+    name: str, least: int, most: int | None, rewrite: Callable[[Args], Expr | None], aliases: tuple[str, ...] = ()
+) -> Function:
+    """Another way to write something: always rewritten. The rewrite gives None for arguments it does not take."""
+    return Function(
+        name=name,
+        least=least,
+        most=most,
+        aliases=aliases,
+        coerce=lambda args: None,
+        result=no_rewrite_result,
+        row=unreachable,
+        rewrite=rewrite,
+    )

@@ -1,0 +1,280 @@
+"""SELECT and what may stand around it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mullion.errors import NotSupported, ParseError
+from mullion.language.cursor import Cursor
+from mullion.language.dialect import RESERVED
+from mullion.language.expressions import expression
+from mullion.language.literals import number
+from mullion.language.query import Column, Derived, Expr, Item, Join, Named, Order, Output, Preference, Query, Source
+from mullion.language.sources import leaves, sources
+from mullion.language.tokens import Kind
+from mullion.language.windows import bracketed, grouping
+
+OUTPUTS = ("istream", "dstream", "rstream", "wstream")
+_WINDOW_COLUMNS = ("window", "window_start", "window_end")
+
+
+def query(c: Cursor) -> Query:
+    """A whole query: SELECT, a union, or one of the four output streams around it."""
+    with c.nested():
+        if c.word() in OUTPUTS:
+            return _output(c)
+        return _union(c)
+
+
+def _output(c: Cursor) -> Query:
+    start, kind = c.at, c.word()
+    c.step()
+    restore = c.accept("restore")
+    c.expect_symbol("(")
+    inner = query(c)
+    c.expect_symbol(")")
+    if inner.output is not None:
+        raise ParseError(f"{kind.upper()} around {inner.output.kind.upper()}", c.since(start))
+    window = None
+    if kind == "wstream":
+        if not c.is_symbol("["):
+            raise c.expected("a window over the results, [ROWS n] or [RANGE r]")
+        window = bracketed(c)
+    if not restore:
+        restore = c.accept("restore")
+    if restore and kind not in ("istream", "rstream"):
+        raise ParseError("RESTORE is for ISTREAM and RSTREAM", c.since(start))
+    place = c.since(start)
+    return replace(inner, output=Output(kind=kind, window=window, restore=restore, place=place), place=place)
+
+
+def _union(c: Cursor) -> Query:
+    start = c.at
+    if c.accept_symbol("("):
+        head = query(c)
+        c.expect_symbol(")")
+        if not c.is_words("union"):
+            return head
+        if head.order_by or head.limit is not None or head.output or head.preference:
+            raise NotSupported("ORDER BY, LIMIT or an output stream in the first part of a union", c.since(start))
+        items: list[Item | None] = list(head.items)
+    else:
+        head, items = _select(c)
+    rest: list[Query] = []
+    while c.accept("union"):
+        if not c.accept("all"):
+            raise NotSupported("UNION without ALL", c.place(c.at - 1), hint="write UNION ALL")
+        if c.accept_symbol("("):
+            rest.append(query(c))
+            c.expect_symbol(")")
+        else:
+            rest.append(_select(c)[0])
+    for word in ("except", "intersect", "minus"):
+        if c.word() == word:
+            raise NotSupported(word.upper(), c.place(c.at))
+    order_by, limit = _order_by(c, items), _limit(c)
+    return replace(
+        head,
+        union=head.union + tuple(rest),
+        order_by=order_by,
+        limit=limit,
+        preference=_preference(c),
+        place=c.since(start),
+    )
+
+
+def _select(c: Cursor) -> tuple[Query, list[Item | None]]:
+    """SELECT up to HAVING, and the items as written, for ordinals."""
+    start = c.at
+    if not c.accept("select"):
+        raise c.expected("SELECT", "select", *OUTPUTS)
+    distinct = approximate = False
+    while True:
+        if not distinct and c.accept("distinct"):
+            distinct = True
+        elif not approximate and _at_approx(c):
+            c.step()
+            approximate = True
+        else:
+            break
+    c.accept("all")
+    written = _items(c)
+    items = tuple(item for item in written if item is not None)
+    if not items:
+        raise ParseError("SELECT needs a column besides the window", c.since(start))
+    if not c.accept("from"):
+        raise c.expected("',' or FROM", "from", "as")
+    source = sources(c)
+    where = expression(c) if c.accept("where") else None
+    group_by, source = _group_by(c, written, source)
+    having = expression(c) if c.accept("having") else None
+    found = Query(
+        items=items,
+        source=source,
+        distinct=distinct,
+        approximate=approximate,
+        where=where,
+        group_by=group_by,
+        having=having,
+        place=c.since(start),
+    )
+    return found, written
+
+
+def _at_approx(c: Cursor) -> bool:
+    """Whether APPROX is meant, and not a column of that name."""
+    if c.word() != "approx":
+        return False
+    following = c.ahead()
+    if following.kind is Kind.WORD:
+        return c.word(1) not in RESERVED or c.word(1) in ("distinct", "case", "cast", "try_cast", "not", "all")
+    if following.kind is Kind.SYMBOL:
+        return following.text == "*" and (c.word(2) == "from" or c.is_symbol(",", 2))
+    return following.kind is not Kind.END
+
+
+def _items(c: Cursor) -> list[Item | None]:
+    """The items; None for a bare `window`, which every answer has anyway."""
+    found: list[Item | None] = []
+    while True:
+        start = c.at
+        expr = _star(c) or expression(c)
+        name = None
+        is_star = isinstance(expr, Column) and expr.name == "*"
+        if not is_star:
+            if c.accept("as"):
+                name = c.name("an alias")
+            elif c.can_name():
+                name = c.step().text
+                c.guess("from", "as", "and", "or")
+        if _is_window(expr, ("window",)):
+            if name is not None:
+                raise ParseError("the window cannot be renamed", c.since(start), hint="select window_end AS ...")
+            found.append(None)
+        else:
+            found.append(Item(expr, name, place=c.since(start)))
+        if not c.accept_symbol(","):
+            return found
+
+
+def _star(c: Cursor) -> Column | None:
+    start = c.at
+    if c.accept_symbol("*"):
+        return Column("*", place=c.since(start))
+    if c.can_name() and c.is_symbol(".", 1) and c.is_symbol("*", 2):
+        table = c.step().text
+        c.at += 2
+        return Column("*", table, place=c.since(start))
+    return None
+
+
+def _is_window(expr: Expr, names: tuple[str, ...]) -> bool:
+    return isinstance(expr, Column) and expr.table is None and expr.name.lower() in names
+
+
+def _group_by(c: Cursor, items: list[Item | None], source: Source) -> tuple[tuple[Expr, ...], Source]:
+    """The terms without the window itself, and the source with the window that window(...) gave it."""
+    terms: list[Expr] = []
+    if not c.accept("group"):
+        return (), source
+    c.expect("by")
+    while True:
+        if c.word() == "window" and c.is_symbol("(", 1):
+            source = _windowed(c, source)
+        else:
+            ordinal, item = _ordinal(c, items)
+            term = item if ordinal else expression(c)
+            if term is not None and not _is_window(term, _WINDOW_COLUMNS):
+                terms.append(term)
+        if not c.accept_symbol(","):
+            return tuple(terms), source
+
+
+def _windowed(c: Cursor, source: Source) -> Source:
+    start = c.at
+    window, column = grouping(c)
+    found = leaves(source)
+    if any(leaf.window is not None for leaf in found):
+        raise ParseError("the window is given twice, in FROM and in GROUP BY", c.since(start))
+    names = [leaf.alias or (leaf.name if isinstance(leaf, Named) else "") for leaf in found]
+    wanted = [n for n, name in enumerate(names) if column.table is None or name.lower() == column.table.lower()]
+    if not wanted:
+        raise ParseError(f"no source is called '{column.table}'", column.place)
+    target = found[wanted[0]]
+
+    def placed(node: Source) -> Source:
+        if isinstance(node, Join):
+            return replace(node, left=placed(node.left), right=placed(node.right))
+        assert isinstance(node, Named | Derived)
+        return replace(node, window=window) if node is target else node
+
+    return placed(source)
+
+
+def _ordinal(c: Cursor, items: list[Item | None]) -> tuple[bool, Expr | None]:
+    """Whether a bare number stands here, and the item it means (None: the window)."""
+    token, following = c.token, c.ahead()
+    alone = following.kind in (Kind.WORD, Kind.END) or (following.kind is Kind.SYMBOL and following.text in ",);]")
+    if token.kind is not Kind.NUMBER or not token.text.isdecimal() or not alone or c.word(1) in _OPERATOR_WORDS:
+        return False, None
+    place = c.place(c.at)
+    if not 1 <= int(token.text[:10]) <= len(items):
+        raise ParseError(f"there is no item {token.text}: SELECT has {len(items)}", place)
+    item = items[int(token.text) - 1]
+    if item is not None and isinstance(item.expr, Column) and item.expr.name == "*":
+        raise ParseError(f"item {token.text} is *, which is no expression", place)
+    c.step()
+    return True, None if item is None else item.expr
+
+
+_OPERATOR_WORDS = ("and", "or", "div", "in", "is", "like", "ilike", "rlike", "regexp", "between", "not")
+
+
+def _order_by(c: Cursor, items: list[Item | None]) -> tuple[Order, ...]:
+    terms: list[Order] = []
+    if not c.accept("order"):
+        return ()
+    c.expect("by")
+    while True:
+        start = c.at
+        ordinal, item = _ordinal(c, items)
+        expr = (item or Column("window_start", place=c.since(start))) if ordinal else expression(c)
+        descending = c.accept("desc")
+        if not descending:
+            c.accept("asc")
+        nulls_first = not descending
+        if c.accept("nulls"):
+            nulls_first = c.accept("first")
+            if not nulls_first and not c.accept("last"):
+                raise c.expected("FIRST or LAST", "first", "last")
+        terms.append(Order(expr, descending, nulls_first, place=c.since(start)))
+        if not c.accept_symbol(","):
+            return tuple(terms)
+
+
+def _limit(c: Cursor) -> int | None:
+    if not c.accept("limit"):
+        return None
+    if c.token.kind is Kind.NUMBER and c.token.text.strip("0") == "":
+        c.step()
+        return 0
+    return c.integer("a whole number")
+
+
+def _preference(c: Cursor) -> Preference | None:
+    start = c.at
+    if not c.accept("with"):
+        return None
+    c.expect("preference")
+    kind = c.word()
+    if kind not in ("asc", "desc", "weighted"):
+        raise c.expected("ASC, DESC or WEIGHTED", "asc", "desc", "weighted")
+    c.step()
+    expr = expression(c)
+    fade = None
+    if c.accept("fade"):
+        c.expect("factor")
+        if c.token.kind is not Kind.NUMBER:
+            raise c.expected("a number")
+        fade = float(number(c.step().text, c.place(c.at - 1)).value)
+    return Preference(kind=kind, expr=expr, fade=fade, place=c.since(start))

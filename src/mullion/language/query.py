@@ -1,0 +1,347 @@
+"""What a text means: frozen trees of expressions, windows, queries and statements.
+
+Equal trees are equal queries: places in the text take no part in equality, so expressions written twice by
+different users are found to be one and evaluated once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from mullion.errors import Place
+from mullion.language.types import Type
+
+
+def _place() -> Any:
+    return field(default=None, compare=False, repr=False, kw_only=True)
+
+
+# Expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column by its name, perhaps qualified by a stream's, table's or alias's name."""
+
+    name: str
+    table: str | None = None
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant. Values: bool, int, float, Decimal, str, None; date as days and timestamp as microseconds since the
+    epoch (UTC); interval as microseconds."""
+
+    value: Any
+    type: Type
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A scalar operator or function by its canonical lower-case name (`functions.py` lists them)."""
+
+    function: str
+    args: tuple[Expr, ...]
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """CAST: a value that does not fit becomes NULL."""
+
+    arg: Expr
+    type: Type
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """CASE WHEN. A CASE with an operand is written out as comparisons with it."""
+
+    branches: tuple[tuple[Expr, Expr], ...]
+    otherwise: Expr | None = None
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate call. `count(*)` has no args."""
+
+    function: str
+    args: tuple[Expr, ...]
+    distinct: bool = False
+    where: Expr | None = None
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """[NOT] EXISTS (SELECT ...); NOT is a Call around it."""
+
+    query: Query
+    place: Place | None = _place()
+
+
+Expr = Column | Literal | Call | Cast | Case | Aggregate | Exists
+
+
+def children(expr: Expr) -> Iterator[Expr]:
+    match expr:
+        case Call(args=args):
+            yield from args
+        case Aggregate(args=args, where=where):
+            yield from args
+            if where is not None:
+                yield where
+        case Cast(arg=arg):
+            yield arg
+        case Case(branches=branches, otherwise=otherwise):
+            for condition, value in branches:
+                yield condition
+                yield value
+            if otherwise is not None:
+                yield otherwise
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and everything below it, parents first."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(list(children(node))))
+
+
+def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """The expression with each node that `change` answers for replaced (parents first, replacements not entered)."""
+    changed = change(expr)
+    if changed is not None:
+        return changed
+    match expr:
+        case Call(args=args):
+            return replace(expr, args=tuple(rewrite(a, change) for a in args))
+        case Aggregate(args=args, where=where):
+            return replace(
+                expr,
+                args=tuple(rewrite(a, change) for a in args),
+                where=None if where is None else rewrite(where, change),
+            )
+        case Cast(arg=arg):
+            return replace(expr, arg=rewrite(arg, change))
+        case Case(branches=branches, otherwise=otherwise):
+            return replace(
+                expr,
+                branches=tuple((rewrite(c, change), rewrite(v, change)) for c, v in branches),
+                otherwise=None if otherwise is None else rewrite(otherwise, change),
+            )
+        case _:
+            return expr
+
+
+# Windows
+
+
+class Period(NamedTuple):
+    """A periodic window: at every instant `offset + k * slide`, the events of the last `range` microseconds."""
+
+    range: int
+    slide: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A window over a stream; times are microseconds.
+
+    | form | fields |
+    |---|---|
+    | RANGE r SLIDE s OFFSET o | range, slide, offset |
+    | RANGE r | range |
+    | RANGE r SLIDE n TUPLES | range, slide_rows |
+    | ROWS n SLIDE m | rows, slide_rows (1 when not written) |
+    | PARTITION BY k ROWS n SLIDE m | partition_by, rows, slide_rows |
+    | RANGE UNBOUNDED [SLIDE ...] | unbounded, slide or slide_rows |
+    | NOW | now |
+    | FROM TIMESTAMP '...' SLIDE s | since, slide |
+    """
+
+    range: int | None = None
+    slide: int | None = None
+    offset: int = 0
+    rows: int | None = None
+    slide_rows: int | None = None
+    partition_by: tuple[Expr, ...] = ()
+    unbounded: bool = False
+    now: bool = False
+    since: int | None = None
+    attribute: str | None = None
+    internal: bool = False
+    place: Place | None = _place()
+
+    @property
+    def is_periodic(self) -> bool:
+        """RANGE r SLIDE s, the form that slices serve."""
+        return self.range is not None and self.slide is not None
+
+
+# Sources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A stream or a table by name; a stream usually has a window."""
+
+    name: str
+    window: Window | None = None
+    alias: str | None = None
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """A sub-query in FROM."""
+
+    query: Query
+    window: Window | None = None
+    alias: str | None = None
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Two sources. kind: 'inner', 'left', 'right', 'full', 'cross'; a comma is a cross join."""
+
+    left: Source
+    right: Source
+    kind: str
+    on: Expr | None = None
+    place: Place | None = _place()
+
+
+Source = Named | Derived | Join
+
+
+# Queries
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One column of the answer. `name` is the alias, or None when none was written."""
+
+    expr: Expr
+    name: str | None = None
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One ORDER BY term; nulls_first is already resolved to Spark's default when not written."""
+
+    expr: Expr
+    descending: bool = False
+    nulls_first: bool = True
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """ISTREAM, DSTREAM, RSTREAM or WSTREAM around the query; WSTREAM has a window; RESTORE may follow I and R."""
+
+    kind: str
+    window: Window | None = None
+    restore: bool = False
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preference:
+    """WITH PREFERENCE asc|desc|weighted expression FADE FACTOR a."""
+
+    kind: str
+    expr: Expr
+    fade: float | None = None
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A SELECT, standing when it has a name. Also what the Python API builds."""
+
+    items: tuple[Item, ...]
+    source: Source
+    name: str | None = None
+    distinct: bool = False
+    approximate: bool = False
+    where: Expr | None = None
+    group_by: tuple[Expr, ...] = ()
+    having: Expr | None = None
+    order_by: tuple[Order, ...] = ()
+    limit: int | None = None
+    union: tuple[Query, ...] = ()
+    output: Output | None = None
+    preference: Preference | None = None
+    start_at: int | None = None
+    stop_at: int | None = None
+    backfill: bool = False
+    place: Place | None = _place()
+
+
+# Statements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateStream:
+    """columns is empty when the format carries the schema."""
+
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+    format: str
+    options: tuple[tuple[str, str], ...]
+    time_column: str
+    lateness: int = 0
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTable:
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+    format: str
+    options: tuple[tuple[str, str], ...]
+    retroactive: bool = False
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateQuery:
+    query: Query
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropQuery:
+    name: str
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain:
+    """EXPLAIN of one query, or of the shared plan of all when name is None."""
+
+    name: str | None = None
+    place: Place | None = _place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A SELECT without CREATE QUERY: asked once, answered now."""
+
+    query: Query
+    place: Place | None = _place()
+
+
+Statement = CreateStream | CreateTable | CreateQuery | DropQuery | Explain | Ask

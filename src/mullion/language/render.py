@@ -1,0 +1,184 @@
+"""Trees to text, the one canonical text of each: parsing it gives the tree back, so equal texts are equal trees."""
+
+from __future__ import annotations
+
+import re
+
+from mullion.language.literals import largest_unit
+from mullion.language.query import (
+    Aggregate,
+    Ask,
+    Call,
+    Case,
+    Cast,
+    Column,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    Derived,
+    DropQuery,
+    Exists,
+    Explain,
+    Expr,
+    Join,
+    Literal,
+    Named,
+    Order,
+    Query,
+    Source,
+    Statement,
+    Window,
+)
+from mullion.language.render_expressions import render_expression, render_name, render_string, render_timestamp
+from mullion.language.types import Type
+
+_KEY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
+
+
+def render(node: Statement | Query | Expr) -> str:
+    """The canonical text of a statement, query or expression.
+
+    >>> from mullion.language.parse import parse_query
+    >>> render(parse_query("select MEAN(p) from trades t [window 90 s slide 60 s]"))
+    "SELECT avg(p) FROM trades [RANGE '90 s' SLIDE '1 min'] AS t"
+    """
+    match node:
+        case Query():
+            return _query(node)
+        case CreateQuery(query=query) | Ask(query=query):
+            return _query(query)
+        case CreateStream():
+            late = f" LATENESS {_span(node.lateness)}" if node.lateness else ""
+            created = f"CREATE STREAM {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
+            return f"{created} TIMESTAMP BY {render_name(node.time_column)}{late}"
+        case CreateTable():
+            kind = "RETROACTIVE TABLE" if node.retroactive else "TABLE"
+            return f"CREATE {kind} {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
+        case DropQuery():
+            return f"DROP QUERY {render_name(node.name)}"
+        case Explain():
+            return "EXPLAIN" if node.name is None else f"EXPLAIN {render_name(node.name)}"
+        case Column() | Literal() | Call() | Cast() | Case() | Aggregate() | Exists():
+            return render_expression(node, _query)
+
+
+def _expr(node: Expr) -> str:
+    return render_expression(node, _query)
+
+
+def _relation(columns: tuple[tuple[str, Type], ...], format_: str, options: tuple[tuple[str, str], ...]) -> str:
+    parts = [""]
+    if columns:
+        parts.append("(" + ", ".join(f"{render_name(name)} {str(type_).upper()}" for name, type_ in columns) + ")")
+    dotted = format_.split(".")
+    parts += ["USING", ".".join(map(render_name, dotted)) if all(dotted) else render_name(format_)]
+    if options:
+        shown = (f"{k if _KEY.fullmatch(k) else render_string(k)} {render_string(v)}" for k, v in options)
+        parts.append(f"OPTIONS ({', '.join(shown)})")
+    return " ".join(parts)
+
+
+def _query(query: Query) -> str:
+    body = _body(query)
+    if query.output is not None:
+        restore = " RESTORE" if query.output.restore else ""
+        body = f"{query.output.kind.upper()}{restore} ({body})"
+        if query.output.window is not None:
+            body += f" {_window(query.output.window)}"
+    if query.name is None:
+        return body
+    parts = ["CREATE QUERY", render_name(query.name)]
+    if query.start_at is not None:
+        parts.append(f"START AT {render_timestamp(query.start_at)}")
+    if query.stop_at is not None:
+        parts.append(f"STOP AT {render_timestamp(query.stop_at)}")
+    if query.backfill:
+        parts.append("BACKFILL")
+    return " ".join([*parts, "AS", body])
+
+
+def _body(query: Query) -> str:
+    parts = ["SELECT"]
+    if query.distinct:
+        parts.append("DISTINCT")
+    if query.approximate:
+        parts.append("APPROX")
+    items = (_expr(i.expr) + (f" AS {render_name(i.name)}" if i.name is not None else "") for i in query.items)
+    parts += [", ".join(items), "FROM", _source(query.source)]
+    if query.where is not None:
+        parts.append(f"WHERE {_expr(query.where)}")
+    if query.group_by:
+        parts.append("GROUP BY " + ", ".join(map(_term, query.group_by)))
+    if query.having is not None:
+        parts.append(f"HAVING {_expr(query.having)}")
+    for branch in query.union:
+        simple = not (branch.union or branch.order_by or branch.limit is not None or branch.output or branch.preference)
+        parts.append("UNION ALL " + (_query(branch) if simple else f"({_query(branch)})"))
+    if query.order_by:
+        parts.append("ORDER BY " + ", ".join(map(_order, query.order_by)))
+    if query.limit is not None:
+        parts.append(f"LIMIT {query.limit}")
+    if query.preference is not None:
+        parts.append(f"WITH PREFERENCE {query.preference.kind.upper()} {_expr(query.preference.expr)}")
+        if query.preference.fade is not None:
+            parts.append(f"FADE FACTOR {query.preference.fade!r}")
+    return " ".join(parts)
+
+
+def _term(expr: Expr) -> str:
+    """A bare number would be an item's ordinal."""
+    text = _expr(expr)
+    return f"({text})" if text.isdecimal() else text
+
+
+def _order(order: Order) -> str:
+    text = _term(order.expr) + (" DESC" if order.descending else "")
+    if order.nulls_first == order.descending:
+        text += " NULLS FIRST" if order.nulls_first else " NULLS LAST"
+    return text
+
+
+def _source(source: Source) -> str:
+    if isinstance(source, Join):
+        right = _source(source.right)
+        if isinstance(source.right, Join):
+            right = f"({right})"
+        kind = "" if source.kind == "inner" else f"{source.kind.upper()} "
+        on = f" ON {_expr(source.on)}" if source.on is not None else ""
+        return f"{_source(source.left)} {kind}JOIN {right}{on}"
+    text = render_name(source.name) if isinstance(source, Named) else f"({_query(source.query)})"
+    assert isinstance(source, Named | Derived)
+    if source.window is not None:
+        text += f" {_window(source.window)}"
+    return text + (f" AS {render_name(source.alias)}" if source.alias is not None else "")
+
+
+def _span(microseconds: int) -> str:
+    amount, unit, _ = largest_unit(microseconds)
+    return f"'{amount} {unit}'"
+
+
+def _window(window: Window) -> str:
+    parts: list[str] = []
+    if window.partition_by:
+        parts.append("PARTITION BY " + ", ".join(map(_expr, window.partition_by)))
+    if window.rows is not None:
+        parts.append(f"ROWS {window.rows}")
+    elif window.now:
+        parts.append("NOW")
+    elif window.since is not None:
+        parts.append(f"FROM {render_timestamp(window.since)}")
+    else:
+        parts.append("RANGE UNBOUNDED" if window.range is None else f"RANGE {_span(window.range)}")
+    if window.slide is not None:
+        parts.append(f"SLIDE {_span(window.slide)}")
+    elif window.slide_rows is not None and not (window.rows is not None and window.slide_rows == 1):
+        unit = "" if window.rows is not None else " TUPLE" if window.slide_rows == 1 else " TUPLES"
+        parts.append(f"SLIDE {window.slide_rows}{unit}")
+    if window.offset:
+        parts.append(f"OFFSET {_span(window.offset)}")
+    if window.attribute is not None:
+        parts.append(f"WATTR {render_name(window.attribute)}")
+    if window.internal:
+        parts.append("INTERNAL")
+    return f"[{' '.join(parts)}]"

@@ -1,0 +1,148 @@
+"""FROM: streams with windows, tables, sub-queries, and their joins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mullion.errors import NotSupported, ParseError
+from mullion.language.cursor import Cursor
+from mullion.language.expressions import expression
+from mullion.language.query import Call, Column, Derived, Expr, Join, Named, Source, Window
+from mullion.language.windows import at_table_function, bracketed, table_function
+
+MAX_SOURCES = 60
+"""Joins are a chain of pairs; a longer one would overflow the stack wherever it is compared or rewritten."""
+
+CLAUSES = ("where", "group", "having", "order", "limit", "union", "join", "on", "left", "inner", "with")
+_KINDS = ("inner", "left", "right", "full", "cross")
+
+
+def sources(c: Cursor) -> Source:
+    """What stands after FROM. A comma binds less tightly than JOIN, as in Spark."""
+    start = c.at
+    found = _joined(c)
+    while c.accept_symbol(","):
+        right = _joined(c)
+        found = Join(left=found, right=right, kind="cross", place=c.since(start))
+    if len(leaves(found)) > MAX_SOURCES:
+        raise ParseError(f"more than {MAX_SOURCES} sources in one FROM", c.since(start))
+    return found
+
+
+def leaves(source: Source) -> list[Named | Derived]:
+    """The sources without the joins, from left to right."""
+    found: list[Named | Derived] = []
+    stack = [source]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Join):
+            stack += [node.right, node.left]
+        else:
+            found.append(node)
+    return found
+
+
+def _joined(c: Cursor) -> Source:
+    start = c.at
+    left = _single(c)
+    while (kind := _join_kind(c)) is not None:
+        right = _single(c)
+        on = None
+        if kind == "cross":
+            if c.word() in ("on", "using"):
+                raise ParseError("CROSS JOIN has no condition", c.place(c.at), hint="write JOIN ... ON")
+        elif c.accept("on"):
+            on = expression(c)
+        elif c.word() == "using":
+            on = _using(c, left, right)
+        else:
+            raise c.expected("ON or USING", "on", "using")
+        left = Join(left=left, right=right, kind=kind, on=on, place=c.since(start))
+    return left
+
+
+def _join_kind(c: Cursor) -> str | None:
+    """Steps over the words of a join, if one stands here."""
+    word = c.word()
+    if word in ("natural", "semi", "anti") or (word == "left" and c.word(1) in ("semi", "anti")):
+        kind = word if word != "left" else c.word(1)
+        raise NotSupported(f"{kind.upper()} JOIN", c.place(c.at), hint="write JOIN ... ON, or [NOT] EXISTS")
+    if c.accept("join"):
+        return "inner"
+    if word not in _KINDS:
+        return None
+    c.step()
+    if word in ("left", "right", "full"):
+        c.accept("outer")
+    c.expect("join")
+    return word
+
+
+def _using(c: Cursor, left: Source, right: Source) -> Expr:
+    """USING (a, b) written out: left.a = right.a AND left.b = right.b."""
+    start = c.at
+    c.expect("using")
+    c.expect_symbol("(")
+    on: Expr | None = None
+    while True:
+        place = c.place(c.at)
+        name = c.name("a column's name")
+        sides = []
+        for side in (leaves(left)[0], leaves(right)[0]):
+            table = side.alias or (side.name if isinstance(side, Named) else None)
+            if table is None:
+                raise ParseError("USING needs an alias on the sub-query", c.place(start))
+            sides.append(Column(name, table, place=place))
+        equal = Call("eq", tuple(sides), place=place)
+        on = equal if on is None else Call("and", (on, equal), place=place)
+        if not c.accept_symbol(","):
+            break
+    c.expect_symbol(")")
+    return on
+
+
+def _single(c: Cursor) -> Source:
+    start = c.at
+    source: Named | Derived
+    if at_table_function(c):
+        source = table_function(c)
+    elif c.accept_symbol("("):
+        with c.nested():
+            if not _at_query(c):
+                inner = sources(c)
+                c.expect_symbol(")")
+                return inner
+            query = c.select(c)
+            c.expect_symbol(")")
+            source = Derived(query=query)
+    else:
+        source = Named(name=c.name("a stream or table"))
+        if c.is_symbol("."):
+            raise ParseError("a stream's or table's name has one part", c.place(c.at))
+    alias = _alias(c)
+    window: Window | None = source.window
+    if c.is_symbol("["):
+        if window is not None:
+            raise ParseError("the window is given twice", c.place(c.at))
+        window = bracketed(c)
+        if alias is None:
+            alias = _alias(c)
+    return replace(source, window=window, alias=alias, place=c.since(start))
+
+
+def _at_query(c: Cursor) -> bool:
+    """Whether a query begins here, perhaps in more parentheses."""
+    n = 0
+    while c.is_symbol("(", n):
+        n += 1
+    return c.word(n) in ("select", "istream", "dstream", "rstream", "wstream")
+
+
+def _alias(c: Cursor) -> str | None:
+    if c.accept("as"):
+        return c.name("an alias")
+    if not c.can_name() or c.word() in ("semi", "anti"):
+        return None
+    name = c.step().text
+    c.guess(*CLAUSES)
+    return name

@@ -1,0 +1,178 @@
+"""Statements: CREATE STREAM, TABLE and QUERY, DROP, EXPLAIN, and a SELECT by itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from mullion.errors import NotSupported, ParseError, Place
+from mullion.language.cursor import Cursor
+from mullion.language.durations import time_span
+from mullion.language.queries import OUTPUTS, query
+from mullion.language.query import Ask, CreateQuery, CreateStream, CreateTable, DropQuery, Explain, Statement
+from mullion.language.tokens import Kind
+from mullion.language.typenames import type_name
+from mullion.language.types import Type
+from mullion.language.windows import timestamp
+
+_NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,127}", re.ASCII)
+_BEGINNINGS = ("create", "drop", "explain", "select", *OUTPUTS)
+
+
+def statement(c: Cursor) -> Statement:
+    start = c.at
+    if c.word() in ("select", *OUTPUTS) or c.is_symbol("("):
+        found = query(c)
+        return Ask(query=found, place=c.since(start))
+    if c.accept("create"):
+        return _create(c, start)
+    if c.accept("drop"):
+        c.expect("query")
+        name = _new_name(c, "query")
+        return DropQuery(name=name, place=c.since(start))
+    if c.accept("explain"):
+        explained = None if c.ended or c.is_symbol(";") else _new_name(c, "query")
+        return Explain(name=explained, place=c.since(start))
+    raise c.expected("CREATE, SELECT, DROP or EXPLAIN", *_BEGINNINGS)
+
+
+def _create(c: Cursor, start: int) -> Statement:
+    if c.accept("query"):
+        return _create_query(c, start)
+    if c.accept("stream"):
+        return _create_stream(c, start)
+    retroactive = c.accept("retroactive")
+    if c.accept("table"):
+        name = _new_name(c, "table")
+        columns, format_, options = _relation(c)
+        return CreateTable(
+            name=name, columns=columns, format=format_, options=options, retroactive=retroactive, place=c.since(start)
+        )
+    if retroactive:
+        raise c.expected("TABLE", "table")
+    if c.word() == "summary":
+        raise NotSupported("CREATE SUMMARY", c.place(c.at))
+    raise c.expected("STREAM, TABLE, RETROACTIVE TABLE or QUERY", "stream", "table", "retroactive", "query")
+
+
+def _create_stream(c: Cursor, start: int) -> CreateStream:
+    name = _new_name(c, "stream")
+    columns, format_, options = _relation(c)
+    if not c.is_words("timestamp", "by"):
+        raise c.expected("TIMESTAMP BY and the column with the event time", "timestamp", "options")
+    c.expect("timestamp", "by")
+    time_column = c.name("the column with the event time")
+    lateness = 0
+    if c.accept("lateness"):
+        at = c.at
+        lateness = time_span(c, signed=True)
+        if lateness < 0:
+            raise ParseError("LATENESS must not be negative", c.since(at))
+    return CreateStream(
+        name=name,
+        columns=columns,
+        format=format_,
+        options=options,
+        time_column=time_column,
+        lateness=lateness,
+        place=c.since(start),
+    )
+
+
+def _create_query(c: Cursor, start: int) -> CreateQuery:
+    name = _new_name(c, "query")
+    start_at = stop_at = None
+    if c.accept("start"):
+        c.expect("at")
+        start_at = timestamp(c)
+    if c.accept("stop"):
+        at = c.at
+        c.expect("at")
+        stop_at = timestamp(c)
+        if start_at is not None and stop_at <= start_at:
+            raise ParseError("the query would stop before it starts", c.since(at))
+    backfill = c.accept("backfill")
+    if not c.accept("as"):
+        raise c.expected("AS", "as", "start", "stop", "backfill")
+    found = query(c)
+    found = replace(found, name=name, start_at=start_at, stop_at=stop_at, backfill=backfill)
+    return CreateQuery(query=found, place=c.since(start))
+
+
+def _new_name(c: Cursor, what: str) -> str:
+    start = c.at
+    return check_name(c.name(f"the name of a {what}"), what, c.place(start))
+
+
+def check_name(name: str, what: str, place: Place) -> str:
+    """Names become names of directories."""
+    if not _NAME.fullmatch(name):
+        message = f"'{name}' is no name for a {what}: letters, digits, _ and -, at most 128, not beginning with _"
+        raise ParseError(message, place)
+    return name
+
+
+def _relation(c: Cursor) -> tuple[tuple[tuple[str, Type], ...], str, tuple[tuple[str, str], ...]]:
+    """[(columns)] USING format [OPTIONS (...)]."""
+    columns: list[tuple[str, Type]] = []
+    if c.accept_symbol("("):
+        while True:
+            at = c.at
+            name = c.name("a column's name")
+            if any(name.lower() == known.lower() for known, _ in columns):
+                raise ParseError(f"the column '{name}' is written twice", c.place(at))
+            columns.append((name, type_name(c)))
+            if not c.accept_symbol(","):
+                break
+        if not c.is_symbol(")"):
+            raise c.expected("',' or ')'")
+        c.step()
+    if not c.accept("using"):
+        raise c.expected("USING and a format" if columns else "'(' and columns, or USING and a format", "using")
+    format_ = _dotted(c, "a format such as parquet")
+    return tuple(columns), format_, _options(c)
+
+
+def _dotted(c: Cursor, what: str) -> str:
+    parts = [c.name(what)]
+    while c.accept_symbol("."):
+        parts.append(c.name(what))
+    return ".".join(parts)
+
+
+def _options(c: Cursor) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    if not c.accept("options"):
+        return ()
+    c.expect_symbol("(")
+    while True:
+        at = c.at
+        key = c.step().text if c.token.kind is Kind.STRING else _dotted_key(c)
+        if key in found:
+            raise ParseError(f"the option '{key}' is written twice", c.since(at))
+        c.accept_symbol("=")
+        found[key] = _option_value(c)
+        if not c.accept_symbol(","):
+            break
+    if not c.is_symbol(")"):
+        raise c.expected("',' or ')'")
+    c.step()
+    return tuple(found.items())
+
+
+def _dotted_key(c: Cursor) -> str:
+    """Keys may be any words: option.from, spark.x.y."""
+    parts: list[str] = []
+    while True:
+        if c.token.kind not in (Kind.WORD, Kind.QUOTED):
+            raise c.expected("the name of an option")
+        parts.append(c.step().text)
+        if not c.accept_symbol("."):
+            return ".".join(parts)
+
+
+def _option_value(c: Cursor) -> str:
+    negative = "-" if c.is_symbol("-") and c.ahead().kind is Kind.NUMBER and c.step() else ""
+    if c.token.kind in (Kind.STRING, Kind.NUMBER) or c.word() in ("true", "false"):
+        return negative + c.step().text
+    raise c.expected("the option's value, a string")

@@ -1,0 +1,130 @@
+"""A typed column of values with NULLs, between Arrow and numpy.
+
+| type | values |
+|---|---|
+| boolean | bool |
+| tinyint .. bigint | int8 .. int64 |
+| float, double | float32, float64 |
+| timestamp, timestamp_ntz, interval | int64 microseconds |
+| date | int32 days since the epoch |
+| decimal | object: decimal.Decimal with exactly `scale` digits |
+| string, binary, void | object: str, bytes, None |
+
+Where `valid` is False the value is NULL and whatever `values` holds there means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.language.types import Type
+
+DTYPES: dict[str, Any] = {
+    "boolean": np.bool_,
+    "tinyint": np.int8,
+    "smallint": np.int16,
+    "int": np.int32,
+    "bigint": np.int64,
+    "float": np.float32,
+    "double": np.float64,
+    "date": np.int32,
+    "timestamp": np.int64,
+    "timestamp_ntz": np.int64,
+    "interval": np.int64,
+}
+
+ARROW: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "interval": pa.duration("us"),
+    "void": pa.null(),
+}
+
+
+def dtype_of(type_: Type) -> Any:
+    return DTYPES.get(type_.kind, np.object_)
+
+
+def arrow_type(type_: Type) -> pa.DataType:
+    return pa.decimal128(type_.precision, type_.scale) if type_.kind == "decimal" else ARROW[type_.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    type: Type
+    values: npt.NDArray[Any]
+    valid: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, index: npt.NDArray[Any]) -> Vector:
+        return Vector(self.type, self.values[index], self.valid[index])
+
+    @staticmethod
+    def of(type_: Type, items: Sequence[Any]) -> Vector:
+        """From Python values, None for NULL."""
+        valid = np.fromiter((v is not None for v in items), np.bool_, len(items))
+        values: npt.NDArray[Any] = np.zeros(len(items), dtype_of(type_))
+        if values.dtype == np.object_:
+            values[:] = None
+        for i, item in enumerate(items):
+            if item is not None:
+                values[i] = item
+        return Vector(type_, values, valid)
+
+    def to_list(self) -> list[Any]:
+        return [v if ok else None for v, ok in zip(self.values.tolist(), self.valid.tolist(), strict=True)]
+
+    @staticmethod
+    def from_arrow(array: pa.Array | pa.ChunkedArray, type_: Type) -> Vector:
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        valid = np.asarray(array.is_valid())
+        dtype = dtype_of(type_)
+        if dtype is np.object_:
+            values: npt.NDArray[Any] = np.empty(len(array), np.object_)
+            values[:] = array.to_pylist()
+            return Vector(type_, values, valid)
+        if type_.kind in ("timestamp", "timestamp_ntz", "interval"):
+            array = array.cast(pa.timestamp("us", array.type.tz) if type_.kind != "interval" else pa.duration("us"))
+            array = array.view(pa.int64())
+        elif type_.kind == "date":
+            array = array.view(pa.int32())
+        if array.null_count:
+            array = array.fill_null(False if type_.kind == "boolean" else 0)
+        return Vector(type_, np.asarray(array.to_numpy(zero_copy_only=False), dtype), valid)
+
+    def to_arrow(self) -> pa.Array:
+        wanted = arrow_type(self.type)
+        mask = None if self.valid.all() else ~self.valid
+        if self.values.dtype != np.object_:
+            plain = pa.array(self.values, mask=mask)
+            return plain if plain.type == wanted else plain.view(wanted)
+        return pa.array(self.to_list(), type=wanted)
+
+
+def constant(type_: Type, value: Any, length: int) -> Vector:
+    """The same value `length` times."""
+    values: npt.NDArray[Any] = np.empty(length, dtype_of(type_))
+    values[:] = (None if values.dtype == np.object_ else 0) if value is None else value
+    return Vector(type_, values, np.full(length, value is not None))
+
+
+__all__ = ["Vector", "arrow_type", "constant", "dtype_of"]

@@ -1,0 +1,168 @@
+"""Windows, in all the ways they may be written; each becomes the same `Window`.
+
+- `trades [RANGE '12 min' SLIDE '5 min']`
+- `GROUP BY window(ts, '12 minutes', '5 minutes')`
+- `HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '12' MINUTE)`
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mullion.errors import NotSupported, ParseError
+from mullion.language.cursor import Cursor
+from mullion.language.durations import is_unit, time_span
+from mullion.language.expressions import expression_list
+from mullion.language.literals import instant
+from mullion.language.query import Column, Named, Window
+from mullion.language.tokens import Kind
+
+_EXTENTS = ("range", "rows", "now", "from", "partition", "window")
+_OPTIONS = ("slide", "offset", "wattr", "internal")
+_TUPLES = ("tuple", "tuples")
+
+
+def bracketed(c: Cursor) -> Window:
+    """A window in brackets, from the opening one on."""
+    start = c.at
+    c.expect_symbol("[")
+    fields: dict[str, Any] = {}
+    _options(c, fields)
+    _extent(c, fields)
+    _options(c, fields)
+    if not c.is_symbol("]"):
+        raise c.expected("SLIDE, OFFSET, WATTR, INTERNAL or ']'", *_OPTIONS)
+    c.step()
+    if "offset" in fields and "slide" not in fields:
+        raise ParseError("OFFSET needs a SLIDE in time", c.since(start))
+    if fields.get("now") and ("slide" in fields or "slide_rows" in fields):
+        raise ParseError("NOW has no SLIDE", c.since(start))
+    if "rows" in fields:
+        if "slide" in fields:
+            message = "ROWS slides by a number of events"
+            raise ParseError(message, c.since(start), hint="write [RANGE ... SLIDE ...] to slide in time")
+        fields.setdefault("slide_rows", 1)
+    return Window(**fields, place=c.since(start))
+
+
+def _extent(c: Cursor, fields: dict[str, Any]) -> None:
+    if c.accept("partition"):
+        c.expect("by")
+        fields["partition_by"] = expression_list(c)
+        if c.word() != "rows":
+            raise c.expected("ROWS", "rows")
+    if c.accept("range") or c.accept("window"):
+        if c.accept("unbounded"):
+            fields["unbounded"] = True
+        else:
+            fields["range"] = time_span(c)
+    elif c.accept("rows"):
+        fields["rows"] = c.integer("a number of events greater than zero")
+    elif c.accept("now"):
+        fields["now"] = True
+    elif c.accept("from"):
+        fields["since"] = timestamp(c)
+    else:
+        raise c.expected("RANGE, ROWS, NOW, FROM TIMESTAMP or PARTITION BY", *_EXTENTS)
+
+
+def _options(c: Cursor, fields: dict[str, Any]) -> None:
+    while (word := c.word()) in _OPTIONS:
+        start = c.at
+        c.step()
+        names = {"slide": ("slide", "slide_rows"), "wattr": ("attribute",)}.get(word, (word,))
+        if any(name in fields for name in names):
+            raise ParseError(f"{word.upper()} is written twice", c.place(start))
+        if word == "slide":
+            by_rows = "rows" in fields and c.token.kind is Kind.NUMBER and not is_unit(c.word(1))
+            if by_rows or c.word(1) in _TUPLES:
+                fields["slide_rows"] = c.integer("a number of events greater than zero")
+                if c.word() in _TUPLES:
+                    c.step()
+            else:
+                fields["slide"] = time_span(c)
+        elif word == "offset":
+            fields["offset"] = time_span(c, signed=True)
+        elif word == "wattr":
+            fields["attribute"] = c.name("a column's name")
+        else:
+            fields["internal"] = True
+
+
+def timestamp(c: Cursor) -> int:
+    """TIMESTAMP '...' in microseconds since the epoch."""
+    start = c.at
+    c.expect("timestamp")
+    text = c.string("a string with date and time")
+    return instant(text, c.since(start))
+
+
+def grouping(c: Cursor) -> tuple[Window, Column]:
+    """GROUP BY's window(ts, size[, slide[, offset]]), and the time column as written."""
+    start = c.at
+    c.at += 2
+    column = _time_column(c)
+    if not c.is_symbol(","):
+        raise c.expected("',' and the window's size, such as '10 minutes'")
+    spans = _spans(c, 3)
+    c.expect_symbol(")")
+    size, slide, offset = spans[0], spans[1] if len(spans) > 1 else spans[0], spans[2] if len(spans) > 2 else 0
+    return Window(range=size, slide=slide, offset=offset, attribute=column.name, place=c.since(start)), column
+
+
+def _time_column(c: Cursor) -> Column:
+    start = c.at
+    name, table = c.name("the time column"), None
+    if c.accept_symbol("."):
+        name, table = c.name("the time column"), name
+    return Column(name, table, place=c.since(start))
+
+
+def _spans(c: Cursor, most: int) -> list[int]:
+    """Up to `most` durations, each after a comma; the third is an offset and may be negative."""
+    found: list[int] = []
+    while len(found) < most and c.accept_symbol(","):
+        found.append(time_span(c, signed=len(found) == 2))
+    return found
+
+
+def at_table_function(c: Cursor) -> bool:
+    skip = 2 if c.word() == "table" and c.is_symbol("(", 1) else 0
+    return c.word(skip) in ("hop", "tumble", "cumulate", "session") and c.is_symbol("(", skip + 1)
+
+
+def table_function(c: Cursor) -> Named:
+    """Flink's HOP(TABLE t, DESCRIPTOR(ts), slide, size[, offset]) and TUMBLE(TABLE t, DESCRIPTOR(ts), size[, offset]),
+    with or without TABLE( ) around it."""
+    start = c.at
+    wrapped = c.accept("table")
+    if wrapped:
+        c.expect_symbol("(")
+    kind = c.word()
+    if kind not in ("hop", "tumble"):
+        raise NotSupported(f"{kind.upper()}(...)", c.place(c.at))
+    c.at += 2
+    c.expect("table")
+    name = c.name("a stream's name")
+    c.expect_symbol(",")
+    c.expect("descriptor")
+    c.expect_symbol("(")
+    attribute = c.name("the time column")
+    c.expect_symbol(")")
+    if not c.is_symbol(","):
+        raise c.expected("',' and a duration")
+    spans: list[int] = []
+    for signed in (False, False, True) if kind == "hop" else (False, True):
+        if kind == "hop" and len(spans) == 1 and not c.is_symbol(","):
+            raise c.expected("',' and the window's size, after the slide")
+        if not c.accept_symbol(","):
+            break
+        spans.append(time_span(c, signed=signed))
+    c.expect_symbol(")")
+    if wrapped:
+        c.expect_symbol(")")
+    slide, size = (spans[0], spans[1]) if kind == "hop" else (spans[0], spans[0])
+    rest = spans[2:] if kind == "hop" else spans[1:]
+    place = c.since(start)
+    window = Window(range=size, slide=slide, offset=rest[0] if rest else 0, attribute=attribute, place=place)
+    return Named(name=name, window=window, place=place)
