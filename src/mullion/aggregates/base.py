@@ -1,0 +1,105 @@
+"""The algebra of aggregates: lift, combine, lower, and invert where it exists.
+
+An average shows the parts: an event is *lifted* to (value, 1), states are *combined* by adding both fields, and a
+state is *lowered* to sum / count. A state that can be taken back out of another is *inverted* by subtracting both.
+
+Two families meet here. A `Partial` is a state that slices keep: a monoid over columns of numbers. An `Aggregate` is
+what a user writes: it names the partials that it needs and lowers them. Aggregates over the same expression share
+their partials: avg(x), sum(x) and count(x) of a thousand queries keep one sum and one count.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.language.types import Type
+from mullion.language.vector import Vector
+
+Array = npt.NDArray[Any]
+State = tuple[Array, ...]
+"""The fields of many states side by side: arrays of one length, without NULLs."""
+
+
+@dataclass(frozen=True)
+class Partial(ABC):
+    """A state kept for every slice: a commutative monoid over the values of one expression.
+
+    Events and kept states are `Vector`s of the types in `stored`. `load` turns them into a `State` to compute with;
+    `store` turns one that was computed from them back.
+    """
+
+    argument: Type
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def stored(self) -> tuple[Type, ...]:
+        """The types of the columns that a kept state takes."""
+
+    @abstractmethod
+    def spark(self, text: str) -> tuple[str, ...]:
+        """Spark SQL aggregates that give the stored columns over the expression `text`."""
+
+    @abstractmethod
+    def lift(self, events: Vector) -> tuple[Vector, ...]:
+        """One state for each event; a NULL event lifts to the identity."""
+
+    @abstractmethod
+    def load(self, stored: Sequence[Vector]) -> State: ...
+
+    @abstractmethod
+    def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
+        """The kept form of states that were computed from `loaded`."""
+
+    @abstractmethod
+    def identity(self, length: int) -> State: ...
+
+    @abstractmethod
+    def combine(self, a: State, b: State) -> State: ...
+
+    @abstractmethod
+    def reduce(self, state: State, starts: npt.NDArray[np.intp]) -> State:
+        """Combine each run of neighbours; runs begin at `starts`, the first of which is 0."""
+
+
+class Invertible(Partial):
+    """A partial that forms a group, exactly: subtracting loses nothing, so prefix states answer any window.
+
+    Sums of doubles are left out on purpose. They have an inverse on paper, but the difference of two large prefixes
+    loses the digits of a small window, and one NaN would stay in every later prefix.
+    """
+
+    @abstractmethod
+    def invert(self, a: State, b: State) -> State:
+        """What must be combined with b to give a."""
+
+    @abstractmethod
+    def accumulate(self, state: State) -> State:
+        """All prefixes: combine of the first 0, 1, .., n states."""
+
+
+class Aggregate(ABC):
+    """A function that a query may write. A new kind adds one class; `aggregates.REGISTRY` finds it by its name."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def result(self, argument: Type | None) -> Type:
+        """The type of the answer, as Spark has it. Raises TypeError saying what is wrong with the argument."""
+
+    @abstractmethod
+    def partials(self, argument: Type | None) -> tuple[Partial, ...]: ...
+
+    @abstractmethod
+    def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
+        """Answers from the stored form of the partials' states, in the order of `partials`."""
+
+
+def add_runs(values: Array, starts: npt.NDArray[np.intp]) -> Array:
+    return np.add.reduceat(values, starts) if len(starts) else values[:0]

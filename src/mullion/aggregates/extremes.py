@@ -1,0 +1,132 @@
+"""min(x) and max(x) of anything that has an order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.aggregates.base import Aggregate, Array, Partial, State
+from mullion.aggregates.count import Count
+from mullion.language.types import Type
+from mullion.language.vector import Vector, dtype_of
+
+LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+SIGN = np.int64(HIGHEST)
+
+
+def float_order(values: Array) -> npt.NDArray[np.int64]:
+    """Whole numbers in the order of the doubles: -0.0 equals 0.0 and NaN is the largest, as Spark orders them."""
+    wide = values.astype(np.float64) + 0.0
+    wide[np.isnan(wide)] = np.nan
+    bits = wide.view(np.int64)
+    return bits ^ ((bits >> 63) & SIGN)
+
+
+def float_from_order(order: npt.NDArray[np.int64], dtype: npt.DTypeLike) -> Array:
+    with np.errstate(over="ignore"):
+        return (order ^ ((order >> 63) & SIGN)).view(np.float64).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Extreme(Partial):
+    """The smallest or the largest value.
+
+    States are compared as whole numbers: numbers, times and truth values by themselves, doubles by the order of
+    their bits, and strings, binaries and decimals by their rank among all that are loaded together.
+    """
+
+    def __post_init__(self) -> None:
+        if self.argument.kind in ("interval", "void"):
+            raise TypeError(f"cannot order {self.argument}")
+
+    @property
+    def stored(self) -> tuple[Type, ...]:
+        return (self.argument,)
+
+    def lift(self, events: Vector) -> tuple[Vector, ...]:
+        return (events,)
+
+    def load(self, stored: Sequence[Vector]) -> State:
+        column = stored[0]
+        absent = self.identity(1)[0][0]
+        if self.argument.is_fractional:
+            return (np.where(column.valid, float_order(column.values), absent),)
+        if dtype_of(self.argument) is not np.object_:
+            return (np.where(column.valid, column.values, absent).astype(np.int64),)
+        state = np.full(len(column), absent, np.int64)
+        state[column.valid] = np.unique(column.values[column.valid], return_inverse=True)[1]
+        return (state,)
+
+    def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
+        order = state[0]
+        valid = order != self.identity(1)[0][0]
+        if dtype_of(self.argument) is np.object_:
+            values: Array = np.empty(len(order), np.object_)
+            values[valid] = np.unique(loaded[0].values[loaded[0].valid])[order[valid]]
+            return (Vector(self.argument, values, valid),)
+        if self.argument.is_fractional:
+            return (Vector(self.argument, float_from_order(order, dtype_of(self.argument)), valid),)
+        return (Vector(self.argument, order.astype(dtype_of(self.argument)), valid),)
+
+
+@dataclass(frozen=True)
+class Smallest(Extreme):
+    kind = "min"
+
+    def spark(self, text: str) -> tuple[str, ...]:
+        return (f"min({text})",)
+
+    def identity(self, length: int) -> State:
+        return (np.full(length, HIGHEST, np.int64),)
+
+    def combine(self, a: State, b: State) -> State:
+        return (np.minimum(a[0], b[0]),)
+
+    def reduce(self, state: State, starts: npt.NDArray[np.intp]) -> State:
+        return (np.minimum.reduceat(state[0], starts) if len(starts) else state[0][:0],)
+
+
+@dataclass(frozen=True)
+class Largest(Extreme):
+    kind = "max"
+
+    def spark(self, text: str) -> tuple[str, ...]:
+        return (f"max({text})",)
+
+    def identity(self, length: int) -> State:
+        return (np.full(length, LOWEST, np.int64),)
+
+    def combine(self, a: State, b: State) -> State:
+        return (np.maximum(a[0], b[0]),)
+
+    def reduce(self, state: State, starts: npt.NDArray[np.intp]) -> State:
+        return (np.maximum.reduceat(state[0], starts) if len(starts) else state[0][:0],)
+
+
+class _ExtremeAggregate(Aggregate):
+    partial: type[Extreme]
+
+    def result(self, argument: Type | None) -> Type:
+        return self.partials(argument)[0].argument
+
+    def partials(self, argument: Type | None) -> tuple[Partial, ...]:
+        if argument is None:
+            raise TypeError("needs an argument")
+        return self.partial(argument), Count(argument)
+
+    def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
+        value, present = states[0][0], states[1][0].values > 0
+        return Vector(value.type, value.values, present)
+
+
+class MinAggregate(_ExtremeAggregate):
+    name = "min"
+    partial = Smallest
+
+
+class MaxAggregate(_ExtremeAggregate):
+    name = "max"
+    partial = Largest

@@ -1,0 +1,372 @@
+"""A standing query checked against its stream: what it needs of every event, and what it makes of a window.
+
+Binding splits a query in two. Below the aggregates stand expressions over events: the predicate, the group keys and
+the arguments; queries share those that are equal. Above them stands the `Shape`: the items, HAVING, ORDER BY and LIMIT
+over keys and aggregates; answers of all queries of one shape are made together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from mullion.aggregates import REGISTRY
+from mullion.catalog.streams import Stream
+from mullion.errors import CheckError, NotSupported, closest
+from mullion.language.evaluate import is_fallible
+from mullion.language.functions import NAMES
+from mullion.language.query import (
+    Aggregate,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Derived,
+    Exists,
+    Expr,
+    Item,
+    Join,
+    Literal,
+    Named,
+    Order,
+    Period,
+    Query,
+    Window,
+    rewrite,
+    walk,
+)
+from mullion.language.render import render
+from mullion.language.types import DOUBLE, INT, TIMESTAMP, Type
+from mullion.language.vector import arrow_type
+from mullion.language.typing import resolve, resolve_predicate
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+
+
+@dataclass(frozen=True)
+class BoundAggregate:
+    """An aggregate over a resolved argument; FILTER is already part of the argument. count(*) has none."""
+
+    function: str
+    argument: Expr | None
+    argument_type: Type | None
+    result: Type
+
+
+def column_types(keys: Sequence[Type], aggregates: Sequence[BoundAggregate]) -> dict[str, Type]:
+    types: dict[str, Type] = {name: TIMESTAMP for name in WINDOW_COLUMNS}
+    types.update({f"#k{i}": type_ for i, type_ in enumerate(keys)})
+    types.update({f"#a{i}": aggregate.result for i, aggregate in enumerate(aggregates)})
+    return types
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is made of a window: columns #k0.. hold the keys, #a0.. the aggregates."""
+
+    keys: tuple[Type, ...]
+    aggregates: tuple[BoundAggregate, ...]
+    names: tuple[str, ...]
+    items: tuple[tuple[Expr, Type], ...]
+    having: Expr | None
+    order_by: tuple[Order, ...]
+    limit: int | None
+
+    @cached_property
+    def types(self) -> dict[str, Type]:
+        return column_types(self.keys, self.aggregates)
+
+    @cached_property
+    def fallible(self) -> tuple[Expr, ...]:
+        """What can meet a bad value above the aggregates."""
+        expressions = [expr for expr, _ in self.items] + ([] if self.having is None else [self.having])
+        return tuple(expr for expr in expressions if is_fallible(expr, self.types))
+
+    @property
+    def is_plain(self) -> bool:
+        """Neither HAVING nor ORDER BY nor LIMIT."""
+        return self.having is None and not self.order_by and self.limit is None
+
+
+def answer_schema(shape: Shape) -> pa.Schema:
+    """The columns of an answer: the window's bounds, then the items."""
+    fields = [(name, arrow_type(TIMESTAMP)) for name in WINDOW_COLUMNS]
+    fields += [(name, arrow_type(type_)) for name, (_, type_) in zip(shape.names, shape.items, strict=True)]
+    return pa.schema(fields)
+
+
+@dataclass(frozen=True)
+class StandingQuery:
+    """A query as the engine runs it. Answers windows with window_start >= start and window_end <= stop."""
+
+    name: str
+    text: str
+    stream: str
+    window: Period
+    predicate: Expr | None
+    keys: tuple[Expr, ...]
+    shape: Shape
+    start: int | None = None
+    stop: int | None = None
+
+    def event_expressions(self) -> Iterator[Expr]:
+        """What is evaluated on the events that the query selects."""
+        yield from self.keys
+        for aggregate in self.shape.aggregates:
+            if aggregate.argument is not None:
+                yield aggregate.argument
+
+
+def bind(query: Query, streams: Mapping[str, Stream]) -> StandingQuery:
+    """Check the query and prepare it. Raises CheckError or NotSupported with the place."""
+    source = _source(query, streams)
+    stream = streams[source.name]
+    window = _window(source.window, stream)
+    return _Binder(query, source, stream).bind(window)
+
+
+def _source(query: Query, streams: Mapping[str, Stream]) -> Named:
+    """The one stream that the query reads; refuses all that is not executed yet."""
+    refused = [
+        (bool(query.union), "UNION ALL", query.union[0].place if query.union else None),
+        (isinstance(query.source, Join), "a join", query.source.place),
+        (isinstance(query.source, Derived), "a sub-query in FROM", query.source.place),
+        (query.distinct, "SELECT DISTINCT", query.place),
+        (query.approximate, "SELECT APPROX", query.place),
+        (query.backfill, "BACKFILL", query.place),
+        (query.preference is not None, "WITH PREFERENCE", query.preference and query.preference.place),
+    ]
+    for there, feature, place in refused:
+        if there:
+            raise NotSupported(feature, place)
+    if query.output is not None and (query.output.kind.upper() != "RSTREAM" or query.output.restore):
+        feature = query.output.kind.upper() + (" RESTORE" if query.output.restore else "")
+        raise NotSupported(feature, query.output.place)
+    assert isinstance(query.source, Named)
+    by_lower = {name.lower(): name for name in streams}
+    name = by_lower.get(query.source.name.lower())
+    if name is None:
+        hint = closest(query.source.name, streams) or "declare it first with CREATE STREAM"
+        raise CheckError(f"unknown stream '{query.source.name}'", query.source.place, hint=hint)
+    return replace(query.source, name=name)
+
+
+def _window(window: Window | None, stream: Stream) -> Period:
+    if window is None:
+        hint = "write one after its name, such as [RANGE '10 min' SLIDE '1 min']"
+        raise CheckError(f"stream '{stream.name}' needs a window", hint=hint)
+    if window.attribute is not None and window.attribute.lower() != stream.time_column.lower():
+        if window.attribute.lower() not in {name.lower() for name in stream.types}:
+            hint = closest(window.attribute, stream.types)
+            raise CheckError(f"unknown column '{window.attribute}' in {stream.name}", window.place, hint=hint)
+        raise NotSupported(f"a window over '{window.attribute}' instead of the event time", window.place)
+    forms = [
+        (window.internal, "INTERNAL"),
+        (bool(window.partition_by), "PARTITION BY in a window"),
+        (window.rows is not None, "a window of ROWS"),
+        (window.now, "the window NOW"),
+        (window.since is not None, "a landmark window"),
+        (window.unbounded, "RANGE UNBOUNDED"),
+        (window.slide_rows is not None, "SLIDE by tuples"),
+        (window.slide is None, "a standing query without SLIDE"),
+    ]
+    for there, feature in forms:
+        if there:
+            raise NotSupported(feature, window.place)
+    assert window.range is not None and window.slide is not None
+    return Period(window.range, window.slide, window.offset)
+
+
+class _Binder:
+    def __init__(self, query: Query, source: Named, stream: Stream) -> None:
+        self.query, self.stream = query, stream
+        self.qualifiers = {source.name.lower(), (source.alias or source.name).lower()}
+        self.spelling = {name.lower(): name for name in stream.types}
+        self.aliases = {item.name.lower(): item.expr for item in query.items if item.name}
+        self.keys: list[Expr] = []
+        self.key_types: list[Type] = []
+        self.raw_keys: dict[Expr, int] = {}
+        self.aggregates: list[BoundAggregate] = []
+
+    def bind(self, window: Period) -> StandingQuery:
+        query = self.query
+        predicate = None
+        if query.where is not None:
+            self._no_aggregate(query.where, "WHERE")
+            predicate = resolve_predicate(self._plain(query.where), self.stream.types)
+        for key in query.group_by:
+            self._add_key(key)
+        items = self._items()
+        having = None
+        if query.having is not None:
+            having = resolve_predicate(self._above(self._with_aliases(query.having)), self._types())
+        order_by = []
+        for order in query.order_by:
+            expr = self._with_aliases(order.expr)
+            order_by.append(replace(order, expr=resolve(self._above(expr), self._types())[0]))
+        if not self.aggregates and not self.keys:
+            raise NotSupported("a query without aggregates or GROUP BY", query.place)
+        names = [name for name, _, _ in items]
+        for index, name in enumerate(names):
+            if name.startswith("#"):
+                raise CheckError(f"a column of the answer cannot be called '{name}'", query.place)
+            if name.lower() in (*WINDOW_COLUMNS, *(n.lower() for n in names[:index])):
+                raise CheckError(f"two columns of the answer are called '{name}'", query.place, hint="give one an AS")
+        shape = Shape(
+            keys=tuple(self.key_types),
+            aggregates=tuple(self.aggregates),
+            names=tuple(names),
+            items=tuple((expr, type_) for _, expr, type_ in items),
+            having=having,
+            order_by=tuple(order_by),
+            limit=query.limit,
+        )
+        return StandingQuery(
+            name=query.name or "query",
+            text=render(query),
+            stream=self.stream.name,
+            window=window,
+            predicate=predicate,
+            keys=tuple(self.keys),
+            shape=shape,
+            start=query.start_at,
+            stop=query.stop_at,
+        )
+
+    def _items(self) -> list[tuple[str, Expr, Type]]:
+        bound = []
+        for item in self.query.items:
+            if item.name is None and isinstance(item.expr, Column) and item.expr.name.lower() in WINDOW_COLUMNS:
+                continue
+            if isinstance(item.expr, Column) and item.expr.name == "*":
+                raise NotSupported("SELECT *", item.place or item.expr.place, hint="name the columns and aggregates")
+            expr, type_ = resolve(self._above(item.expr), self._types())
+            bound.append((self._name(item), expr, type_))
+        return bound
+
+    @staticmethod
+    def _name(item: Item) -> str:
+        if item.name is not None:
+            return item.name
+        return item.expr.name if isinstance(item.expr, Column) else render(item.expr)
+
+    def _types(self) -> dict[str, Type]:
+        return column_types(self.key_types, self.aggregates)
+
+    def _plain(self, expr: Expr) -> Expr:
+        """The expression over the stream's own column names, without qualifiers."""
+
+        def change(node: Expr) -> Expr | None:
+            if isinstance(node, Exists):
+                raise NotSupported("EXISTS", node.place)
+            if not isinstance(node, Column):
+                return None
+            if node.table is not None and node.table.lower() not in self.qualifiers:
+                hint = closest(node.table, self.qualifiers)
+                raise CheckError(f"unknown stream or alias '{node.table}'", node.place, hint=hint)
+            return replace(node, table=None, name=self.spelling.get(node.name.lower(), node.name))
+
+        return rewrite(expr, change)
+
+    def _add_key(self, key: Expr) -> None:
+        if isinstance(key, Column) and key.table is None and key.name.lower() not in self.spelling:
+            key = self.aliases.get(key.name.lower(), key)
+        self._no_aggregate(key, "GROUP BY")
+        raw = self._plain(key)
+        if raw not in self.raw_keys:
+            resolved, type_ = resolve(raw, self.stream.types)
+            self.raw_keys[raw] = len(self.keys)
+            self.keys.append(resolved)
+            self.key_types.append(type_)
+
+    def _with_aliases(self, expr: Expr) -> Expr:
+        """HAVING and ORDER BY see the answer's columns before the stream's."""
+
+        def change(node: Expr) -> Expr | None:
+            if isinstance(node, Aggregate):
+                return node
+            if isinstance(node, Column) and node.table is None:
+                return self.aliases.get(node.name.lower())
+            return None
+
+        return rewrite(expr, change)
+
+    def _above(self, expr: Expr) -> Expr:
+        """The expression with keys and aggregates replaced by the columns that will hold them."""
+
+        def change(node: Expr) -> Expr | None:
+            if not isinstance(node, Literal) and not isinstance(node, Aggregate):
+                at = self.raw_keys.get(self._plain(node)) if self.raw_keys else None
+                if at is not None:
+                    return Column(f"#k{at}", place=node.place)
+            if isinstance(node, Aggregate):
+                return Column(f"#a{self._aggregate(node)}", place=node.place)
+            if isinstance(node, Exists):
+                raise NotSupported("EXISTS", node.place)
+            if isinstance(node, Call) and (function := NAMES.get(node.function)) and function.event_only:
+                raise NotSupported(f"{node.function} over aggregates", node.place)
+            if isinstance(node, Column):
+                if node.table is None and node.name.lower() in WINDOW_COLUMNS:
+                    return replace(node, name=node.name.lower())
+                self._unknown(node)
+            return None
+
+        return rewrite(expr, change)
+
+    def _unknown(self, column: Column) -> None:
+        plain = self._plain(column)
+        assert isinstance(plain, Column)
+        if plain.name not in self.stream.types:
+            known = [*self.stream.types, *WINDOW_COLUMNS]
+            hint = closest(column.name, known)
+            raise CheckError(f"unknown column '{column.name}' in {self.stream.name}", column.place, hint=hint)
+        hint = f"add {column.name} to GROUP BY, or take an aggregate of it such as max({column.name})"
+        raise CheckError(f"column '{column.name}' is neither grouped nor aggregated", column.place, hint=hint)
+
+    def _aggregate(self, node: Aggregate) -> int:
+        if node.distinct:
+            raise NotSupported(f"{node.function}(DISTINCT ...)", node.place)
+        if node.function not in REGISTRY:
+            raise NotSupported(f"the aggregate {node.function}", node.place)
+        bound = self._bound(node)
+        if bound not in self.aggregates:
+            self.aggregates.append(bound)
+        return self.aggregates.index(bound)
+
+    def _bound(self, node: Aggregate) -> BoundAggregate:
+        for arg in (*node.args, *([node.where] if node.where is not None else [])):
+            self._no_aggregate(arg, f"{node.function}()")
+        args = [self._plain(a) for a in node.args]
+        if len(args) > 1 and node.function != "count":
+            raise CheckError(f"{node.function} takes one argument, not {len(args)}", node.place)
+        argument: Expr | None = args[0] if args else None
+        if len(args) > 1:
+            argument = Case(tuple((Call("is_null", (a,)), Literal(None, INT)) for a in args), Literal(1, INT))
+        if isinstance(argument, Literal) and argument.value is not None and node.function == "count":
+            argument = None
+        if node.where is not None:
+            condition = self._plain(node.where)
+            argument = Case(((condition, Literal(1, INT) if argument is None else argument),), place=node.place)
+            resolve_predicate(condition, self.stream.types)
+        resolved, type_ = (None, None) if argument is None else resolve(argument, self.stream.types)
+        aggregate = REGISTRY[node.function]
+        if resolved is not None and type_ is not None and type_.kind == "string" and node.function not in _ANY_TYPE:
+            resolved, type_ = Cast(resolved, DOUBLE), DOUBLE
+        try:
+            return BoundAggregate(node.function, resolved, type_, aggregate.result(type_))
+        except TypeError as wrong:
+            raise CheckError(f"{node.function} {wrong}", node.place) from None
+
+    @staticmethod
+    def _no_aggregate(expr: Expr, where: str) -> None:
+        for node in walk(expr):
+            if isinstance(node, Aggregate):
+                raise CheckError(f"an aggregate is not allowed in {where}", node.place)
+
+
+_ANY_TYPE = ("count", "min", "max")
+
+__all__ = ["BoundAggregate", "Shape", "StandingQuery", "bind"]

@@ -1,0 +1,153 @@
+"""Planning: one tuple of rules, applied in order. Each takes a plan, improves it and leaves its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TypeVar
+
+from mullion.aggregates.count import Count
+from mullion.catalog.queries import StandingQuery
+from mullion.catalog.streams import Stream
+from mullion.language.evaluate import is_fallible
+from mullion.language.query import Expr
+from mullion.language.types import BOOLEAN
+from mullion.planner.cost import MOST_NATIVE_PREDICATES, NOTHING_SEEN, Observed, kernel_cost, native_cost
+from mullion.planner.plan import Grouping, Plan, Reason, StateColumn, states_of
+from mullion.planner.slices import common_grid, slices_of
+
+ROWS = StateColumn("rows", Count(BOOLEAN), None)
+"""How many events a partial holds; every grouping keeps it."""
+
+
+def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
+    """Queries that group by the same expressions share partials; each key set is one grouping of the same pass."""
+    by_keys: dict[tuple[Expr, ...], list[StandingQuery]] = {}
+    for query in plan.queries:
+        by_keys.setdefault(query.keys, []).append(query)
+    groupings = tuple(Grouping(keys, q[0].shape.keys, tuple(q)) for keys, q in by_keys.items())
+    sets = "one key set" if len(groupings) == 1 else f"{len(groupings)} key sets"
+    text = f"{len(plan.queries)} queries group by {sets}, in one pass"
+    return _because(replace(plan, groupings=groupings), "group_by_key_sets", text)
+
+
+def share_predicates(plan: Plan, seen: Observed) -> Plan:
+    """Each distinct WHERE is one bit of the signature (krishnamurthy 4.3.1)."""
+
+    def predicates(grouping: Grouping) -> tuple[Expr, ...]:
+        return _distinct(q.predicate for q in grouping.queries if q.predicate is not None)
+
+    def selective(grouping: Grouping) -> bool:
+        return all(q.predicate is not None for q in grouping.queries)
+
+    groupings = tuple(replace(g, predicates=predicates(g), selective=selective(g)) for g in plan.groupings)
+    asked = sum(q.predicate is not None for q in plan.queries)
+    bits = sum(len(g.predicates) for g in groupings)
+    text = f"{asked} queries have a WHERE, {bits} of them different: {bits} bits of the signature"
+    return _because(replace(plan, groupings=groupings), "share_predicates", text)
+
+
+def share_states(plan: Plan, seen: Observed) -> Plan:
+    """Aggregates over the same expression share what is kept of a slice."""
+
+    def states(grouping: Grouping) -> tuple[StateColumn, ...]:
+        shapes = _distinct(q.shape for q in grouping.queries)
+        aggregates = chain.from_iterable(shape.aggregates for shape in shapes)
+        return _distinct(chain([ROWS], chain.from_iterable(map(states_of, aggregates))))
+
+    groupings = tuple(replace(g, states=states(g)) for g in plan.groupings)
+    aggregates = sum(len(q.shape.aggregates) for q in plan.queries)
+    kept = sum(len(g.states) for g in groupings)
+    text = f"{aggregates} aggregates are lowered from {kept} kept states"
+    return _because(replace(plan, groupings=groupings), "share_states", text)
+
+
+def count_bad_values(plan: Plan, seen: Observed) -> Plan:
+    """Expressions that can meet a bad value (overflow, division by zero, bad cast) have it counted for their query."""
+
+    def checks(grouping: Grouping) -> tuple[Expr, ...]:
+        expressions = (e for q in grouping.queries for e in (q.predicate, *q.event_expressions()))
+        return tuple(e for e in _distinct(expressions) if e is not None and is_fallible(e, plan.stream.types))
+
+    groupings = tuple(replace(g, checks=checks(g)) for g in plan.groupings)
+    number = sum(len(g.checks) for g in groupings)
+    text = f"{number} expressions can meet a bad value; it becomes NULL and is counted"
+    return _because(replace(plan, groupings=groupings), "count_bad_values", text)
+
+
+def compose_slices(plan: Plan, seen: Observed) -> Plan:
+    """The edges of all windows, and the grid on which they all lie."""
+    windows = _distinct(q.window for q in plan.queries)
+    grid = common_grid(windows)
+    hour = 3_600_000_000
+    text = (
+        f"{len(windows)} different windows cut an hour into {slices_of(windows, 0, hour, plan.slicing):,} "
+        f"{plan.slicing} slices; all edges lie on steps of {grid.step / 1e6:g} s"
+    )
+    return _because(replace(plan, windows=windows, grid=grid), "compose_slices", text)
+
+
+def choose_way(plan: Plan, seen: Observed) -> Plan:
+    """Native or kernel, by cost (design decision 2)."""
+    if plan.way != "auto":
+        return _because(plan, "choose_way", f"{plan.way}: asked for")
+    predicates = max((len(g.predicates) for g in plan.groupings), default=0)
+    if predicates > MOST_NATIVE_PREDICATES:
+        text = f"kernel: {predicates} predicates would make Spark's generated code too large"
+        return _because(replace(plan, way="kernel"), "choose_way", text)
+    slices = slices_of(plan.windows, 0, max(seen.span, 1), plan.slicing)
+    native, kernel = native_cost(seen, plan.grid.step), kernel_cost(seen, slices)
+    way = "native" if native <= kernel else "kernel"
+    source = "assumed" if seen is NOTHING_SEEN else "seen"
+    text = (
+        f"{way}: estimated {native / 1e6:.3f} s native (steps of {plan.grid.step / 1e6:g} s) against "
+        f"{kernel / 1e6:.3f} s kernel ({slices:,} slices), {seen.events:,} events over {seen.span / 1e6:g} s {source}"
+    )
+    return _because(replace(plan, way=way), "choose_way", text)
+
+
+def choose_synopses(plan: Plan, seen: Observed) -> Plan:
+    """Prefixes where the state can be inverted, a tree of intervals where it cannot (golab 2.3.4)."""
+    names: dict[str, list[str]] = {}
+    for state in _distinct(plan.states):
+        names.setdefault(state.synopsis, []).append(state.name)
+    text = "; ".join(f"{synopsis}: {', '.join(states)}" for synopsis, states in names.items())
+    return _because(plan, "choose_synopses", text)
+
+
+RULES: tuple[Callable[[Plan, Observed], Plan], ...] = (
+    group_by_key_sets,
+    share_predicates,
+    share_states,
+    count_bad_values,
+    compose_slices,
+    choose_way,
+    choose_synopses,
+)
+
+
+def make_plan(
+    stream: Stream,
+    queries: Sequence[StandingQuery],
+    *,
+    slicing: str = "paired",
+    way: str = "auto",
+    seen: Observed = NOTHING_SEEN,
+) -> Plan:
+    """The shared plan of the queries over a stream."""
+    plan = Plan(stream, tuple(queries), slicing=slicing, way=way)
+    for rule in RULES:
+        plan = rule(plan, seen)
+    return plan
+
+
+T = TypeVar("T")
+
+
+def _distinct(items: Iterable[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _because(plan: Plan, rule: str, text: str) -> Plan:
+    return replace(plan, reasons=(*plan.reasons, Reason(rule, text)))

@@ -1,0 +1,30 @@
+"""A synopsis answers ranges of a sequence of states without touching each of them.
+
+The sequence is one column of sub-windows in the order (group, time), so that any window of any group is one range.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.aggregates.base import Partial, State
+
+Index = npt.NDArray[np.intp]
+
+
+class Synopsis(ABC):
+    name: ClassVar[str]
+    operations: int
+    """How many states were combined so far, building included."""
+
+    @staticmethod
+    @abstractmethod
+    def accepts(partial: Partial) -> bool: ...
+
+    @abstractmethod
+    def between(self, low: Index, high: Index) -> State:
+        """The combination of states low, low + 1, .., high - 1 for each pair; the identity where high <= low."""

@@ -1,0 +1,88 @@
+"""The window tier: a state machine that takes partials in and gives answers out.
+
+It holds the sub-windows that windows may still need and how far each query has been answered. It knows nothing of
+Spark, files or threads; `snapshot` and `restore` are all that recovery needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.queries import StandingQuery
+from mullion.planner.plan import Grouping, Plan
+from mullion.windows.due import Cursor, Due, Seen, Times, due_windows, first_end
+from mullion.windows.finalize import Answers, Work, finalize
+from mullion.windows.subwindow import Rows, SubWindows, merge
+
+MOST_ENTRIES = 48
+"""Sub-windows that are kept apart; more are merged."""
+
+
+class WindowTier:
+    def __init__(self) -> None:
+        self.entries: list[SubWindows] = []
+        self._unsaved: list[SubWindows] = []
+        self.cursors: dict[str, Cursor] = {}
+        self.slices: Times = np.empty(0, np.int64)
+
+    def absorb(self, new: SubWindows) -> None:
+        """Add the sub-windows of a batch."""
+        if len(new.slices):
+            self.entries.append(new)
+            self._unsaved.append(new)
+            self.saw(new.slices)
+
+    def saw(self, slices: Times) -> None:
+        """Note slices that hold an event."""
+        self.slices = np.union1d(self.slices, slices)
+
+    def due(self, grouping: Grouping, oldest: int, newest: int, watermark: int | None) -> Due:
+        """The windows of the grouping that are to be answered now; they are not due a second time."""
+        for query in grouping.queries:
+            self.cursors.setdefault(query.name, Cursor())
+        return due_windows(grouping.queries, self.cursors, Seen(oldest, newest, self.slices), watermark)
+
+    def answer(self, grouping: Grouping, due: Due, work: Work) -> list[Answers]:
+        return finalize(Rows(self.entries, grouping), grouping, due, work) if len(due) else []
+
+    def forget(self, plan: Plan, watermark: int) -> int:
+        """Drop what no later window needs, and return the time before which nothing is kept."""
+        horizon = min((needed_from(q, watermark) for q in plan.queries), default=watermark)
+        self.entries = [e for e in self.entries if e.newest >= horizon]
+        self.slices = self.slices[self.slices >= horizon]
+        names = {q.name for q in plan.queries}
+        self.cursors = {name: c for name, c in self.cursors.items() if name in names}
+        if len(self.entries) > MOST_ENTRIES:
+            groupings = {g.name: g for g in plan.groupings}
+            kept = [e.since(horizon) for e in self.entries if e.grouping in groupings]
+            merged = (merge([e for e in kept if e.grouping == n], g.states) for n, g in groupings.items())
+            self.entries = [entry for part in merged for entry in part]
+        return horizon
+
+    def saved(self) -> list[SubWindows]:
+        """What came since the last call: the part of the state that a commit has to add."""
+        new, self._unsaved = self._unsaved, []
+        return new
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "cursors": {name: [c.next_end, c.begun] for name, c in self.cursors.items()},
+            "slices": self.slices.tolist(),
+        }
+
+    def restore(self, state: Mapping[str, Any], tables: Iterable[pa.Table]) -> None:
+        self.cursors = {name: Cursor(*fields) for name, fields in state["cursors"].items()}
+        self.slices = np.array(state["slices"], np.int64)
+        self.entries = [SubWindows(table) for table in tables]
+
+
+def needed_from(query: StandingQuery, watermark: int) -> int:
+    """The start of the earliest window that is still to be answered."""
+    if query.stop is not None and watermark >= query.stop:
+        return watermark
+    earliest = first_end(watermark, query.window) - query.window.range
+    return earliest if query.start is None else max(earliest, query.start)
