@@ -1,0 +1,389 @@
+"""From text to answers: read this first.
+
+    text --language.parse--> statements --catalog--> streams and standing queries
+    batch of events --spark.stream--> partials --windows--> answers --sinks--> the user
+
+An `Engine` holds the catalog and, for each stream that is asked something, one `StreamRun` that all its queries share.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from mullion.catalog.catalog import Catalog
+from mullion.catalog.journal import Journal, write_whole
+from mullion.catalog.queries import StandingQuery, answer_schema, bind
+from mullion.catalog.streams import Stream, Table
+from mullion.errors import CheckpointError, MullionError, NotSupported
+from mullion.language.parse import parse_duration, parse_query, parse_script
+from mullion.language.query import Ask, CreateQuery, CreateStream, CreateTable, DropQuery, Explain, Query, Statement
+from mullion.planner.explain import Explanation
+from mullion.planner.rules import make_plan
+from mullion.results import Results
+from mullion.sinks.callback import CallbackSink, OnAnswer
+from mullion.sinks.memory import MemorySink
+from mullion.sinks.parquet import ParquetSink
+from mullion.sinks.several import SeveralSinks
+from mullion.spark.feed import Feed
+from mullion.spark.session import ensure, local_session
+from mullion.spark.sources import check_format, is_endless, open_stream, read_columns
+from mullion.spark.stream import Counts, Settings, StreamRun
+from mullion.spark.types import columns_from_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass
+class Engine:
+    """Answers many standing queries over streams in one shared pass over each.
+
+    >>> with Engine() as engine:                                                    # doctest: +SKIP
+    ...     engine.stream("trades", dataframe, time="ts", lateness="5 seconds")
+    ...     engine.query("SELECT sum(price) AS total FROM trades [RANGE '10 min' SLIDE '1 min']", name="total")
+    ...     engine.run()
+    ...     engine.results("total").to_pandas()
+
+    `spark` is a session of yours; without one a tuned local session is made when it is needed. Answers are kept in
+    memory, or written below `out`. With `checkpoint`, a killed run goes on where it was.
+    """
+
+    spark: SparkSession | None = None
+    out: str | Path | None = None
+    checkpoint: str | Path | None = None
+    sharing: str = "auto"
+    slicing: str = "paired"
+    way: str = "auto"
+    shard_above: int = 200_000
+    config: Mapping[str, str] = field(default_factory=dict)
+    on_batch: Callable[[Engine], None] | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise MullionError(f"{name} is one of {', '.join(allowed)}, not '{getattr(self, name)}'")
+        self.catalog = Catalog()
+        self.runs: dict[str, StreamRun] = {}
+        self._frames: dict[str, DataFrame] = {}
+        self._feeds: list[Feed] = []
+        self._lock = threading.RLock()
+        self._owned: SparkSession | None = None
+        self._ensured: SparkSession | None = None
+        self._memory = MemorySink()
+        self._files = None if self.out is None else ParquetSink(Path(self.out))
+        self.sink = SeveralSinks([self._files or self._memory])
+        self._stopping = threading.Event()
+
+    # Setting up
+
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session with the settings that answers depend on."""
+        if self._ensured is None:
+            if self.spark is None:
+                self._owned = local_session(config=self.config)
+            self._ensured = ensure(self.spark or self._owned)
+        return self._ensured
+
+    def execute(self, script: str) -> list[Explanation]:
+        """Carry out a script's statements, all or none, and return what its EXPLAINs say."""
+        statements = parse_script(script)
+        with self._lock:
+            before = self.catalog
+            self.catalog = before.copy()
+            try:
+                return [said for s in statements if (said := self._execute(s)) is not None]
+            except BaseException:
+                self.catalog = before
+                raise
+
+    def _execute(self, statement: Statement) -> Explanation | None:
+        match statement:
+            case CreateStream():
+                self._create_stream(statement)
+            case CreateTable(retroactive=True):
+                raise NotSupported("CREATE RETROACTIVE TABLE", statement.place)
+            case CreateTable():
+                options = dict(statement.options)
+                format_ = check_format(statement.format, options, statement.place)
+                columns = statement.columns or read_columns(self.session, statement.name, format_, options, ())
+                self.catalog.add_table(Table(statement.name, columns, format_, statement.options), statement.place)
+            case CreateQuery(query=query):
+                self._add(query)
+            case DropQuery(name=name):
+                self.catalog.drop_query(name, statement.place)
+            case Explain(name=name):
+                return self.explain(name)
+            case Ask(query=query):
+                raise NotSupported("a SELECT without CREATE QUERY", query.place, hint="write CREATE QUERY name AS before it")
+        return None
+
+    def _create_stream(self, create: CreateStream) -> None:
+        options = dict(create.options)
+        format_ = check_format(create.format, options, create.place)
+        columns = create.columns or read_columns(self.session, create.name, format_, options, ())
+        made = Stream(create.name, columns, create.time_column, create.lateness, format_, create.options)
+        self.catalog.add_stream(made.check(create.place), create.place)
+
+    def stream(self, name: str, dataframe: DataFrame, *, time: str, lateness: str = "0 s") -> None:
+        """Name a DataFrame, streaming or static, as a stream of events."""
+        columns = columns_from_spark(dataframe.schema)
+        with self._lock:
+            self.catalog.add_stream(Stream(name, columns, time, parse_duration(lateness)).check())
+            self._frames[name] = dataframe
+
+    def query(self, sql: str, *, name: str | None = None, on_answer: OnAnswer | None = None) -> str:
+        """Add a standing query, also while the engine runs; returns its name.
+
+        The text is a SELECT or a CREATE QUERY. A query that joins a running stream answers the windows that start
+        after the newest event seen.
+        """
+        parsed = parse_query(sql, name=name)
+        with self._lock:
+            if parsed.name is None:
+                parsed = replace(parsed, name=self.catalog.free_name())
+            bound = self._add(parsed)
+            if on_answer is not None:
+                self.sink.add(CallbackSink(on_answer, bound.name))
+        return bound.name
+
+    def _add(self, query: Query) -> StandingQuery:
+        bound = bind(query, self.catalog.streams)
+        run = self.runs.get(bound.stream)
+        if run is not None and run.newest is not None:
+            bound = _joining(bound, run.newest)
+        self.catalog.add_query(bound, query.place)
+        return bound
+
+    def drop(self, name: str) -> None:
+        """Remove a standing query, also while the engine runs; its answers so far stay."""
+        with self._lock:
+            self.catalog.drop_query(name)
+
+    def explain(self, name: str | None = None) -> Explanation:
+        """The shared plan of all queries, or the part of it that serves one."""
+        with self._lock:
+            if name is not None:
+                name = self.catalog.query(name).name
+            plans = []
+            for stream in self.catalog.streams.values():
+                queries = self.catalog.queries_over(stream.name)
+                if name is not None and all(q.name != name for q in queries):
+                    continue
+                for share in [queries] if self.sharing != "off" else [[q] for q in queries if name in (None, q.name)]:
+                    if share:
+                        run = self.runs.get(stream.name)
+                        seen = {"seen": run.observed} if run is not None else {}
+                        plans.append(make_plan(stream, share, slicing=self.slicing, way=self.way, **seen))
+            observed = {n: asdict(r.counts) for n, r in self.runs.items() if r.counts.batches}
+            return Explanation(tuple(plans), self.sharing, name, observed)
+
+    # Running
+
+    def run(self, *, follow: bool = False, seconds: float | None = None) -> None:
+        """Read what the sources hold, answer, and return; with `follow`, go on until stopped or for `seconds`."""
+        self.start(follow=follow or seconds is not None)
+        self.wait(seconds)
+        self.stop()
+
+    def start(self, *, follow: bool = True) -> None:
+        """Begin to read. With `follow` the sources are read on and on in the background, otherwise to their end."""
+        self._stopping.clear()
+        asked = {query.stream for query in self.catalog.queries.values()}
+        if not asked:
+            raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
+        self._open_checkpoint()
+        self.sink.resume(None if self.checkpoint is None else self._committed())
+        for name in [n for n in self.catalog.streams if n in asked]:
+            stream = self.catalog.streams[name]
+            feed = Feed(
+                stream=stream,
+                frame=self._frames.get(name),
+                open=lambda stream=stream: open_stream(self.session, stream),
+                session=self.session,
+                directory=None if self.checkpoint is None else Path(self.checkpoint) / name / "spark",
+                process=lambda batch, number, name=name: self._process(name, batch, number),
+                finish=lambda name=name: self._finish(name),
+                follow=follow or is_endless(stream),
+            )
+            self._feeds.append(feed)
+            feed.start()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Until the sources end, `request_stop` is called or the time is over."""
+        for feed in self._feeds:
+            feed.wait(seconds, self._stopping)
+
+    def request_stop(self) -> None:
+        """Stop after the current batch. May be called from a signal handler."""
+        self._stopping.set()
+
+    @property
+    def was_stopped(self) -> bool:
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Stop after the current batch, and raise what went wrong in the background, if anything did."""
+        feeds, self._feeds = self._feeds, []
+        for feed in feeds:
+            feed.stop()
+        for run in self.runs.values():
+            run.close()
+        for feed in feeds:
+            feed.raise_failure()
+        if feeds and all(feed.ended for feed in feeds):
+            self.sink.finish({q.name: answer_schema(q.shape) for q in self.catalog.queries.values()})
+
+    def close(self) -> None:
+        self.stop()
+        if self._owned is not None:
+            self._owned.stop()
+            self._owned = self._ensured = None
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _run_of(self, name: str) -> StreamRun:
+        if name not in self.runs:
+            journal = None if self.checkpoint is None else Journal(Path(self.checkpoint) / name)
+            settings = Settings(self.sharing, self.slicing, self.way, self.shard_above)
+            self.runs[name] = StreamRun(self.catalog.streams[name], self.sink, settings, journal=journal)
+            self.runs[name].restore()
+        return self.runs[name]
+
+    def _process(self, name: str, batch: DataFrame, number: int) -> None:
+        run = self._run_of(name)
+        with self._lock:
+            queries = self._queries_of_batch(run, number)
+        run.use(queries)
+        run.process(batch, number)
+        if self.on_batch is not None:
+            self.on_batch(self)
+
+    def _finish(self, name: str) -> None:
+        run = self._run_of(name)
+        with self._lock:
+            run.use(self.catalog.queries_over(name))
+        run.finish(self.session)
+        if self.on_batch is not None:
+            self.on_batch(self)
+
+    # What a restart needs
+
+    def _queries_of_batch(self, run: StreamRun, number: int) -> Sequence[StandingQuery]:
+        """The queries that the batch sees: as journaled if it was begun before, otherwise the present ones."""
+        queries = self.catalog.queries_over(run.stream.name)
+        journal = run.journal
+        if journal is None:
+            return queries
+        if journal.was_begun(number):
+            return [_from_journal(entry, self.catalog.streams) for entry in journal.queries_of(number) or []]
+        journal.begin(number, [_to_journal(q) for q in queries])
+        return queries
+
+    def _committed(self) -> Any:
+        marks = [run.committed for name in self.catalog.streams if (run := self._run_of(name)).committed is not None]
+        return max(marks, default=None)
+
+    def _open_checkpoint(self) -> None:
+        """Check that the checkpoint is of this run, and let queries that are new to it join now."""
+        if self.checkpoint is None:
+            return
+        path = Path(self.checkpoint) / "manifest.json"
+        out = None if self.out is None else str(Path(self.out).resolve())
+        streams = {name: _stream_text(stream) for name, stream in self.catalog.streams.items()}
+        if path.exists():
+            _check_manifest(json.loads(path.read_bytes()), streams, out, Path(self.checkpoint))
+        write_whole(path, json.dumps({"streams": streams, "out": out}, indent=2).encode())
+        with self._lock:
+            for name in self.catalog.streams:
+                self._rejoin(self._run_of(name))
+
+    def _rejoin(self, run: StreamRun) -> None:
+        assert run.journal is not None
+        known = {entry["name"]: entry for entry in run.journal.last_queries()}
+        if run.newest is None:
+            return
+        for query in self.catalog.queries_over(run.stream.name):
+            entry = known.get(query.name)
+            if entry is None:
+                self.catalog.replace_query(_joining(query, run.newest))
+            elif entry["text"] != query.text:
+                hint = "give the changed query another name, or start with a new checkpoint directory"
+                raise CheckpointError(f"query '{query.name}' is not the one that the checkpoint knows", hint=hint)
+            else:
+                self.catalog.replace_query(replace(query, start=entry["start"]))
+
+    # Answers
+
+    def results(self, name: str) -> Results:
+        """The answers of a query so far."""
+        query = self.catalog.query(name)
+        schema = answer_schema(query.shape)
+        tables = self._memory.tables(query.name) if self._files is None else self._files.tables(query.name)
+        return Results(pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in tables)]), self)
+
+    def aside(self, kind: str) -> list[pa.Table]:
+        """Records that answered no query: kind is 'late' or 'malformed'."""
+        return self._memory.aside_tables(kind) if self._files is None else self._files.tables(f"_{kind}")
+
+    def on_answer(self, call: OnAnswer) -> None:
+        """Call with (query, rows) whenever answers are made."""
+        self.sink.add(CallbackSink(call))
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """What was counted for each stream."""
+        return {name: run.counts for name, run in self.runs.items()}
+
+
+_CHOICES = {
+    "sharing": ("auto", "on", "off"),
+    "slicing": ("paired", "paned"),
+    "way": ("auto", "native", "kernel"),
+}
+
+
+def _joining(query: StandingQuery, newest: int) -> StandingQuery:
+    """The query as it joins a stream whose newest event is known: its windows start after that event, because what
+    the stream held up to it is gone."""
+    return replace(query, start=max(newest + 1, query.start if query.start is not None else newest + 1))
+
+
+def _stream_text(stream: Stream) -> str:
+    columns = ", ".join(f"{name} {type_}" for name, type_ in stream.columns)
+    return f"{stream.name} ({columns}) {stream.format} {sorted(stream.options)} {stream.time_column} {stream.lateness}"
+
+
+def _check_manifest(found: dict[str, Any], streams: dict[str, str], out: str | None, where: Path) -> None:
+    hint = "go back to the script that it was made with, or start with a new checkpoint directory"
+    if found["out"] != out:
+        raise CheckpointError(f"the checkpoint {where} belongs to answers in {found['out']}, not {out}", hint=hint)
+    for name, text in found["streams"].items():
+        if name not in streams:
+            raise CheckpointError(f"the checkpoint {where} knows a stream '{name}' that the script lacks", hint=hint)
+        if streams[name] != text:
+            message = f"stream '{name}' is not the one that the checkpoint {where} was made with"
+            raise CheckpointError(message, hint=f"{hint}\n  then: {text}\n  now:  {streams[name]}")
+
+
+def _to_journal(query: StandingQuery) -> dict[str, Any]:
+    return {"name": query.name, "text": query.text, "start": query.start}
+
+
+def _from_journal(entry: Mapping[str, Any], streams: Mapping[str, Stream]) -> StandingQuery:
+    return replace(bind(parse_query(entry["text"]), streams), name=entry["name"], start=entry["start"])
+
+
+__all__ = ["Engine"]

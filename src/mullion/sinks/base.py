@@ -1,0 +1,35 @@
+"""Where answers go."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from mullion.catalog.journal import Mark
+from mullion.spark.shards import Writer
+from mullion.windows.finalize import Answers
+
+
+class Sink(ABC):
+    """Takes answers under the mark of the batch that they belong to.
+
+    Guarantee asked of a sink: writing a mark again replaces what was written under it before.
+    """
+
+    @abstractmethod
+    def write(self, mark: Mark, answers: Sequence[Answers]) -> None: ...
+
+    def aside(self, kind: str, mark: Mark, rows: pa.Table) -> None:
+        """Keep records that answer no query: kind is 'late' or 'malformed'."""
+
+    def resume(self, committed: Mark | None) -> None:
+        """Forget what was written after the last commit; everything when there is none."""
+
+    def finish(self, schemas: dict[str, pa.Schema]) -> None:
+        """The input has ended; every query is given with the columns of its answers."""
+
+    def shard_writer(self) -> Writer | None:
+        """A function that executors write with by themselves, if the sink has one."""
+        return None

@@ -1,0 +1,39 @@
+"""Answers kept in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from mullion.catalog.journal import Mark
+from mullion.sinks.base import Sink
+from mullion.windows.finalize import Answers
+
+
+class MemorySink(Sink):
+    """Keeps answers as they came; a query's own are cut out when they are asked for."""
+
+    def __init__(self) -> None:
+        self.answers: dict[Mark, Sequence[Answers]] = {}
+        self.asides: dict[tuple[str, Mark], pa.Table] = {}
+
+    def write(self, mark: Mark, answers: Sequence[Answers]) -> None:
+        self.answers[mark] = answers
+
+    def aside(self, kind: str, mark: Mark, rows: pa.Table) -> None:
+        self.asides[kind, mark] = rows
+
+    def tables(self, query: str) -> list[pa.Table]:
+        """The query's answers, oldest first."""
+        return [
+            table
+            for mark in sorted(self.answers)
+            for answers in self.answers[mark]
+            if query in answers.queries
+            for name, table in answers
+            if name == query
+        ]
+
+    def aside_tables(self, kind: str) -> list[pa.Table]:
+        return [table for (of, _), table in self.asides.items() if of == kind]

@@ -1,0 +1,40 @@
+"""Answers to several places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from mullion.catalog.journal import Mark
+from mullion.sinks.base import Sink
+from mullion.spark.shards import Writer
+from mullion.windows.finalize import Answers
+
+
+class SeveralSinks(Sink):
+    def __init__(self, sinks: Sequence[Sink]) -> None:
+        self.sinks = list(sinks)
+
+    def add(self, sink: Sink) -> None:
+        self.sinks.append(sink)
+
+    def write(self, mark: Mark, answers: Sequence[Answers]) -> None:
+        for sink in self.sinks:
+            sink.write(mark, answers)
+
+    def aside(self, kind: str, mark: Mark, rows: pa.Table) -> None:
+        for sink in self.sinks:
+            sink.aside(kind, mark, rows)
+
+    def resume(self, committed: Mark | None) -> None:
+        for sink in self.sinks:
+            sink.resume(committed)
+
+    def finish(self, schemas: dict[str, pa.Schema]) -> None:
+        for sink in self.sinks:
+            sink.finish(schemas)
+
+    def shard_writer(self) -> Writer | None:
+        """Executors may write by themselves only when nobody else waits for the answers."""
+        return self.sinks[0].shard_writer() if len(self.sinks) == 1 else None

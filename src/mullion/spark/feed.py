@@ -1,0 +1,110 @@
+"""Batches of a stream, one after the other, from a static or a streaming DataFrame."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mullion.catalog.streams import Stream
+from mullion.errors import MullionError, SourceError
+
+
+@dataclass
+class Feed:
+    """Calls `process(batch, number)` for every batch, and `finish()` when a source that ends has ended."""
+
+    stream: Stream
+    frame: DataFrame | None
+    open: Callable[[], DataFrame]
+    session: SparkSession
+    directory: Path | None
+    process: Callable[[DataFrame, int], None]
+    finish: Callable[[], None]
+    follow: bool
+    ended: bool = False
+    _query: StreamingQuery | None = None
+    _busy: threading.Lock = field(default_factory=threading.Lock)
+    _stopped: bool = False
+    _failure: BaseException | None = None
+    _scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    def start(self) -> None:
+        frame = self.frame if self.frame is not None else self.open()
+        if not frame.isStreaming:
+            self._batch(frame, 0)
+            self._end()
+            return
+        if self.directory is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
+        location = str(self.directory or self._scratch.name)  # type: ignore[union-attr]
+        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", location)
+        writer = writer.trigger(processingTime="0 seconds") if self.follow else writer.trigger(availableNow=True)
+        self._query = writer.start()
+
+    def _batch(self, batch: DataFrame, number: int) -> None:
+        """Never raises: a failure is kept for the caller's thread, and no batch is taken after it."""
+        with self._busy:
+            if self._stopped or self._failure is not None:
+                raise RuntimeError("the stream has stopped")
+            try:
+                self.process(batch, number)
+            except BaseException as failure:
+                self._failure = failure
+                raise
+
+    def _end(self) -> None:
+        if self._failure is None and not self._stopped:
+            self.finish()
+            self.ended = True
+
+    def wait(self, seconds: float | None, stopping: threading.Event) -> None:
+        """Until the source ends, the time is over or somebody asks to stop."""
+        if self._query is None:
+            return
+        until = None if seconds is None else time.monotonic() + seconds
+        while not stopping.is_set() and (until is None or time.monotonic() < until):
+            try:
+                if self._query.awaitTermination(0.1 if until is None else min(0.1, max(0.01, until - time.monotonic()))):
+                    if not self.follow:
+                        self._end()
+                    return
+            except StreamingQueryException as problem:
+                self._failure = self._failure or problem
+                return
+
+    def stop(self) -> None:
+        """After the current batch: the lock is free only between batches."""
+        if self._query is not None:
+            with self._busy:
+                self._stopped = True
+                try:
+                    self._query.stop()
+                except PySparkException as problem:
+                    self._failure = self._failure or problem
+            self._query = None
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None
+
+    def raise_failure(self) -> None:
+        failure = self._failure
+        if failure is None:
+            return
+        if isinstance(failure, MullionError) or not isinstance(failure, PySparkException):
+            raise failure
+        raise SourceError(f"stream '{self.stream.name}' failed: {_first_line(failure)}") from failure
+
+
+def _first_line(problem: BaseException) -> str:
+    """The line that tells the cause: Spark puts it after the last 'Caused by' or first of all."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return (causes[-1].removeprefix("Caused by: ") if causes else lines[0]) if lines else type(problem).__name__

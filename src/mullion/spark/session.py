@@ -1,0 +1,268 @@
+"""A local Spark that starts silently, stays on this machine and suits jobs of less than a second."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from mullion.errors import EnvironmentProblem
+from mullion.spark.java import cache_dir, find_java, write_atomically
+
+# What answers depend on: a bad value is NULL instead of the end of the batch that it shares, and instants are UTC.
+MEANING = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+SPEED = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+STATIC = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    # Nobody looks at the history of jobs, and a service runs for months.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "20",
+}
+
+LOGS_KEPT = 20
+
+# The file rolls over because a service lives long; what the JVM itself prints lands in the same file.
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = ${sys:mullion.log}
+appender.file.filePattern = ${sys:mullion.log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+appender.file.policies.type = SizeBasedTriggeringPolicy
+appender.file.policies.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 1
+"""
+
+_PACKAGE_ROOT = str(Path(__file__).parents[2])
+_starting = threading.Lock()
+
+
+def local_session(
+    *,
+    app_name: str = "mullion",
+    master: str | None = None,
+    memory: str | None = None,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start Spark inside this machine, or join the one that this process already runs, whose settings then stay.
+
+    `memory` is in Spark's notation ("2g"); `config` overrides any setting. Nothing is printed and nothing listens
+    beyond 127.0.0.1. Raises EnvironmentProblem, naming the log file, when Spark cannot start.
+    """
+    with _starting:
+        if SparkContext._active_spark_context is not None:
+            return ensure(SparkSession.builder.getOrCreate())
+        return _start(settings(app_name=app_name, master=master, memory=memory, config=config))
+
+
+def ensure(session: SparkSession) -> SparkSession:
+    """The given session if its answers would be right, otherwise a sibling with the settings that Mullion needs.
+
+    The user's session and its settings are never changed. A DataFrame stays with the session that made it, so
+    sources have to be read through the session returned here.
+    """
+    if all(session.conf.get(key, None) == value for key, value in MEANING.items()):
+        return session
+    sibling = session.newSession()
+    for key, value in (MEANING | SPEED).items():
+        sibling.conf.set(key, value)
+    return sibling
+
+
+def settings(
+    *,
+    app_name: str = "mullion",
+    master: str | None = None,
+    memory: str | None = None,
+    config: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Every setting of a local session, the user's last."""
+    chosen = {
+        **STATIC,
+        **SPEED,
+        **MEANING,
+        "spark.app.name": app_name,
+        "spark.master": master or "local[*]",
+        "spark.driver.memory": memory or f"{driver_megabytes(machine_bytes())}m",
+        **(config or {}),
+    }
+    chosen.setdefault("spark.sql.shuffle.partitions", str(max(2, _cores(chosen["spark.master"]))))
+    return chosen
+
+
+def driver_megabytes(total: int) -> int:
+    """A quarter of the machine, but no less than Spark needs and no more than short jobs can use.
+
+    >>> [driver_megabytes(gigabytes << 30) for gigabytes in (2, 8, 64)]
+    [1024, 2048, 4096]
+    """
+    return min(4096, max(1024, total // 4 >> 20))
+
+
+def machine_bytes() -> int:
+    """The memory that this process may use: the machine's, or its container's where that is less."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            sizes.append(int(Path(limit).read_text()))
+        except (OSError, ValueError):
+            continue
+    return min(sizes)
+
+
+def _cores(master: str) -> int:
+    fixed = re.fullmatch(r"local\[(\d+)(?:,\s*\d+)?\]", master)
+    if fixed:
+        return int(fixed[1])
+    if master == "local":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+
+
+def _start(chosen: Mapping[str, str]) -> SparkSession:
+    java = find_java()
+    log = _new_log()
+    conf = SparkConf().setAll(list({**chosen, "spark.driver.extraJavaOptions": _java_options(chosen, log)}.items()))
+    _hush_python()
+    environment = {
+        "JAVA_HOME": str(java.home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        # Without a name Spark looks its own address up in DNS, which takes seconds on some machines.
+        "SPARK_LOCAL_HOSTNAME": "localhost",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(filter(None, (_PACKAGE_ROOT, os.environ.get("PYTHONPATH")))),
+    }
+    try:
+        with _environment(environment), _interruptible():
+            return SparkSession(SparkContext(conf=conf, gateway=_gateway(conf, log)))
+    except (PySparkException, Py4JError, OSError) as error:
+        raise EnvironmentProblem(f"Spark did not start: {_reason(error)}", hint=f"Spark's own log is {log}") from None
+
+
+def _gateway(conf: SparkConf, log: Path) -> Any:
+    """The JVM that outlived an earlier context, or a new one in a process session of its own.
+
+    Ctrl-C in the terminal thereby reaches Python only. The JVM still ends with this process, however that ends: it
+    reads a pipe from us and exits at end of file.
+    """
+    if SparkContext._gateway is not None:
+        return SparkContext._gateway
+    with log.open("ab") as output:
+        return launch_gateway(conf, {"stdout": output, "stderr": output, "start_new_session": True})
+
+
+def _java_options(chosen: Mapping[str, str], log: Path) -> str:
+    rules = cache_dir() / "log4j2.properties"
+    write_atomically(rules, _LOG4J)
+    ours = f'"-Dlog4j2.configurationFile={rules.as_uri()}" "-Dmullion.log={log}"'
+    return f"{ours} {chosen.get('spark.driver.extraJavaOptions', '')}".strip()
+
+
+def _new_log() -> Path:
+    """A log file for this process; of the earlier ones the newest are kept."""
+    folder = cache_dir("logs")
+    earlier = sorted(folder.glob("spark-*.log*"), key=lambda path: path.name)
+    for path in earlier[:-LOGS_KEPT]:
+        path.unlink(missing_ok=True)
+    return folder / f"spark-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.log"
+
+
+def _hush_python() -> None:
+    """Keep the Python halves of Spark from printing stack traces of what they raise, or of Ctrl-C, as well."""
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        logging.getLogger(name).disabled = True
+    logging.getLogger().addFilter(_not_from_py4j)
+
+
+def _not_from_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Give Ctrl-C a meaning that works: the running jobs are cancelled and KeyboardInterrupt is raised.
+
+    PySpark installs a handler that calls the JVM over the very connection that it interrupts, which fails, prints, and
+    leaves the jobs running. A handler of the user's own is left in place instead.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, _cancel_jobs if before is signal.default_int_handler else before)
+
+
+def _cancel_jobs(number: int, frame: FrameType | None) -> None:
+    context = SparkContext._active_spark_context
+    if context is not None and context._jsc is not None:
+        # Every thread has a connection of its own to the JVM, and that of this one is busy. Jobs that are started after
+        # the interrupt must not be cancelled with the others, hence the wait, which takes milliseconds.
+        cancelling = threading.Thread(target=_cancel_quietly, args=(context,), daemon=True)
+        cancelling.start()
+        cancelling.join(timeout=2)
+    raise KeyboardInterrupt
+
+
+def _cancel_quietly(context: SparkContext) -> None:
+    with suppress(Exception):  # the JVM may be going away at this moment, and its jobs with it
+        context.cancelAllJobs()
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for the JVM and the context alone; the user's come back afterwards."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _reason(error: Exception) -> str:
+    """The one line of a Java stack trace that says something."""
+    java = getattr(error, "java_exception", None)
+    return str(java.getMessage() if java is not None else error).strip().split("\n")[0]

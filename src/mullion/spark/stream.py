@@ -1,0 +1,395 @@
+"""One stream at work: batches in, answers out, exactly once.
+
+    batch k --late? malformed?--> aside
+            --partials--> window tiers --due?--> answers --> sink, under mark k
+            --then one commit, under mark k: sub-windows, cursors, counts
+
+The order is the guarantee: what a commit stands on is written before it, and a batch whose commit is there is not
+played again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion.catalog.journal import Commit, Journal, Mark, step
+from mullion.catalog.queries import StandingQuery
+from mullion.catalog.streams import Stream
+from mullion.planner.cost import NOTHING_SEEN, Observed
+from mullion.planner.plan import Grouping, Plan
+from mullion.planner.rules import make_plan
+from mullion.spark.pipeline import TIME, collect_partials, partials_frame, with_time
+from mullion.spark.shards import Shards, Writer
+from mullion.spark.sources import CORRUPT, SOURCE
+from mullion.windows.arrange import arrange
+from mullion.windows.due import Due
+from mullion.windows.finalize import Answers, Work
+from mullion.windows.subwindow import SubWindows
+from mullion.windows.tally import Tally, late_for, tally
+from mullion.windows.tier import WindowTier
+
+
+class AnswerSink(Protocol):
+    def write(self, mark: Mark, answers: Sequence[Answers]) -> None: ...
+    def aside(self, kind: str, mark: Mark, rows: pa.Table) -> None: ...
+    def shard_writer(self) -> Writer | None: ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a stream is worked on."""
+
+    sharing: str = "auto"
+    slicing: str = "paired"
+    way: str = "auto"
+    shard_above: int = 200_000
+    """Groups above which sub-windows stay on executors."""
+    shards: int = 8
+
+
+@dataclass
+class Counts:
+    """What --stats reports of a stream."""
+
+    batches: int = 0
+    events: int = 0
+    late: int = 0
+    malformed: int = 0
+    slices: int = 0
+    fragments: int = 0
+    groups: int = 0
+    partials: int = 0
+    partial_operations: int = 0
+    final_operations: int = 0
+    answers: int = 0
+    seconds: float = 0.0
+    late_by_query: dict[str, int] = field(default_factory=dict)
+    bad_by_query: dict[str, int] = field(default_factory=dict)
+
+
+def _add(counts: dict[str, int], more: dict[str, int]) -> None:
+    for name, number in more.items():
+        counts[name] = counts.get(name, 0) + number
+
+
+@dataclass
+class SharingSet:
+    """Queries that are answered from the same partials: all of them, or one when sharing is off."""
+
+    tier: WindowTier = field(default_factory=WindowTier)
+    plan: Plan | None = None
+    seen: Observed = NOTHING_SEEN
+    shards: dict[str, Shards] = field(default_factory=dict)
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "tier": self.tier.snapshot(),
+            "seen": [self.seen.events, self.seen.span, self.seen.lanes] if self.seen is not NOTHING_SEEN else None,
+            "shards": {name: [s.directory.name, s.count, s.entries] for name, s in self.shards.items()},
+        }
+
+    def restore(self, state: dict[str, Any], tables: Sequence[pa.Table], directory: Path) -> None:
+        self.tier.restore(state["tier"], tables)
+        self.seen = Observed(*state["seen"]) if state["seen"] else NOTHING_SEEN
+        for name, (folder, count, entries) in state["shards"].items():
+            self.shards[name] = Shards(directory / folder, count, [(mark, newest) for mark, newest in entries])
+
+
+class StreamRun:
+    def __init__(
+        self,
+        stream: Stream,
+        sink: AnswerSink,
+        settings: Settings,
+        *,
+        journal: Journal | None = None,
+    ) -> None:
+        self.stream, self.sink, self.settings, self.journal = stream, sink, settings, journal
+        self.counts = Counts()
+        self.oldest: int | None = None
+        self.newest: int | None = None
+        self.sets: dict[str, SharingSet] = {}
+        self.queries: tuple[StandingQuery, ...] = ()
+        self.committed: Mark | None = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._session: SparkSession
+
+    @property
+    def watermark(self) -> int | None:
+        return None if self.newest is None else self.newest - self.stream.lateness
+
+    @property
+    def observed(self) -> Observed:
+        """What the last batch showed."""
+        return next((one.seen for one in self.sets.values()), NOTHING_SEEN)
+
+    def use(self, queries: Sequence[StandingQuery]) -> None:
+        """The queries that the next batch answers."""
+        if tuple(queries) == self.queries and self.sets:
+            return
+        self.queries = tuple(queries)
+        shared = self.settings.sharing != "off"
+        names = ["shared"] if shared and queries else [q.name for q in queries]
+        self.sets = {name: self.sets.get(name, SharingSet()) for name in names}
+        for name, one in self.sets.items():
+            one.plan = self._plan(one, [q for q in queries if shared or q.name == name])
+
+    def _plan(self, one: SharingSet, queries: Sequence[StandingQuery]) -> Plan:
+        return make_plan(self.stream, queries, slicing=self.settings.slicing, way=self.settings.way, seen=one.seen)
+
+    # A batch
+
+    def process(self, batch: DataFrame, number: int) -> None:
+        """Answer what the batch makes due."""
+        mark = Mark(number)
+        if self.committed is not None and mark <= self.committed:
+            return
+        began = time.perf_counter()
+        self._session = batch.sparkSession
+        events = with_time(batch, self.stream.time_column)
+        step("before partials")
+        seen = self._absorb(events, mark)
+        if seen.malformed:
+            self._write_malformed(events, mark)
+        self.counts.batches += 1
+        self.counts.malformed += seen.malformed
+        if seen.newest is not None and seen.oldest is not None:
+            self.newest = max(seen.newest, seen.newest if self.newest is None else self.newest)
+            self.oldest = min(seen.oldest, seen.oldest if self.oldest is None else self.oldest)
+        self._answer(mark, self.watermark)
+        self.counts.seconds += time.perf_counter() - began
+
+    def finish(self, session: SparkSession) -> None:
+        """The input has ended: answer every window that holds an event."""
+        self._session = session
+        if self.committed is not None and not self.committed.end:
+            self._answer(Mark(self.committed.batch, end=True), None)
+
+    def close(self) -> None:
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None
+
+    def _absorb(self, events: DataFrame, mark: Mark) -> Tally:
+        """Take the batch's partials into every tier; late events are put aside first."""
+        seen: Tally | None = None
+        if not self.sets:
+            return _times_only(events)
+        for one in self.sets.values():
+            tables = self._collect(one, events, mark)
+            limit = self.watermark
+            oldest = min((t.oldest for _, _, t in tables if t.oldest is not None), default=None)
+            if limit is not None and oldest is not None and oldest < limit:
+                late = events.filter(F.col(f"`{TIME}`") < F.lit(limit))
+                if seen is None:
+                    self._write_late(late, mark, limit)
+                self._count_late(one, late)
+                on_time = events.filter(F.col(f"`{TIME}`").isNull() | (F.col(f"`{TIME}`") >= F.lit(limit)))
+                tables = self._collect(one, on_time, mark)
+            first = self._take(one, tables)
+            seen = seen or first
+        return seen or Tally()
+
+    def _collect(self, one: SharingSet, events: DataFrame, mark: Mark) -> list[tuple[Grouping, pa.Table | None, Tally]]:
+        """Partials of each grouping: tables on the driver, or tallies of what the shards wrote."""
+        plan = one.plan
+        assert plan is not None
+        self._shard_the_large(one, plan, events)
+        found: list[tuple[Grouping, pa.Table | None, Tally]] = []
+        small = _with_groupings(plan, [g for g in plan.groupings if g.name not in one.shards])
+        if small.groupings:
+            for grouping, table in zip(small.groupings, collect_partials(events, small), strict=True):
+                found.append((grouping, table, tally(table, grouping)))
+        for grouping in plan.groupings:
+            if grouping.name in one.shards:
+                shards = one.shards[grouping.name]
+                shards.entries = [e for e in shards.entries if e[0] != mark.text]
+                found.append((grouping, None, shards.absorb(partials_frame(events, plan, grouping), grouping, mark)))
+        return found
+
+    def _take(self, one: SharingSet, found: list[tuple[Grouping, pa.Table | None, Tally]]) -> Tally:
+        for grouping, table, told in found:
+            if table is not None:
+                one.tier.absorb(SubWindows.of(table, grouping))
+            else:
+                one.tier.saw(told.slices)
+            _add(self.counts.bad_by_query, told.bad)
+            self.counts.partials += told.partials
+            self.counts.partial_operations += told.events
+            self.counts.fragments = max(self.counts.fragments, told.fragments)
+            self.counts.groups = max(self.counts.groups, told.groups)
+        first = found[0][2]
+        if one is next(iter(self.sets.values())):
+            self.counts.events += first.events
+        if first.events and first.newest is not None and first.oldest is not None:
+            lanes = max(1, *(t.groups * t.fragments for _, _, t in found))
+            one.seen = Observed(first.events, max(first.newest - first.oldest, 1), lanes)
+        return first
+
+    def _shard_the_large(self, one: SharingSet, plan: Plan, events: DataFrame) -> None:
+        """Move groupings with very many groups to executors, before their partials would come to the driver."""
+        limit = self.settings.shard_above
+        for grouping in plan.groupings:
+            if not grouping.keys or grouping.name in one.shards:
+                continue
+            held = sum(len(e.slices) for e in one.tier.entries if e.grouping == grouping.name)
+            if held > 4 * limit or (held == 0 and self._sampled_groups(events, plan, grouping) > limit // 2):
+                one.shards[grouping.name] = self._move_to_shards(one, grouping, events)
+
+    def _sampled_groups(self, events: DataFrame, plan: Plan, grouping: Grouping) -> int:
+        """How many groups the first events of a batch have; few when the batch is small."""
+        sample = events.limit(self.settings.shard_above)
+        keys = [f"k{i}" for i in range(len(grouping.keys))]
+        return int(partials_frame(sample, plan, grouping).select(*keys).distinct().count())
+
+    def _move_to_shards(self, one: SharingSet, grouping: Grouping, events: DataFrame) -> Shards:
+        name = sha256(grouping.name.encode()).hexdigest()[:16]
+        shards = Shards(self._shard_directory() / name, self.settings.shards)
+        mine = [e for e in one.tier.entries if e.grouping == grouping.name]
+        one.tier.entries = [e for e in one.tier.entries if e.grouping != grouping.name]
+        for i, entry in enumerate(mine):
+            shards.adopt(events.sparkSession, entry, f"moved-{i}")
+        return shards
+
+    def _shard_directory(self) -> Path:
+        if self.journal is not None:
+            return self.journal.directory / "shards"
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-shards-")
+        return Path(self._scratch.name)
+
+    # Answers and the commit
+
+    def _answer(self, mark: Mark, watermark: int | None) -> None:
+        answers: list[Answers] = []
+        work = Work()
+        if self.newest is not None and self.oldest is not None:
+            for one in self.sets.values():
+                assert one.plan is not None
+                for grouping in one.plan.groupings:
+                    due = one.tier.due(grouping, self.oldest, self.newest, watermark)
+                    answers += self._answer_grouping(one, grouping, due, mark, work)
+                    self.counts.slices = max(self.counts.slices, len(one.tier.slices))
+        _add(self.counts.bad_by_query, work.bad)
+        self.counts.final_operations += work.final
+        self.counts.answers += sum(len(a.table) for a in answers)
+        self.sink.write(mark, answers)
+        if self.newest is not None:
+            self._forget()
+        self._commit(mark)
+
+    def _answer_grouping(self, one: SharingSet, grouping: Grouping, due: Due, mark: Mark, work: Work) -> list[Answers]:
+        shards = one.shards.get(grouping.name)
+        if shards is None:
+            return one.tier.answer(grouping, due, work)
+        if not len(due):
+            return []
+        back = shards.answer(self._session, grouping, due, mark, work, self.sink.shard_writer())
+        return _arranged_across(back, grouping)
+
+    def _forget(self) -> None:
+        watermark = self.watermark
+        assert watermark is not None
+        for one in self.sets.values():
+            assert one.plan is not None
+            horizon = one.tier.forget(one.plan, watermark)
+            for shards in one.shards.values():
+                shards.forget(horizon)
+
+    def _commit(self, mark: Mark) -> None:
+        self.committed = mark
+        new = {name: one.tier.saved() for name, one in self.sets.items()}
+        if self.journal is None:
+            return
+        snapshot = self.journal.wants_snapshot
+        if snapshot:
+            new = {name: one.tier.entries for name, one in self.sets.items()}
+        tables = [_labelled(entry.table, name) for name, entries in new.items() for entry in entries]
+        state = {
+            "oldest": self.oldest,
+            "newest": self.newest,
+            "counts": asdict(self.counts),
+            "sets": {name: one.snapshot() for name, one in self.sets.items()},
+        }
+        self.journal.commit(Commit(mark, state, tuple(tables), snapshot))
+
+    def restore(self) -> None:
+        """Go on from the last commit."""
+        loaded = self.journal.load() if self.journal is not None else None
+        if loaded is None:
+            return
+        commit, tables = loaded
+        self.committed = commit.at
+        self.oldest, self.newest = commit.state["oldest"], commit.state["newest"]
+        self.counts = Counts(**commit.state["counts"])
+        for name, state in commit.state["sets"].items():
+            one = self.sets.setdefault(name, SharingSet())
+            mine = [t for t in tables if t.schema.metadata[b"set"] == name.encode()]
+            one.restore(state, mine, self._shard_directory())
+
+    # Records that answer nobody
+
+    def _write_malformed(self, events: DataFrame, mark: Mark) -> None:
+        columns = ", ".join(f"`{name}`" for name, _ in self.stream.columns)
+        record = f"to_json(struct({columns}), map('ignoreNullFields', 'false'))"
+        reason = "'no event time'"
+        if CORRUPT in events.columns:
+            record = f"coalesce(`{CORRUPT}`, {record})"
+            reason = f"CASE WHEN `{CORRUPT}` IS NULL THEN {reason} ELSE 'does not parse' END"
+        source = f"`{SOURCE}`" if SOURCE in events.columns else "CAST(NULL AS STRING)"
+        broken = events.filter(F.col(f"`{TIME}`").isNull())
+        texts = (f"{source} AS source", f"{record} AS record", f"{reason} AS reason")
+        self.sink.aside("malformed", mark, broken.selectExpr(*texts).toArrow())
+
+    def _write_late(self, late: DataFrame, mark: Mark, watermark: int) -> None:
+        rows = late.select(*(F.col(f"`{name}`") for name, _ in self.stream.columns)).toArrow()
+        self.counts.late += len(rows)
+        at = pa.array(np.full(len(rows), watermark), pa.int64()).cast(pa.timestamp("us", "UTC"))
+        self.sink.aside("late", mark, rows.append_column("watermark", at))
+
+    def _count_late(self, one: SharingSet, late: DataFrame) -> None:
+        assert one.plan is not None
+        for grouping, table in zip(one.plan.groupings, collect_partials(late, one.plan), strict=True):
+            _add(self.counts.late_by_query, late_for(table, grouping))
+
+
+def _times_only(events: DataFrame) -> Tally:
+    """What a batch tells while nobody asks anything of the stream."""
+    time = F.col(f"`{TIME}`")
+    row = events.agg(F.count(time), F.count(F.lit(1)), F.min(time), F.max(time)).first()
+    assert row is not None
+    return Tally(events=row[0], malformed=row[1] - row[0], oldest=row[2], newest=row[3])
+
+
+def _labelled(table: pa.Table, name: str) -> pa.Table:
+    return table.replace_schema_metadata({**table.schema.metadata, b"set": name.encode()})
+
+
+def _with_groupings(plan: Plan, groupings: Sequence[Grouping]) -> Plan:
+    return plan if len(groupings) == len(plan.groupings) else replace(plan, groupings=tuple(groupings))
+
+
+def _arranged_across(shards: Sequence[Answers], grouping: Grouping) -> list[Answers]:
+    """Answers of many shards as one: ordered and cut to the limit again, now over all of them."""
+    shapes = {query.name: query.shape for query in grouping.queries}
+    by_query: dict[str, list[pa.Table]] = {}
+    for answers in shards:
+        for name, table in answers:
+            by_query.setdefault(name, []).append(table)
+    made = []
+    for name, tables in by_query.items():
+        whole = pa.concat_tables(tables)
+        _, whole = arrange(np.zeros(len(whole), np.intp), whole, shapes[name])
+        made.append(Answers((name,), [0, len(whole)], whole))
+    return made

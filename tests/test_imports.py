@@ -1,0 +1,99 @@
+"""The direction of imports: a package uses only what stands before it, and only spark/ knows pyspark."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mullion
+
+ROOT = Path(mullion.__file__).parent
+
+LAYERS = (
+    "errors",
+    "language",
+    "aggregates",
+    "catalog",
+    "reference",
+    "testing",
+    "planner",
+    "kernels",
+    "windows",
+    "schedule",
+    "transactions",
+    "summaries",
+    "spark",
+    "sinks",
+    "engine",
+    "surface",
+)
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Dotted names of all imports, wherever in the file they stand."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                yield "." * node.level
+            elif node.module == "mullion":
+                yield from (f"mullion.{alias.name}" for alias in node.names)
+            else:
+                yield str(node.module)
+
+
+def violations(layer: str, source: str) -> list[str]:
+    """What a module of this layer imports and must not."""
+    wrong = []
+    allowed = LAYERS[: LAYERS.index(layer) + 1]
+    for name in imported(ast.parse(source)):
+        top, _, rest = name.partition(".")
+        inner = rest.partition(".")[0]
+        if not top:
+            wrong.append("a relative import")
+        elif top == "pyspark" and layer != "spark":
+            wrong.append(name)
+        elif top == "mullion" and inner in LAYERS and inner not in allowed:
+            wrong.append(name)
+    return wrong
+
+
+def modules() -> Iterator[Path]:
+    """All of the package but its front door, which stands above every layer."""
+    return (path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py")
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=str(path.relative_to(ROOT))) for path in modules()])
+def test_imports_go_one_way(path: Path) -> None:
+    layer = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    assert layer in LAYERS, f"{layer} has no place in LAYERS"
+    assert violations(layer, path.read_text(encoding="utf-8")) == []
+
+
+def test_the_front_door_does_not_import_pyspark_itself() -> None:
+    names = imported(ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8")))
+    assert not [name for name in names if name.partition(".")[0] == "pyspark"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "source", "wrong"),
+    [
+        ("planner", "from mullion.language.query import Query", []),
+        ("planner", "from mullion.planner.plan import Plan", []),
+        ("language", "from mullion.errors import ParseError", []),
+        ("language", "from mullion.planner.plan import Plan", ["mullion.planner.plan"]),
+        ("kernels", "def f():\n    from mullion import windows", ["mullion.windows"]),
+        ("kernels", "import mullion.spark.session", ["mullion.spark.session"]),
+        ("reference", "from mullion.planner import plan", ["mullion.planner"]),
+        ("surface", "from pyspark.sql import DataFrame", ["pyspark.sql"]),
+        ("spark", "from pyspark.sql import DataFrame", []),
+        ("windows", "if TYPE_CHECKING:\n    import pyspark", ["pyspark"]),
+        ("errors", "from . import language", ["a relative import"]),
+    ],
+)
+def test_the_check_itself(layer: str, source: str, wrong: list[str]) -> None:
+    assert violations(layer, source) == wrong

@@ -1,0 +1,190 @@
+"""The core without Spark against the slow reference: however the input is cut and the work is shared, the same rows."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import Event, Example, examples
+
+from mullion import reference
+from mullion.catalog.journal import serialised
+from mullion.catalog.queries import StandingQuery, bind
+from mullion.catalog.streams import Stream
+from mullion.kernels.partial import Input, partials
+from mullion.language.parse import parse_query
+from mullion.language.query import Query
+from mullion.language.types import TIMESTAMP, Type
+from mullion.language.vector import Vector, arrow_type
+from mullion.planner.plan import Plan
+from mullion.planner.rules import make_plan
+from mullion.windows import tier as tiers
+from mullion.windows.finalize import Work
+from mullion.windows.subwindow import SubWindows
+from mullion.windows.tier import WindowTier
+
+Rows = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a run goes about it. Every choice must give the same answers."""
+
+    shared: bool = True
+    slicing: str = "paired"
+    batches: int = 1
+    partitions: int = 1
+    most_entries: int = 48
+    restart: bool = False
+    lag: int = 0
+    """How far the watermark stays behind what it could be."""
+
+
+def to_batch(stream: Stream, events: Sequence[Event]) -> pa.RecordBatch:
+    """The events as Spark would send them."""
+    times = [e[stream.time_column] for e in events]
+    columns = {name: Vector.of(t, [e[name] for e in events]).to_arrow() for name, t in stream.columns}
+    return pa.RecordBatch.from_pydict({"t": pa.array(times, pa.int64()), **columns})
+
+
+def cut(items: Sequence[Any], parts: int) -> Iterator[Sequence[Any]]:
+    """The items in so many parts of about one length, some perhaps empty."""
+    for i in range(parts):
+        yield items[len(items) * i // parts : len(items) * (i + 1) // parts]
+
+
+class Run:
+    """One plan from the first event to the end of the input."""
+
+    def __init__(self, stream: Stream, queries: Sequence[StandingQuery], manner: Manner) -> None:
+        self.stream, self.manner = stream, manner
+        self.plan: Plan = make_plan(stream, queries, slicing=manner.slicing)
+        self.by_name = {q.name: q for q in queries}
+        self.tier = WindowTier()
+        self.found: dict[str, Rows] = defaultdict(list)
+
+    def over(self, events: Sequence[Event]) -> dict[str, Rows]:
+        seen: list[int] = []
+        batches = list(cut(events, self.manner.batches))
+        for i, batch in enumerate(batches):
+            seen += self.times(batch)
+            ahead = [t for later in batches[i + 1 :] for t in self.times(later)]
+            self.take(batch)
+            if seen:
+                self.settle(seen, min(ahead, default=max(seen)) - self.manner.lag)
+            if self.manner.restart and i == len(batches) // 2:
+                self.restart()
+        if seen:
+            self.settle(seen, None)
+        return dict(self.found)
+
+    def times(self, batch: Sequence[Event]) -> list[int]:
+        return [e[self.stream.time_column] for e in batch if e[self.stream.time_column] is not None]
+
+    def take(self, batch: Sequence[Event]) -> None:
+        inputs = Input(columns=self.stream.types)
+        parts = [to_batch(self.stream, part) for part in cut(batch, self.manner.partitions)]
+        for grouping in self.plan.groupings:
+            made = [partials(p, grouping, self.plan.windows, inputs, slicing=self.plan.slicing) for p in parts]
+            self.tier.absorb(SubWindows.of(pa.Table.from_batches(made), grouping))
+
+    def settle(self, seen: list[int], watermark: int | None) -> None:
+        for grouping in self.plan.groupings:
+            due = self.tier.due(grouping, min(seen), max(seen), watermark)
+            for answers in self.tier.answer(grouping, due, Work()):
+                for name, table in answers:
+                    self.found[name] += rows_of(self.by_name[name], table)
+        if watermark is not None:
+            self.tier.forget(self.plan, watermark)
+
+    def restart(self) -> None:
+        """Continue from what a checkpoint keeps."""
+        state = json.loads(json.dumps(self.tier.snapshot()))
+        tables = [pa.ipc.open_stream(serialised(e.table)).read_all() for e in self.tier.entries]
+        self.tier = WindowTier()
+        self.tier.restore(state, tables)
+
+
+def rows_of(query: StandingQuery, table: pa.Table) -> Rows:
+    types: list[Type] = [TIMESTAMP, TIMESTAMP, *(t for _, t in query.shape.items)]
+    assert table.schema.names == ["window_start", "window_end", *query.shape.names]
+    assert [f.type for f in table.schema] == [arrow_type(t) for t in types]
+    columns = [Vector.from_arrow(c, t).to_list() for c, t in zip(table.columns, types, strict=True)]
+    return list(zip(*columns, strict=True))
+
+
+def run(example: Example, manner: Manner) -> dict[str, Rows]:
+    bound = [bind(parse_query(text), {example.stream.name: example.stream}) for text in example.queries]
+    found: dict[str, Rows] = {}
+    for part in [bound] if manner.shared else [[q] for q in bound]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
+            found |= Run(example.stream, part, manner).over(example.events)
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal, but for the last digits of doubles."""
+    if not isinstance(a, float) or not isinstance(b, float):
+        return type(a) is type(b) and bool(a == b)
+    return (math.isnan(a) and math.isnan(b)) or a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def sortable(row: tuple[Any, ...]) -> Any:
+    return [(v is None, isinstance(v, float) and math.isnan(v), 0 if v is None or v != v else v) for v in row]
+
+
+def rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(round(v, 6) + 0.0 if isinstance(v, float) and math.isfinite(v) else v for v in row)
+
+
+def assert_same(query: StandingQuery, found: Rows, wanted: Rows) -> None:
+    """Rows of a window come in the order asked for, if any was."""
+    assert [r[:2] for r in found] == sorted(r[:2] for r in found), "windows out of order"
+    if query.shape.is_plain:
+        found = sorted(found, key=lambda r: sortable(rounded(r)))
+        wanted = sorted(wanted, key=lambda r: sortable(rounded(r)))
+    assert len(found) == len(wanted), f"{query.text}\n{found}\n{wanted}"
+    for got, right in zip(found, wanted, strict=True):
+        assert all(map(same, got, right)), f"{query.text}\n{got}\n{right}"
+
+
+def check(example: Example, manner: Manner) -> None:
+    found = run(example, manner)
+    for text in example.queries:
+        query: Query = parse_query(text)
+        wanted = reference.answer(query, example.stream, example.events)
+        bound = bind(query, {example.stream.name: example.stream})
+        assert_same(bound, found.get(bound.name, []), wanted.rows)
+
+
+manners = st.builds(
+    Manner,
+    shared=st.booleans(),
+    slicing=st.sampled_from(("paired", "paned")),
+    batches=st.sampled_from((1, 2, 3, 7)),
+    partitions=st.sampled_from((1, 1, 3)),
+    most_entries=st.sampled_from((48, 0, 2)),
+    restart=st.booleans(),
+    lag=st.sampled_from((0, 0, 1, 100_000_000)),
+)
+
+
+@settings(max_examples=150)
+@given(examples(most_queries=3, most_events=25), manners)
+def test_every_manner_gives_what_the_reference_gives(example: Example, manner: Manner) -> None:
+    check(example, manner)
+
+
+@settings(max_examples=40)
+@given(examples())
+def test_many_queries_in_one_plan(example: Example) -> None:
+    check(example, Manner(batches=3, partitions=2))
