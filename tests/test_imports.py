@@ -18,7 +18,6 @@ LAYERS = (
     "aggregates",
     "catalog",
     "reference",
-    "testing",
     "planner",
     "kernels",
     "windows",
@@ -27,8 +26,11 @@ LAYERS = (
     "summaries",
     "spark",
     "sinks",
+    "testing",
     "engine",
+    "benchmarks",
     "surface",
+    "__main__",
 )
 
 

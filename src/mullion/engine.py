@@ -9,9 +9,12 @@ An `Engine` holds the catalog and, for each stream that is asked something, one 
 from __future__ import annotations
 
 import json
+import math
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -27,19 +30,19 @@ from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.query import Ask, CreateQuery, CreateStream, CreateTable, DropQuery, Explain, Query, Statement
 from mullion.planner.explain import Explanation
 from mullion.planner.rules import make_plan
-from mullion.results import Results
 from mullion.sinks.callback import CallbackSink, OnAnswer
 from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
 from mullion.spark.feed import Feed
+from mullion.spark.results import Results
 from mullion.spark.session import ensure, local_session
 from mullion.spark.sources import check_format, is_endless, open_stream, read_columns
 from mullion.spark.stream import Counts, Settings, StreamRun
 from mullion.spark.types import columns_from_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from mullion.spark.types import DataFrame, SparkSession
 
 
 @dataclass
@@ -88,9 +91,10 @@ class Engine:
     def session(self) -> SparkSession:
         """The Spark session with the settings that answers depend on."""
         if self._ensured is None:
-            if self.spark is None:
-                self._owned = local_session(config=self.config)
-            self._ensured = ensure(self.spark or self._owned)
+            given = self.spark
+            if given is None:
+                given = self._owned = local_session(config=self.config)
+            self._ensured = ensure(given)
         return self._ensured
 
     def execute(self, script: str) -> list[Explanation]:
@@ -123,7 +127,9 @@ class Engine:
             case Explain(name=name):
                 return self.explain(name)
             case Ask(query=query):
-                raise NotSupported("a SELECT without CREATE QUERY", query.place, hint="write CREATE QUERY name AS before it")
+                raise NotSupported(
+                    "a SELECT without CREATE QUERY", query.place, hint="write CREATE QUERY name AS before it"
+                )
         return None
 
     def _create_stream(self, create: CreateStream) -> None:
@@ -207,20 +213,25 @@ class Engine:
             feed = Feed(
                 stream=stream,
                 frame=self._frames.get(name),
-                open=lambda stream=stream: open_stream(self.session, stream),
+                open=partial(open_stream, self.session, stream),
                 session=self.session,
                 directory=None if self.checkpoint is None else Path(self.checkpoint) / name / "spark",
-                process=lambda batch, number, name=name: self._process(name, batch, number),
-                finish=lambda name=name: self._finish(name),
+                process=partial(self._process, name),
+                finish=partial(self._finish, name),
                 follow=follow or is_endless(stream),
             )
             self._feeds.append(feed)
             feed.start()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Until the sources end, `request_stop` is called or the time is over."""
-        for feed in self._feeds:
-            feed.wait(seconds, self._stopping)
+        """Until the sources end, one of them fails, `request_stop` is called or the time is over."""
+        until = math.inf if seconds is None else time.monotonic() + seconds
+        waiting = self._feeds
+        while waiting and not self._stopping.is_set() and not self.failed:
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            waiting = [feed for feed in waiting if not feed.wait(min(0.1, max(0.01, left)))]
 
     def request_stop(self) -> None:
         """Stop after the current batch. May be called from a signal handler."""
@@ -229,6 +240,11 @@ class Engine:
     @property
     def was_stopped(self) -> bool:
         return self._stopping.is_set()
+
+    @property
+    def failed(self) -> bool:
+        """Whether a stream has failed in the background; `stop` raises why."""
+        return any(feed.failed for feed in self._feeds)
 
     def stop(self) -> None:
         """Stop after the current batch, and raise what went wrong in the background, if anything did."""
@@ -332,7 +348,7 @@ class Engine:
         query = self.catalog.query(name)
         schema = answer_schema(query.shape)
         tables = self._memory.tables(query.name) if self._files is None else self._files.tables(query.name)
-        return Results(pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in tables)]), self)
+        return Results(pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in tables)]), self._ensured)
 
     def aside(self, kind: str) -> list[pa.Table]:
         """Records that answered no query: kind is 'late' or 'malformed'."""

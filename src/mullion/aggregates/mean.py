@@ -9,7 +9,7 @@ import numpy as np
 
 from mullion.aggregates.base import Aggregate, Array, Partial
 from mullion.aggregates.count import Count
-from mullion.aggregates.sum import WIDE, SumOfDecimals, SumOfIntegers, sum_partial
+from mullion.aggregates.sum import WIDE, SumOfDecimals, SumOfIntegers, sum_partials, total_of_doubles
 from mullion.language.types import DOUBLE, Type, decimal
 from mullion.language.vector import Vector
 
@@ -18,26 +18,25 @@ class AvgAggregate(Aggregate):
     name = "avg"
 
     def result(self, argument: Type | None) -> Type:
-        partial = sum_partial(argument)
+        partial = sum_partials(argument)[0]
         if isinstance(partial, SumOfDecimals):
             return bounded(partial.argument.precision + 4, partial.argument.scale + 4)
         return DOUBLE
 
     def partials(self, argument: Type | None) -> tuple[Partial, ...]:
-        partial = sum_partial(argument)
-        return partial, Count(partial.argument)
+        partials = sum_partials(argument)
+        return *partials, Count(partials[0].argument)
 
     def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
-        partial, counts = sum_partial(argument), states[1][0].values
+        partial, counts = sum_partials(argument)[0], states[-1][0].values
         present = counts > 0
         divisor = np.where(present, counts, 1)
         if isinstance(partial, SumOfDecimals):
-            return self._decimal(partial, states[0][0], counts)
+            return self._decimal(partial, partial.total(states[0]), counts)
         if isinstance(partial, SumOfIntegers):
-            fields = [s.values.astype(np.float64) for s in states[0]]
-            total = fields[0] * 2.0**32 + fields[1] if len(fields) == 2 else fields[0]
+            total = partial.as_doubles(states[0])
         else:
-            total = states[0][0].values
+            total = total_of_doubles(states)
         with np.errstate(invalid="ignore"):
             return Vector(DOUBLE, total / divisor, present)
 
@@ -49,7 +48,7 @@ class AvgAggregate(Aggregate):
             mean = None
             if value is not None and n:
                 mean = WIDE.divide(value, Decimal(n)).quantize(unit, ROUND_HALF_UP, WIDE)
-            items.append(mean if mean is not None and abs(mean) < limit else None)
+            items.append(mean if mean is not None and mean.copy_abs() < limit else None)
         return Vector.of(result, items)
 
 

@@ -40,8 +40,8 @@ from mullion.language.query import (
 )
 from mullion.language.render import render
 from mullion.language.types import DOUBLE, INT, TIMESTAMP, Type
-from mullion.language.vector import arrow_type
 from mullion.language.typing import resolve, resolve_predicate
+from mullion.language.vector import arrow_type
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 
@@ -57,7 +57,7 @@ class BoundAggregate:
 
 
 def column_types(keys: Sequence[Type], aggregates: Sequence[BoundAggregate]) -> dict[str, Type]:
-    types: dict[str, Type] = {name: TIMESTAMP for name in WINDOW_COLUMNS}
+    types: dict[str, Type] = dict.fromkeys(WINDOW_COLUMNS, TIMESTAMP)
     types.update({f"#k{i}": type_ for i, type_ in enumerate(keys)})
     types.update({f"#a{i}": aggregate.result for i, aggregate in enumerate(aggregates)})
     return types
@@ -137,7 +137,7 @@ def _source(query: Query, streams: Mapping[str, Stream]) -> Named:
         (query.distinct, "SELECT DISTINCT", query.place),
         (query.approximate, "SELECT APPROX", query.place),
         (query.backfill, "BACKFILL", query.place),
-        (query.preference is not None, "WITH PREFERENCE", query.preference and query.preference.place),
+        (query.preference is not None, "WITH PREFERENCE", query.preference.place if query.preference else None),
     ]
     for there, feature, place in refused:
         if there:
@@ -160,8 +160,8 @@ def _window(window: Window | None, stream: Stream) -> Period:
         raise CheckError(f"stream '{stream.name}' needs a window", hint=hint)
     if window.attribute is not None and window.attribute.lower() != stream.time_column.lower():
         if window.attribute.lower() not in {name.lower() for name in stream.types}:
-            hint = closest(window.attribute, stream.types)
-            raise CheckError(f"unknown column '{window.attribute}' in {stream.name}", window.place, hint=hint)
+            near = closest(window.attribute, stream.types)
+            raise CheckError(f"unknown column '{window.attribute}' in {stream.name}", window.place, hint=near)
         raise NotSupported(f"a window over '{window.attribute}' instead of the event time", window.place)
     forms = [
         (window.internal, "INTERNAL"),

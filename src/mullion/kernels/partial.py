@@ -84,7 +84,7 @@ def partials(
     slices = slice_starts(times, windows, slicing=slicing)
     satisfied = [(v := value(p)).values.astype(np.bool_) & v.valid for p in grouping.predicates]
     signature = pack(satisfied, length)
-    wanted = signature.any(axis=1) if grouping.selective else None
+    wanted = (signature != 0).any(axis=1) if grouping.selective else None
     keys = [_key(value(k), wanted) for k in grouping.keys]
 
     coded = [codes_of(pa.array(slices))] if length else [(slices, 0)]
@@ -110,7 +110,7 @@ def partials(
     return _with_malformed(made, malformed) if malformed else made
 
 
-def _key(key: Vector, wanted: npt.NDArray[np.bool_] | None) -> pa.Array:
+def _key(key: Vector, wanted: Any) -> pa.Array:
     if wanted is not None:
         key = Vector(key.type, key.values, key.valid & wanted)
     array = key.to_arrow()

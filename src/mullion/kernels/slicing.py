@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.language.query import Period
-from mullion.planner.slices import edges_between
+from mullion.planner.slices import edges_between, residues
 
 
 def slice_starts(
@@ -16,12 +16,20 @@ def slice_starts(
 ) -> npt.NDArray[np.int64]:
     """The start of the slice that each event falls into.
 
-    Time: O(n log e) for n events and e edges. Requires: nothing of the order of events.
+    Time: O(n log e) for n events and e edges, or O(n p) for p progressions of edges where edges are too many: a slide
+    of a millisecond has more edges in a day than a batch has events. Requires: nothing of the order of events.
 
     >>> slice_starts(np.array([3, 11, 12, 14, 15]), [Period(18, 15)]).tolist()
     [0, 0, 12, 12, 15]
+    >>> slice_starts(np.array([3, 3 * 10**15 + 11]), [Period(18, 15)]).tolist()
+    [0, 3000000000000000]
     """
     if not len(times):
         return times
-    edges = edges_between(windows, int(times.min()), int(times.max()), slicing=slicing)
+    low, high = int(times.min()), int(times.max())
+    progressions = residues(windows, slicing)
+    if sum((high - low) // step + 1 for _, step in progressions) > len(times) * len(progressions):
+        starts: npt.NDArray[np.int64] = np.max([times - (times - first) % step for first, step in progressions], axis=0)
+        return starts
+    edges = edges_between(windows, low, high, slicing=slicing)
     return edges[np.searchsorted(edges, times, "right") - 1]

@@ -21,7 +21,7 @@ from mullion.language.functions.base import FUNCTIONS, Function, Signature
 from mullion.language.functions.casts import cast_may_fail, cast_row, cast_vector
 from mullion.language.functions.numbers import BOUNDS
 from mullion.language.query import Call, Case, Cast, Column, Expr, Literal, children, walk
-from mullion.language.types import BOOLEAN, NULL, Type
+from mullion.language.types import NULL, Type
 from mullion.language.vector import Vector, constant, dtype_of
 
 Mask = npt.NDArray[np.bool_]
@@ -269,4 +269,4 @@ def _cast(vector: Vector, target: Type) -> Vector:
     return Vector(target, values, vector.valid if fits is None else vector.valid & fits)
 
 
-__all__ = ["BOOLEAN", "count_bad", "evaluate", "is_vectorised"]
+__all__ = ["count_bad", "evaluate", "is_vectorised"]

@@ -14,10 +14,6 @@ from mullion.errors import Place
 from mullion.language.types import Type
 
 
-def _place() -> Any:
-    return field(default=None, compare=False, repr=False, kw_only=True)
-
-
 # Expressions
 
 
@@ -27,7 +23,7 @@ class Column:
 
     name: str
     table: str | None = None
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,7 @@ class Literal:
 
     value: Any
     type: Type
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ class Call:
 
     function: str
     args: tuple[Expr, ...]
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ class Cast:
 
     arg: Expr
     type: Type
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ class Case:
 
     branches: tuple[tuple[Expr, Expr], ...]
     otherwise: Expr | None = None
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,7 @@ class Aggregate:
     args: tuple[Expr, ...]
     distinct: bool = False
     where: Expr | None = None
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +79,7 @@ class Exists:
     """[NOT] EXISTS (SELECT ...); NOT is a Call around it."""
 
     query: Query
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 Expr = Column | Literal | Call | Cast | Case | Aggregate | Exists
@@ -180,7 +176,7 @@ class Window:
     since: int | None = None
     attribute: str | None = None
     internal: bool = False
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     @property
     def is_periodic(self) -> bool:
@@ -198,7 +194,7 @@ class Named:
     name: str
     window: Window | None = None
     alias: str | None = None
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +204,7 @@ class Derived:
     query: Query
     window: Window | None = None
     alias: str | None = None
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +215,7 @@ class Join:
     right: Source
     kind: str
     on: Expr | None = None
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 Source = Named | Derived | Join
@@ -234,7 +230,7 @@ class Item:
 
     expr: Expr
     name: str | None = None
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +240,7 @@ class Order:
     expr: Expr
     descending: bool = False
     nulls_first: bool = True
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +250,7 @@ class Output:
     kind: str
     window: Window | None = None
     restore: bool = False
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +260,7 @@ class Preference:
     kind: str
     expr: Expr
     fade: float | None = None
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +283,7 @@ class Query:
     start_at: int | None = None
     stop_at: int | None = None
     backfill: bool = False
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 # Statements
@@ -303,7 +299,7 @@ class CreateStream:
     options: tuple[tuple[str, str], ...]
     time_column: str
     lateness: int = 0
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,19 +309,19 @@ class CreateTable:
     format: str
     options: tuple[tuple[str, str], ...]
     retroactive: bool = False
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateQuery:
     query: Query
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropQuery:
     name: str
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,7 +329,7 @@ class Explain:
     """EXPLAIN of one query, or of the shared plan of all when name is None."""
 
     name: str | None = None
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,7 +337,7 @@ class Ask:
     """A SELECT without CREATE QUERY: asked once, answered now."""
 
     query: Query
-    place: Place | None = _place()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 Statement = CreateStream | CreateTable | CreateQuery | DropQuery | Explain | Ask

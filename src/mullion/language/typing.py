@@ -14,6 +14,7 @@ import numpy as np
 
 import mullion.language.functions  # noqa: F401  (fills the registry)
 from mullion.errors import CheckError, Place, closest
+from mullion.language.dialect import OPERATOR_ONLY
 from mullion.language.functions.base import NAMES, Function
 from mullion.language.functions.casts import cast_row, castable
 from mullion.language.functions.coercion import common
@@ -124,7 +125,7 @@ class _Resolver:
     def call(self, call: Call) -> Typed:
         function = NAMES.get(call.function) or NAMES.get(call.function.lower())
         if function is None:
-            public = [name for name in NAMES if "$" not in name]
+            public = [name for name in NAMES if "$" not in name and name not in OPERATOR_ONLY]
             raise CheckError(f"unknown function '{call.function}'", call.place, hint=closest(call.function, public))
         check_arity(function, call)
         args = [self.resolve(arg) for arg in call.args]

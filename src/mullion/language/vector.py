@@ -74,7 +74,7 @@ class Vector:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, index: npt.NDArray[Any]) -> Vector:
+    def take(self, index: npt.NDArray[Any] | slice) -> Vector:
         return Vector(self.type, self.values[index], self.valid[index])
 
     @staticmethod

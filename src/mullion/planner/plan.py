@@ -1,13 +1,13 @@
 """The shared plan of a stream: everything that is computed for its queries, each thing once.
 
-    Plan
-      windows, grid, way                 where the stream is cut, and how partials come about
-      Grouping (one for each key set)
-        keys                             what partials are grouped by
-        predicates                       the bits of the signature
-        states                           what is kept for every slice, fragment and group
-        checks                           expressions whose bad values are counted
-        queries                          who is answered from it
+Plan
+  windows, grid, way                 where the stream is cut, and how partials come about
+  Grouping (one for each key set)
+    keys                             what partials are grouped by
+    predicates                       the bits of the signature
+    states                           what is kept for every slice, fragment and group
+    checks                           expressions whose bad values are counted
+    queries                          who is answered from it
 """
 
 from __future__ import annotations
@@ -16,13 +16,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from mullion.aggregates import REGISTRY, Invertible, Partial
-from mullion.catalog.queries import BoundAggregate, StandingQuery
+from mullion.catalog.queries import BoundAggregate, Shape, StandingQuery
 from mullion.catalog.streams import Stream
 from mullion.language.query import Expr, Period
 from mullion.language.render import render
 from mullion.language.types import Type
 from mullion.planner.slices import Grid
+
+NO_GRID = Grid(1, 0)
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,18 @@ class Grouping:
         return ", ".join(render(key) for key in self.keys) or "()"
 
     @cached_property
+    def meanings(self) -> tuple[npt.NDArray[np.intp], list[tuple[str | None, Shape]]]:
+        """The different (predicate, shape) pairs, and for each query the number of its own: queries that mean the
+        same but for their windows are answered together."""
+        names = dict(zip(self.predicates, self.predicate_names, strict=True))
+        numbers: dict[tuple[str | None, Shape], int] = {}
+        codes = [
+            numbers.setdefault((None if q.predicate is None else names[q.predicate], q.shape), len(numbers))
+            for q in self.queries
+        ]
+        return np.array(codes, np.intp), list(numbers)
+
+    @cached_property
     def predicate_names(self) -> tuple[str, ...]:
         return tuple(render(p) for p in self.predicates)
 
@@ -85,7 +102,7 @@ class Plan:
     queries: tuple[StandingQuery, ...]
     slicing: str = "paired"
     windows: tuple[Period, ...] = ()
-    grid: Grid = Grid(1, 0)
+    grid: Grid = NO_GRID
     groupings: tuple[Grouping, ...] = ()
     way: str = "native"
     reasons: tuple[Reason, ...] = field(default=())

@@ -54,7 +54,9 @@ class ParquetSink(Sink):
     def _files(self) -> list[Path]:
         if not self.directory.exists():
             return []
-        return [f for folder in self.directory.iterdir() if folder.is_dir() for f in folder.iterdir() if OURS.match(f.name)]
+        return [
+            f for folder in self.directory.iterdir() if folder.is_dir() for f in folder.iterdir() if OURS.match(f.name)
+        ]
 
     def tables(self, query: str) -> list[pa.Table]:
         """What was written for a query, oldest first."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +39,8 @@ class Feed:
     def start(self) -> None:
         frame = self.frame if self.frame is not None else self.open()
         if not frame.isStreaming:
-            self._batch(frame, 0)
+            with suppress(RuntimeError):
+                self._batch(frame, 0)
             self._end()
             return
         if self.directory is None:
@@ -50,7 +51,10 @@ class Feed:
         self._query = writer.start()
 
     def _batch(self, batch: DataFrame, number: int) -> None:
-        """Never raises: a failure is kept for the caller's thread, and no batch is taken after it."""
+        """A failure is kept for the caller's thread; Spark is only told that there was one, and takes no batch after.
+
+        Spark must be told by an Exception: it would wait forever for the answer to anything else.
+        """
         with self._busy:
             if self._stopped or self._failure is not None:
                 raise RuntimeError("the stream has stopped")
@@ -58,37 +62,42 @@ class Feed:
                 self.process(batch, number)
             except BaseException as failure:
                 self._failure = failure
-                raise
+                raise RuntimeError("the batch failed") from None
 
     def _end(self) -> None:
         if self._failure is None and not self._stopped:
             self.finish()
             self.ended = True
 
-    def wait(self, seconds: float | None, stopping: threading.Event) -> None:
-        """Until the source ends, the time is over or somebody asks to stop."""
+    def wait(self, seconds: float) -> bool:
+        """Wait for the source's end, at most so long; whether it is over, well or not."""
         if self._query is None:
-            return
-        until = None if seconds is None else time.monotonic() + seconds
-        while not stopping.is_set() and (until is None or time.monotonic() < until):
-            try:
-                if self._query.awaitTermination(0.1 if until is None else min(0.1, max(0.01, until - time.monotonic()))):
-                    if not self.follow:
-                        self._end()
-                    return
-            except StreamingQueryException as problem:
-                self._failure = self._failure or problem
-                return
+            return True
+        try:
+            over = bool(self._query.awaitTermination(seconds))  # type: ignore[arg-type]
+        except StreamingQueryException as problem:
+            self._failure = self._failure or problem
+            return True
+        if over and not self.follow and not self.ended:
+            self._end()
+        return over
+
+    @property
+    def failed(self) -> bool:
+        return self._failure is not None
 
     def stop(self) -> None:
-        """After the current batch: the lock is free only between batches."""
+        """After the current batch: the lock is free only between batches.
+
+        It is let go before Spark is told, because Spark waits for a batch that is just beginning, which waits for it.
+        """
         if self._query is not None:
             with self._busy:
                 self._stopped = True
-                try:
-                    self._query.stop()
-                except PySparkException as problem:
-                    self._failure = self._failure or problem
+            try:
+                self._query.stop()
+            except PySparkException as problem:
+                self._failure = self._failure or problem
             self._query = None
         if self._scratch is not None:
             self._scratch.cleanup()

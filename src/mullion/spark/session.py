@@ -33,6 +33,8 @@ MEANING = {
 SPEED = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    # Partitions already match cores, so replanning has nothing to coalesce. Grouping a million rows on two busy cores
+    # took a median of 0.37 s without it and 0.42 s with it: little, and near the noise (47 of 80 pairs were slower).
     "spark.sql.adaptive.enabled": "false",
 }
 
@@ -239,7 +241,20 @@ def _cancel_jobs(number: int, frame: FrameType | None) -> None:
         cancelling = threading.Thread(target=_cancel_quietly, args=(context,), daemon=True)
         cancelling.start()
         cancelling.join(timeout=2)
+        _drop_connection(context)
     raise KeyboardInterrupt
+
+
+def _drop_connection(context: SparkContext) -> None:
+    """Close this thread's connection, whose answer nobody will read.
+
+    Py4J would do so when it sees KeyboardInterrupt, but by asking the JVM to close everything on that port, and a
+    connection that is opened just then can be closed along with the old ones. It leaves closed connections alone.
+    """
+    with suppress(Exception):
+        connection = context._gateway._gateway_client.get_thread_connection()  # type: ignore[union-attr]
+        if connection is not None:
+            connection.close()
 
 
 def _cancel_quietly(context: SparkContext) -> None:

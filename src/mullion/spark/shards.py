@@ -55,7 +55,7 @@ class Shards:
         keys = [F.col(f"k{i}") for i in range(len(grouping.keys))]
         sharded = partials.repartition(self.count, *keys)
         total = Tally()
-        for part in _received(sharded.mapInArrow(run, "message binary")):
+        for (part,) in _messages(sharded.mapInArrow(run, "message binary")):
             total.add(part)
         if len(total.slices):
             self.entries.append((mark.text, int(total.slices.max())))
@@ -106,7 +106,7 @@ class Shards:
 
         ids = spark.range(0, self.count, 1, self.count)
         returned: list[Answers] = []
-        for own, back in _received_pairs(ids.mapInArrow(run, "message binary")):
+        for own, back in _messages(ids.mapInArrow(run, "message binary")):
             work.final += own.final
             for name, number in own.bad.items():
                 work.bad[name] = work.bad.get(name, 0) + number
@@ -132,16 +132,6 @@ def _message(parts: list[Any]) -> pa.RecordBatch:
 def _messages(frame: DataFrame) -> Iterator[list[Any]]:
     for row in frame.toArrow().column("message").to_pylist():
         yield pickle.loads(row)
-
-
-def _received(frame: DataFrame) -> Iterator[Tally]:
-    for (part,) in _messages(frame):
-        yield part
-
-
-def _received_pairs(frame: DataFrame) -> Iterator[tuple[Work, list[Answers]]]:
-    for own, back in _messages(frame):
-        yield own, back
 
 
 __all__ = ["Shards", "Writer"]

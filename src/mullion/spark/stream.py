@@ -33,7 +33,7 @@ from mullion.spark.pipeline import TIME, collect_partials, partials_frame, with_
 from mullion.spark.shards import Shards, Writer
 from mullion.spark.sources import CORRUPT, SOURCE
 from mullion.windows.arrange import arrange
-from mullion.windows.due import Due
+from mullion.windows.due import Due, slices_within
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
@@ -72,6 +72,8 @@ class Counts:
     partials: int = 0
     partial_operations: int = 0
     final_operations: int = 0
+    window_slices: int = 0
+    """The slices that the answered windows are made of: what the final step would combine without synopses."""
     answers: int = 0
     seconds: float = 0.0
     late_by_query: dict[str, int] = field(default_factory=dict)
@@ -221,9 +223,9 @@ class StreamRun:
     def _take(self, one: SharingSet, found: list[tuple[Grouping, pa.Table | None, Tally]]) -> Tally:
         for grouping, table, told in found:
             if table is not None:
-                one.tier.absorb(SubWindows.of(table, grouping))
+                self.counts.slices += one.tier.absorb(SubWindows.of(table, grouping))
             else:
-                one.tier.saw(told.slices)
+                self.counts.slices += one.tier.saw(told.slices)
             _add(self.counts.bad_by_query, told.bad)
             self.counts.partials += told.partials
             self.counts.partial_operations += told.events
@@ -280,7 +282,7 @@ class StreamRun:
                 for grouping in one.plan.groupings:
                     due = one.tier.due(grouping, self.oldest, self.newest, watermark)
                     answers += self._answer_grouping(one, grouping, due, mark, work)
-                    self.counts.slices = max(self.counts.slices, len(one.tier.slices))
+                    self.counts.window_slices += slices_within(due, one.plan.windows, one.plan.slicing)
         _add(self.counts.bad_by_query, work.bad)
         self.counts.final_operations += work.final
         self.counts.answers += sum(len(a.table) for a in answers)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
 from mullion.language.types import NAMES, Type, decimal
+
+
+__all__ = ["DataFrame", "SparkSession", "columns_from_spark", "schema_text", "type_from_spark"]
 
 
 def type_from_spark(type_: DataType) -> Type:

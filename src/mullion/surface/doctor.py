@@ -47,9 +47,9 @@ def print_report(console: Console) -> bool:
             check = _guarded(name, look)
         checks.append(check)
         mark = "[green]ok[/]    " if check.ok else "[red]wrong[/] "
-        console.print(f"{mark} {name:<8} {escape(check.detail)}", highlight=False)
+        console.print(f"{mark} {name:<8} {escape(check.detail)}", highlight=False, soft_wrap=True)
         if check.mend:
-            console.print(f"{'':16}{escape(check.mend)}", highlight=False)
+            console.print(f"{'':16}{escape(check.mend)}", highlight=False, soft_wrap=True)
     wrong = sum(not check.ok for check in checks)
     console.print(f"{wrong} of {len(checks)} checks failed." if wrong else "All is well.")
     return not wrong

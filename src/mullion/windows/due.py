@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from mullion.catalog.queries import StandingQuery
 from mullion.language.query import Period
+from mullion.planner.slices import edges_between, residues
 
 Times = npt.NDArray[np.int64]
 
@@ -165,3 +166,18 @@ def _ends_that_hold(slices: Times, window: Period, lowest: int, highest: int) ->
         ends = ends[(ends >= lowest) & (ends <= highest)]
     holds = np.searchsorted(slices, ends) > np.searchsorted(slices, ends - window.range)
     return ends[holds]
+
+
+def slices_within(due: Due, windows: Sequence[Period], slicing: str) -> int:
+    """How many slices the windows are made of, counted once for each window (krishnamurthy Table 3)."""
+    if not len(due):
+        return 0
+    low, high = int(due.start.min()), int(due.end.max())
+    if sum((high - low) // step for _, step in residues(windows, slicing)) > MOST_EDGES:
+        return 0
+    edges = edges_between(windows, low, high, slicing=slicing)
+    return int((np.searchsorted(edges, due.end) - np.searchsorted(edges, due.start)).sum())
+
+
+MOST_EDGES = 5_000_000
+"""A gap of years in the event times is not counted out."""

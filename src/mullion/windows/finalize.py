@@ -29,7 +29,7 @@ from mullion.language.vector import Vector
 from mullion.planner.plan import Grouping, StateColumn, states_of
 from mullion.windows.arrange import arrange
 from mullion.windows.base import Synopsis
-from mullion.windows.due import Due
+from mullion.windows.due import Due, Times
 from mullion.windows.interval import Interval
 from mullion.windows.running import Running
 from mullion.windows.subwindow import Rows
@@ -67,15 +67,16 @@ class Answers:
 def finalize(rows: Rows, grouping: Grouping, due: Due, work: Work, *, arranged: bool = True) -> list[Answers]:
     """Answer the due windows. Without `arranged`, the columns that ORDER BY needs stay for a later `arrange`."""
     answers = []
+    lanes: dict[str | None, _Lane] = {}
     for predicate, shape, queries in due_by_meaning(grouping, due):
-        lane = _lane(rows, predicate)
+        lane = lanes[predicate] = lanes.get(predicate) or _lane(rows, predicate)
         for windows in _turns(queries, lane, grouped=bool(grouping.keys)):
             made = _answer(lane, grouping, shape, due, windows, work)
             if made is not None:
                 query, table = made
                 query, table = arrange(query, table, shape, final=arranged)
                 answers.append(_split(grouping, query, table))
-        work.final += lane.operations()
+    work.final += sum(lane.operations() for lane in lanes.values())
     return answers
 
 
@@ -83,31 +84,12 @@ def due_by_meaning(grouping: Grouping, due: Due) -> Iterator[tuple[str | None, S
     """The due windows of queries that have the same predicate and the same shape."""
     if not len(due):
         return
-    codes, meanings = _meanings(grouping)
+    codes, meanings = grouping.meanings
     code = codes[due.query]
     order = np.argsort(code, kind="stable")
     cuts = np.flatnonzero(np.diff(code[order])) + 1
     for part in np.split(order, cuts):
         yield (*meanings[code[part[0]]], part)
-
-
-_MEANINGS: dict[int, tuple[Grouping, npt.NDArray[np.intp], list[tuple[str | None, Shape]]]] = {}
-
-
-def _meanings(grouping: Grouping) -> tuple[npt.NDArray[np.intp], list[tuple[str | None, Shape]]]:
-    """For each query the number of its (predicate, shape); remembered, since a grouping outlives many batches."""
-    known = _MEANINGS.get(id(grouping))
-    if known is None or known[0] is not grouping:
-        names = dict(zip(grouping.predicates, grouping.predicate_names, strict=True))
-        numbers: dict[tuple[str | None, Shape], int] = {}
-        codes = [
-            numbers.setdefault((None if q.predicate is None else names[q.predicate], q.shape), len(numbers))
-            for q in grouping.queries
-        ]
-        if len(_MEANINGS) > 1024:
-            _MEANINGS.clear()
-        known = _MEANINGS[id(grouping)] = grouping, np.array(codes, np.intp), list(numbers)
-    return known[1], known[2]
 
 
 @dataclass
@@ -132,7 +114,7 @@ class _Lane:
             self.synopses[state] = stored, made
         return self.synopses[state]
 
-    def ranges(self, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64], group: Index | int) -> tuple[Index, Index]:
+    def ranges(self, start: Times, end: Times, group: Times | int) -> tuple[Index, Index]:
         """Where the rows of a group within [start, end) lie."""
         base = group * len(self.slices)
         low = np.searchsorted(self.ranks, base + np.searchsorted(self.slices, start))
@@ -140,24 +122,18 @@ class _Lane:
         return low, high
 
     def operations(self) -> int:
-        done = sum(synopsis.operations for _, synopsis in self.synopses.values())
-        for _, synopsis in self.synopses.values():
-            synopsis.operations = 0
-        return done
+        return sum(synopsis.operations for _, synopsis in self.synopses.values())
 
 
 def _lane(rows: Rows, predicate: str | None) -> _Lane:
-    lanes: dict[str | None, _Lane] = rows.__dict__.setdefault("lanes", {})
-    if predicate not in lanes:
-        chosen = np.flatnonzero(rows.member(predicate))
-        slices = np.unique(rows.slices)
-        group = rows.groups[0][chosen]
-        ranks = group * len(slices) + np.searchsorted(slices, rows.slices[chosen])
-        order = np.argsort(ranks, kind="stable")
-        chosen, ranks, group = chosen[order], ranks[order], group[order]
-        starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]])) if len(group) else chosen[:0]
-        lanes[predicate] = _Lane(rows, chosen, ranks, slices, group[starts], chosen[starts])
-    return lanes[predicate]
+    chosen = np.flatnonzero(rows.member(predicate))
+    slices = np.unique(rows.slices)
+    group = rows.groups[0][chosen]
+    ranks = group * len(slices) + np.searchsorted(slices, rows.slices[chosen])
+    order = np.argsort(ranks, kind="stable")
+    chosen, ranks, group = chosen[order], ranks[order], group[order]
+    starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]])) if len(group) else chosen[:0]
+    return _Lane(rows, chosen, ranks, slices, group[starts], chosen[starts])
 
 
 def _turns(windows: Index, lane: _Lane, *, grouped: bool) -> Iterator[Index]:
@@ -198,16 +174,16 @@ def _answer(
 class _Columns(dict[str, Vector]):
     """Keys, aggregates and window bounds of answers in the making."""
 
-    def __init__(self, shape: Shape, keys: list[pa.ChunkedArray], start: Index, end: Index) -> None:
+    def __init__(self, shape: Shape, keys: list[pa.ChunkedArray], start: Times, end: Times) -> None:
         everywhere = np.ones(len(start), np.bool_)
         super().__init__(
             window_start=Vector(TIMESTAMP, start, everywhere), window_end=Vector(TIMESTAMP, end, everywhere)
         )
-        self.shape, self.keys, self.length = shape, keys, len(start)
+        self.shape, self.group_keys, self.length = shape, keys, len(start)
 
     def __missing__(self, name: str) -> Vector:
         at = int(name.removeprefix("#k"))
-        self[name] = Vector.from_arrow(self.keys[at], self.shape.keys[at])
+        self[name] = Vector.from_arrow(self.group_keys[at], self.shape.keys[at])
         return self[name]
 
     def table(self, query: Index, grouping: Grouping, work: Work) -> tuple[Index, pa.Table]:
@@ -225,13 +201,13 @@ class _Columns(dict[str, Vector]):
             arrays[name] = self._array(expr)
         if not self.shape.is_plain:
             arrays |= {f"#o{i}": self._array(order.expr) for i, order in enumerate(self.shape.order_by)}
-            arrays |= {f"#t{i}": key for i, key in enumerate(self.keys)}
+            arrays |= {f"#t{i}": key for i, key in enumerate(self.group_keys)}
         table = pa.table(arrays)
         return (query, table) if kept is None else (query[kept], table.filter(pa.array(kept)))
 
     def _array(self, expr: Expr) -> pa.Array | pa.ChunkedArray:
         if isinstance(expr, Column) and expr.name.startswith("#k"):
-            return self.keys[int(expr.name[2:])]
+            return self.group_keys[int(expr.name[2:])]
         return evaluate(expr, self._needed(expr), self.length).to_arrow()
 
     def _needed(self, expr: Expr) -> dict[str, Vector]:

@@ -34,19 +34,14 @@ class Tally:
         """Take in the tally of another shard of the same batch; groups are disjoint, fragments are not."""
         self.events += other.events
         self.malformed += other.malformed
-        self.oldest = _either(min, self.oldest, other.oldest)
-        self.newest = _either(max, self.newest, other.newest)
+        self.oldest = min((t for t in (self.oldest, other.oldest) if t is not None), default=None)
+        self.newest = max((t for t in (self.newest, other.newest) if t is not None), default=None)
         self.partials += other.partials
         self.fragments = max(self.fragments, other.fragments)
         self.groups += other.groups
         self.slices = np.union1d(self.slices, other.slices)
         for name, number in other.bad.items():
             self.bad[name] = self.bad.get(name, 0) + number
-
-
-def _either(choose: object, a: int | None, b: int | None) -> int | None:
-    known = [x for x in (a, b) if x is not None]
-    return choose(known) if known else None  # type: ignore[operator,no-any-return]
 
 
 def tally(partials: pa.Table, grouping: Grouping) -> Tally:
@@ -98,9 +93,7 @@ def _bad(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
     return found
 
 
-def selected(
-    query: StandingQuery, grouping: Grouping, signature: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
+def selected(query: StandingQuery, grouping: Grouping, signature: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """The partials that satisfy the query's predicate."""
     if query.predicate is None:
         return np.ones(len(signature), np.bool_)

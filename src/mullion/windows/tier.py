@@ -29,16 +29,19 @@ class WindowTier:
         self.cursors: dict[str, Cursor] = {}
         self.slices: Times = np.empty(0, np.int64)
 
-    def absorb(self, new: SubWindows) -> None:
-        """Add the sub-windows of a batch."""
-        if len(new.slices):
-            self.entries.append(new)
-            self._unsaved.append(new)
-            self.saw(new.slices)
+    def absorb(self, new: SubWindows) -> int:
+        """Add the sub-windows of a batch; returns how many slices are new."""
+        if not len(new.slices):
+            return 0
+        self.entries.append(new)
+        self._unsaved.append(new)
+        return self.saw(new.slices)
 
-    def saw(self, slices: Times) -> None:
-        """Note slices that hold an event."""
+    def saw(self, slices: Times) -> int:
+        """Note slices that hold an event; returns how many are new."""
+        before = len(self.slices)
         self.slices = np.union1d(self.slices, slices)
+        return len(self.slices) - before
 
     def due(self, grouping: Grouping, oldest: int, newest: int, watermark: int | None) -> Due:
         """The windows of the grouping that are to be answered now; they are not due a second time."""

@@ -1,4 +1,4 @@
-"""+ - * and signs: integers never wrap around, decimals keep Spark's digits, dates move. / and % coerce the same way."""
+"""+ - * and signs: integers never wrap around, decimals keep Spark's digits, dates move."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mullion.language.functions.base import Args, Function, Signature, first_of, plain, register
 from mullion.language.functions.calendar import DAY
-from mullion.language.functions.coercion import MAX_PRECISION, as_it_is, literal_decimal, numeric
+from mullion.language.functions.coercion import MAX_PRECISION, literal_decimal, numeric
 from mullion.language.functions.numbers import BOUNDS, EXACT, SPARK, fit_decimal, fit_integer
 from mullion.language.query import Call, Cast, Expr, Literal
 from mullion.language.types import BIGINT, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, Type, decimal
@@ -168,6 +168,7 @@ def overflows_unless_double(signature: Signature) -> bool:
 def exact(name: str, on_integers: Any, on_decimals: Any, overflow: Any) -> Function:
     return Function(
         name=name,
+        aliases=(f"try_{name}",),
         least=2,
         most=2,
         coerce=two_numbers(name),
@@ -202,8 +203,12 @@ def absolute_integers(args: Args) -> Expr | None:
     return None
 
 
+def one_type(args: Args) -> Sequence[Type] | None:
+    return [args[0][1]] * 2 if args[0][1] == args[1][1] and args[0][1].kind in BOUNDS else None
+
+
 def checked_abs(signature: Signature, x: Array, lowest: Array) -> Any:
-    return np.abs(x), x != lowest
+    return np.abs(x), x != np.iinfo(x.dtype).min
 
 
 register(
@@ -239,10 +244,10 @@ register(
         name="abs$checked",
         least=2,
         most=2,
-        coerce=as_it_is,
+        coerce=one_type,
         result=first_of,
         text="nullif(abs({0}), {1})",
-        row=lambda s, x, lowest: None if x == lowest else abs(x),
+        row=lambda s, x, lowest: fit_integer(abs(x), s.result),
         vector=checked_abs,
         fallible=True,
     ),

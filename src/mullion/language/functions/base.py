@@ -34,7 +34,7 @@ Coerce = Callable[[Args], "Sequence[Type] | None"]
 class Function:
     """A scalar function.
 
-    - `row(signature, *values)` is called with non-NULL values only when the function is strict, else with None for NULL.
+    - `row(signature, *values)` of a strict function never sees NULL; that of another gets None for it.
     - `vector(signature, *arrays)` of a strict function gives values, or (values, fits) where some may be NULL;
       that of another gets Vectors and gives (values, valid). Arrays of length 1 stand for constants.
     - `rewrite` replaces the call by other expressions, so that most spellings need no meaning of their own.

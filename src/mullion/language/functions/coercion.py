@@ -89,7 +89,7 @@ def comparison(a: Type, b: Type, *, equality: bool) -> Type | None:
 
 def implicit(type_: Type, wanted: Type) -> Type | None:
     """What an argument is cast to where a function wants another type, or None."""
-    if type_ == wanted or type_ == NULL:
+    if type_ in (wanted, NULL):
         return wanted
     if wanted == STRING:
         return None if type_.kind == "binary" else STRING

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.language.functions.base import Args, Function, Signature, first_of, gives, plain, register, spelling
-from mullion.language.functions.coercion import all_common, as_it_is, comparison
+from mullion.language.functions.coercion import all_common, as_it_is, comparison, literal_decimal
 from mullion.language.query import Call, Expr
 from mullion.language.types import BOOLEAN, NULL, Type
 from mullion.language.vector import Vector
@@ -19,7 +19,12 @@ Array = npt.NDArray[Any]
 
 def comparable(*, equality: bool) -> Callable[[Args], Sequence[Type] | None]:
     def coerce(args: Args) -> Sequence[Type] | None:
-        met = comparison(args[0][1], args[1][1], equality=equality)
+        (x, a), (y, b) = args
+        if b.kind == "decimal" and a.is_integer:
+            a = literal_decimal(x, a)
+        if a.kind == "decimal" and b.is_integer:
+            b = literal_decimal(y, b)
+        met = comparison(a, b, equality=equality)
         return None if met is None else (met, met)
 
     return coerce

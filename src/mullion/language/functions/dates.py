@@ -151,8 +151,10 @@ def from_number(scale: int) -> Callable[[Args], Expr | None]:
     return rewrite
 
 
-def to_seconds(args: Args) -> Expr | None:
-    return Call("unix_seconds", (Cast(args[0][0], TIMESTAMP),)) if takes(TIMESTAMP)(args) else None
+def truncated_seconds(micros: Any) -> Any:
+    """Towards the epoch, unlike unix_seconds: Spark has both."""
+    seconds = micros // SECOND
+    return seconds + ((micros < 0) & (micros % SECOND != 0))
 
 
 def cast_call(type_: Type) -> Callable[[Args], Expr]:
@@ -215,7 +217,7 @@ register(
     counted("timestamp_micros", integers(BIGINT), TIMESTAMP, lambda t: t),
     spelling("timestamp_seconds", 1, 1, from_number(SECOND)),
     spelling("timestamp_millis", 1, 1, from_number(1000)),
-    spelling("unix_timestamp", 1, 1, to_seconds, ("to_unix_timestamp",)),
+    counted("unix_timestamp", takes(TIMESTAMP), BIGINT, truncated_seconds),
     spelling("to_date", 1, 1, cast_call(DATE)),
     spelling("to_timestamp", 1, 1, cast_call(TIMESTAMP)),
     *(

@@ -15,7 +15,7 @@ from mullion.language.functions.arithmetic import LONG_MIN, two_numbers, two_num
 from mullion.language.functions.base import Args, Function, Signature, gives, register
 from mullion.language.functions.numbers import BOUNDS, EXACT, SPARK, fit_decimal, fit_integer
 from mullion.language.query import Call, Expr
-from mullion.language.types import BIGINT, Type
+from mullion.language.types import BIGINT, FLOAT, Type
 
 Array = npt.NDArray[Any]
 
@@ -93,12 +93,14 @@ def mod_row(signature: Signature, x: Any, y: Any) -> Any:
     return fit_decimal(rest, signature.result) if isinstance(rest, Decimal) else rest
 
 
-def wrap(value: Any, type_: Type) -> Any:
-    """As Java adds: in 32 bits, or in 64 for a long."""
-    if not isinstance(value, int):
-        return value
+def java_sum(x: Any, y: Any, type_: Type) -> Any:
+    """As Java adds: integers wrap around in 32 bits, or in 64 for a long, and floats are rounded to 32 bits."""
+    if isinstance(x, Decimal):
+        return EXACT.add(x, y)
+    if isinstance(x, float):
+        return float(np.float32(x + y)) if type_ == FLOAT else x + y
     low, high = BOUNDS["bigint" if type_ == BIGINT else "int"]
-    return (value - low) % (high - low + 1) + low
+    return (x + y - low) % (high - low + 1) + low
 
 
 def pmod_row(signature: Signature, x: Any, y: Any) -> Any:
@@ -107,8 +109,7 @@ def pmod_row(signature: Signature, x: Any, y: Any) -> Any:
         return None
     rest = java_remainder(x, y)
     if rest < 0:
-        sum_ = EXACT.add(rest, y) if isinstance(rest, Decimal) else wrap(rest + y, signature.result)
-        rest = java_remainder(sum_, y)
+        rest = java_remainder(java_sum(rest, y, signature.result), y)
     return fit_decimal(rest, signature.result) if isinstance(rest, Decimal) else rest
 
 
@@ -134,9 +135,9 @@ def division(name: str, row: Any, vector: Any, text: Any, **other: Any) -> Funct
 
 
 register(
-    division("divide", divide_row, lambda s, x, y: (x / y, y != 0), "try_divide({0}, {1})"),
+    division("divide", divide_row, lambda s, x, y: (x / y, y != 0), "try_divide({0}, {1})", aliases=("try_divide",)),
     division("div", div_row, div_vector, div_text, result=gives(BIGINT), rewrite=decimals_apart),
     division("div$decimal", div_row, None, decimal_div_text, result=gives(BIGINT)),
-    division("mod", mod_row, mod_vector, "try_mod({0}, {1})"),
+    division("mod", mod_row, mod_vector, "try_mod({0}, {1})", aliases=("try_mod",)),
     division("pmod", pmod_row, pmod_vector, "pmod({0}, {1})"),
 )

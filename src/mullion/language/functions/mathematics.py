@@ -64,9 +64,13 @@ def constant(name: str, value: float) -> Function:
 
 
 def power(x: Any, y: Any) -> Any:
-    """As Java: a base of 1 or -1 with an infinite exponent, and 1 with NaN, have no value."""
+    """As Java: a base of 1 or -1 with an infinite exponent, and 1 with NaN, have no value.
+
+    numpy takes a square root for an exponent of 0.5, which differs for the negative infinity and zero.
+    """
     undefined = (np.abs(x) == 1) & ~np.isfinite(y)
-    return np.where(undefined, np.nan, np.power(x, y))
+    rooted = (y == 0.5) & ((x == 0) | (x == -np.inf))
+    return np.where(undefined, np.nan, np.where(rooted, np.abs(x), np.power(x, y)))
 
 
 def sign(x: Any) -> Any:
@@ -84,6 +88,10 @@ def nanvl_row(signature: Signature, x: Any, y: Any) -> Any:
 
 def logarithm(args: Args) -> Expr | None:
     return Call("ln", (args[0][0],)) if len(args) == 1 else None
+
+
+def log_to_base(base: Any, x: Any) -> Any:
+    return np.log(x) / np.log(base)
 
 
 def not_below(bound: float) -> Callable[[Any], Any]:
@@ -112,8 +120,8 @@ register(
     of_doubles("log1p", np.log1p, not_below(-1.0)),
     Function(
         name="log", least=1, most=2, coerce=takes(DOUBLE), result=gives(DOUBLE), fallible=True, rewrite=logarithm,
-        row=lambda s, b, x: scalar(lambda b, x: np.log(x) / np.log(b))(s, b, x) if positive(b) and positive(x) else None,
-        vector=lambda s, b, x: (np.log(x) / np.log(b), positive(b) & positive(x)),
+        row=lambda s, b, x: scalar(log_to_base)(s, b, x) if positive(b) and positive(x) else None,
+        vector=lambda s, b, x: (log_to_base(b, x), positive(b) & positive(x)),
     ),
     constant("pi", math.pi),
     constant("e", math.e),

@@ -40,6 +40,7 @@ def rounded_types(args: Args) -> Sequence[Type] | None:
     first = DOUBLE if x in (STRING, NULL) else x if x.is_numeric else None
     if first is None:
         return None
+    places_of(args)
     return [first] if len(args) == 1 else [first, INT]
 
 

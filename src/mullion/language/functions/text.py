@@ -115,6 +115,20 @@ def concatenate(signature: Signature, x: Array, *others: Array) -> Array:
     return x
 
 
+def trimming(name: str, side: str, strip: Callable[[str, str], str]) -> Function:
+    """With two arguments, the characters to remove come first."""
+
+    def written(args: Sequence[str]) -> str:
+        return f"{name}({args[0]})" if len(args) == 1 else f"trim({side} {args[0]} FROM {args[1]})"
+
+    def meaning(first: str, second: str | None = None) -> str:
+        if second is None:
+            return strip(first, " ")
+        return strip(second, first) if first else second
+
+    return made_of(name, meaning, STRING, STRING, least=1, text=written)
+
+
 def turned(name: str) -> Callable[[Args], Expr]:
     """The same arguments the other way round."""
     return lambda args: Call(name, (args[1][0], args[0][0], *(a for a, _ in args[2:])))
@@ -131,9 +145,9 @@ register(
         "length", len, STRING, result=INT, aliases=("len", "char_length", "character_length"), strings=True,
         vector=lambda s, x: np.fromiter(map(len, x), np.int32, len(x)),
     ),
-    made_of("trim", lambda x: x.strip(" "), STRING),
-    made_of("ltrim", lambda x: x.lstrip(" "), STRING),
-    made_of("rtrim", lambda x: x.rstrip(" "), STRING),
+    trimming("trim", "BOTH", str.strip),
+    trimming("ltrim", "LEADING", str.lstrip),
+    trimming("rtrim", "TRAILING", str.rstrip),
     made_of("btrim", lambda x, chars=" ": x.strip(chars) if chars else x, STRING, STRING, least=1),
     made_of("substring", substring, STRING, INT, INT, least=2, aliases=("substr",)),
     made_of("left", lambda x, n: x[: max(n, 0)], STRING, INT),

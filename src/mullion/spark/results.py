@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 class Results:
     """The answers of one query: window_start, window_end, then its items."""
 
-    def __init__(self, table: pa.Table, engine: Any) -> None:
-        self._table, self._engine = table, engine
+    def __init__(self, table: pa.Table, session: SparkSession | None) -> None:
+        self._table, self._session = table, session
 
     def to_arrow(self) -> pa.Table:
         return self._table
@@ -23,9 +24,10 @@ class Results:
         frame: pd.DataFrame = self._table.to_pandas()
         return frame
 
-    def to_spark(self) -> Any:
+    def to_spark(self) -> DataFrame:
         """A Spark DataFrame in the engine's session."""
-        return self._engine.session.createDataFrame(self._table)
+        session = self._session or SparkSession.active()
+        return session.createDataFrame(self._table)
 
     def __len__(self) -> int:
         return len(self._table)

@@ -1,0 +1,1 @@
+"""What sharing is worth, measured: `mullion bench windows`."""

@@ -1,0 +1,77 @@
+"""The same questions asked of plain Spark: SQL over the session that Mullion uses, with the same settings."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mullion.benchmarks.answers import Answer, answer
+from mullion.benchmarks.workloads import SECOND, Window
+
+Session = Any
+"""A SparkSession; only mullion.spark knows pyspark."""
+
+_numbers = count()
+
+
+def read_trades(session: Session, directory: Path) -> Any:
+    """The files as a static DataFrame, which the other functions know as the view `trades`."""
+    frame = session.read.parquet(str(directory))
+    frame.createOrReplaceTempView("trades")
+    return frame
+
+
+def tumbling(session: Session) -> list[Any]:
+    """T1: one tumbling sum of ten minutes."""
+    text = "SELECT window, sum(price * volume) AS total FROM trades GROUP BY window(ts, '10 minutes')"
+    return list(session.sql(text).collect())
+
+
+def sliding(session: Session, windows: Sequence[Window]) -> list[Answer]:
+    """One Spark job for each window."""
+    return [_answer(session.sql(_sliding_text(window, "trades")).collect()) for window in windows]
+
+
+def _sliding_text(window: Window, view: str) -> str:
+    """Spark's windows start at multiples of the slide; shifted, they end there as Mullion's do."""
+    range_, slide = window
+    call = f"window(ts, '{range_} microseconds', '{slide} microseconds', '{-range_ % slide} microseconds')"
+    return f"SELECT unix_micros(window.start) AS start, sum(price * volume) AS total FROM {view} GROUP BY {call}"
+
+
+def _answer(rows: Sequence[Any]) -> Answer:
+    return answer([row["start"] for row in rows], [row["total"] for row in rows])
+
+
+def panes(session: Session, windows: Sequence[Window]) -> list[Answer]:
+    """What an expert writes by hand for windows of whole seconds: Spark sums up seconds, prefixes do the rest."""
+    text = f"SELECT unix_micros(ts) DIV {SECOND} AS second, sum(price * volume) AS total FROM trades GROUP BY second"
+    found = _answer([{"start": row["second"], "total": row["total"]} for row in session.sql(text).collect()])
+    starts, prefix = found.starts * SECOND, np.concatenate(([0.0], np.cumsum(found.totals)))
+    answers = []
+    for range_, slide in windows:
+        ends = np.arange(starts[0] // slide + 1, (starts[-1] + range_) // slide + 1) * slide
+        low, high = np.searchsorted(starts, ends - range_), np.searchsorted(starts, ends)
+        holds = high > low
+        answers.append(answer((ends - range_)[holds], (prefix[high] - prefix[low])[holds]))
+    return answers
+
+
+def streaming(session: Session, directory: Path, window: Window) -> Answer:
+    """One StreamingQuery with one sliding window, a file a batch, to the end of the files; answers kept in memory."""
+    name = f"answers_{next(_numbers)}"
+    frame = session.readStream.schema(session.table("trades").schema).option("maxFilesPerTrigger", "1")
+    frame.parquet(str(directory)).withWatermark("ts", "0 seconds").createOrReplaceTempView("trades_stream")
+    asked = session.sql(_sliding_text(window, "trades_stream"))
+    with tempfile.TemporaryDirectory(prefix="mullion-bench-", ignore_cleanup_errors=True) as checkpoint:
+        writer = asked.writeStream.outputMode("append").format("memory").queryName(name)
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        query.awaitTermination()
+    found = _answer(session.table(name).collect())
+    session.catalog.dropTempView(name)
+    return found

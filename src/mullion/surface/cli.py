@@ -1,0 +1,449 @@
+"""The command line. Heavy modules are imported by the command that needs them, so that help comes at once."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from mullion import __version__
+from mullion.errors import MullionError, NotSupported, closest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mullion.engine import Engine
+    from mullion.surface.progress import Progress
+
+STOPPED = 130
+"""The exit code after Ctrl-C or SIGTERM, as shells have it."""
+
+app = typer.Typer(
+    name="mullion",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    suggest_commands=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+class Sharing(StrEnum):
+    auto = "auto"
+    on = "on"
+    off = "off"
+
+
+class Slicing(StrEnum):
+    paired = "paired"
+    paned = "paned"
+
+
+class Way(StrEnum):
+    auto = "auto"
+    native = "native"
+    kernel = "kernel"
+
+
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+    svg = "svg"
+
+
+Script = Annotated[str, typer.Argument(metavar="SCRIPT.sql", help="A script of Mullion SQL; - reads standard input.")]
+
+
+def main() -> None:
+    """The `mullion` command."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    # A failure is told once, by us; the bridge to Java would print it as a stack trace as well.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    app(prog_name="mullion")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mullion {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _mullion(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Answer many standing sliding-window SQL queries over a stream, for about the price of one."""
+
+
+@app.command()
+def run(
+    script: Script,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where answers go: DIR/<query>/*.parquet.")],
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Remember here how far the run is, to continue after a stop.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep reading new events until stopped.")] = False,
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="Follow for so long, for example '1 min'.")
+    ] = None,
+    sharing: Annotated[Sharing, typer.Option(help="Whether queries share their work.")] = Sharing.auto,
+    slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.paired,
+    way: Annotated[Way, typer.Option(help="Who aggregates: Spark natively, or the Arrow kernel.")] = Way.auto,
+    stats: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write counts and the plan to FILE as JSON.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+) -> None:
+    """Read what the sources hold, answer every standing query, and end.
+
+    Sources that never end (kafka, rate, socket) are followed until stopped. Relative paths in the script are relative
+    to the current directory. Ctrl-C stops after the current batch.
+    """
+    with told():
+        text = read_script(script)
+        seconds = None if for_ is None else _seconds(for_)
+        _check_places(out, checkpoint, stats)
+        choices = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value}
+        code = _run(text, out, checkpoint, follow, seconds, choices, stats, quiet)
+    raise typer.Exit(code)
+
+
+@app.command()
+def explain(
+    script: Script,
+    format_: Annotated[Format, typer.Option("--format", help="For people, for programs, or a drawing.")] = Format.text,
+) -> None:
+    """Show the shared plan of a script's queries, with its reasons."""
+    with told():
+        if format_ is Format.svg:
+            raise NotSupported("explain --format svg", hint="use --format text or --format json")
+        text = read_script(script)
+        from mullion.engine import Engine
+
+        with Engine() as engine:
+            engine.execute(text)
+            explanation = engine.explain()
+        typer.echo(explanation.to_json() if format_ is Format.json else str(explanation))
+
+
+@app.command()
+def demo(
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="How long events flow; without it the whole demo takes under a minute.")
+    ] = None,
+) -> None:
+    """Watch 100 standing queries over generated trades, beside one query alone."""
+    began = time.monotonic()
+    with told():
+        from rich.console import Console
+
+        from mullion.surface.demo import show
+
+        show(Console(), began=began, seconds=seconds)
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which benchmark; a wrong name lists them.")],
+    json_: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements to FILE as JSON.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the measurements to FILE.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A smaller run, to see that it works.")] = False,
+) -> None:
+    """Measure, and print a table."""
+    with told():
+        from importlib import import_module
+
+        known = _benchmarks()
+        if name not in known:
+            hint = closest(name, known) or f"there is {', '.join(known)}"
+            raise MullionError(f"there is no benchmark '{name}'", hint=hint if known else None)
+        from rich.console import Console
+
+        import_module(f"mullion.benchmarks.{name}").run(Console(), json=json_, plot=plot, quick=quick)
+
+
+@app.command()
+def doctor() -> None:
+    """Check Python, Java, Spark, memory and ports, and say how to mend what is wrong."""
+    with told():
+        from rich.console import Console
+
+        from mullion.surface.doctor import print_report
+
+        well = print_report(Console())
+    raise typer.Exit(0 if well else 1)
+
+
+# Running a script
+
+
+def _run(
+    text: str,
+    out: Path,
+    checkpoint: Path | None,
+    follow: bool,
+    seconds: float | None,
+    choices: dict[str, Any],
+    stats: Path | None,
+    quiet: bool,
+) -> int:
+    """Run to the end or to a stop; returns the exit code."""
+    from rich.console import Console
+
+    from mullion.surface.progress import Progress, Seen, warnings
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    progress = Progress(console, wanted=not quiet)
+    began = time.monotonic()
+    with Interrupts(progress, out, checkpoint) as interrupts:
+        try:
+            progress.show("starting")
+            from mullion.engine import Engine
+
+            with Engine(out=out, checkpoint=checkpoint, on_batch=progress.saw, **choices) as engine:
+                explanations = engine.execute(text)
+                if explanations:
+                    progress.hide()
+                    typer.echo("\n\n".join(map(str, explanations)))
+                progress.show("starting Spark")
+                _ = engine.session
+                interrupts.now_stop(engine)
+                progress.show("reading")
+                engine.start(follow=follow or seconds is not None)
+                before = Seen.of(engine)
+                progress.begin(engine)
+                interrupts.repeat()
+                engine.wait(seconds)
+                engine.stop()
+                progress.show("closing")
+                if stats is not None:
+                    _write_stats(stats, engine, time.monotonic() - began)
+        finally:
+            progress.hide()
+    for sentence in warnings(engine.counts, out):
+        _say("warning", "yellow", sentence)
+    if engine.was_stopped:
+        typer.echo(_stopped(engine, out, checkpoint), err=True)
+        return STOPPED
+    if console.is_terminal and not quiet:
+        _summarize(console, engine, before.events, before.answers, time.monotonic() - began, out)
+    return 0
+
+
+def _summarize(console: Console, engine: Engine, events: int, answers: int, seconds: float, out: Path) -> None:
+    from mullion.surface.progress import Seen, plural
+
+    now = Seen.of(engine)
+    queries = plural(len(engine.catalog.queries), "query", "queries")
+    read, made = plural(now.events - events, "event"), plural(now.answers - answers, "answer")
+    console.print(f"{queries}, {read}, {made} in {seconds:.1f} s", markup=False)
+    console.print(f"the answers are in {out / '<query>' / '*.parquet'}", markup=False)
+
+
+def _stopped(engine: Engine, out: Path, checkpoint: Path | None) -> str:
+    done = {name: run.committed.batch + 1 for name, run in engine.runs.items() if run.committed is not None}
+    if not done:
+        after = "before the first batch"
+    elif len(done) == 1:
+        after = f"after batch {next(iter(done.values()))}"
+    else:
+        after = "after " + ", ".join(f"batch {number} of {name}" for name, number in done.items())
+    return f"stopped {after}; {_how_to_go_on(out, checkpoint)}"
+
+
+def _how_to_go_on(out: Path, checkpoint: Path | None) -> str:
+    if checkpoint is not None:
+        return "run the same command again to continue"
+    return f"answers so far are in {out}; use --checkpoint to be able to continue"
+
+
+def _write_stats(file: Path, engine: Engine, seconds: float) -> None:
+    found = {
+        "mullion": __version__,
+        "seconds": round(seconds, 3),
+        "queries": len(engine.catalog.queries),
+        "streams": {name: asdict(counts) for name, counts in engine.counts.items()},
+        "explanation": engine.explain().to_dict(),
+    }
+    file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+class Interrupts:
+    """Ctrl-C and SIGTERM while a script runs.
+
+    Until events are read a signal ends the process at once: nothing has been written. From then on the first one stops
+    after the current batch, and the next one ends the process. The Java side ends with us, whatever it is doing.
+    """
+
+    def __init__(self, progress: Progress, out: Path, checkpoint: Path | None) -> None:
+        self._progress, self._out, self._checkpoint = progress, out, checkpoint
+        self._engine: Engine | None = None
+        self._count = 0
+        self._before: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
+
+    def __enter__(self) -> Interrupts:
+        self._before = {number: signal.signal(number, self._heard) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def now_stop(self, engine: Engine) -> None:
+        """Batches are about to run: a signal asks this engine to stop."""
+        self._engine = engine
+
+    def repeat(self) -> None:
+        """Ask again: an engine that starts forgets what was asked of it before."""
+        if self._count and self._engine is not None:
+            self._engine.request_stop()
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        self._count += 1
+        if self._engine is None:
+            _leave("stopped before any event was read")
+        if self._count > 1:
+            _leave(f"stopped within a batch; {_how_to_go_on(self._out, self._checkpoint)}")
+        self._engine.request_stop()
+        self._progress.show("stopping after this batch (Ctrl-C again: at once)")
+
+
+def _leave(message: str) -> NoReturn:
+    """End the process from a signal handler: no exit hooks, which would wait for Java, and no buffered writing."""
+    clear = "\x1b[?25h\r\x1b[K" if os.isatty(2) else ""
+    with suppress(OSError):
+        os.write(2, f"{clear}{message}\n".encode())
+    os._exit(STOPPED)
+
+
+# What the user wrote
+
+
+def read_script(name: str) -> str:
+    """The text of a script, or a sentence about why it cannot be read."""
+    if name == "-":
+        return _decoded(sys.stdin.buffer.read(), "standard input")
+    path = Path(name)
+    try:
+        return _decoded(path.read_bytes(), name)
+    except FileNotFoundError:
+        folder = path.parent
+        near = closest(path.name, [p.name for p in folder.iterdir() if p.is_file()]) if folder.is_dir() else None
+        raise MullionError(f"there is no script {name}", hint=near or f"looked in {folder.resolve()}") from None
+    except IsADirectoryError:
+        raise MullionError(f"{name} is a directory", hint="name a script in it") from None
+    except OSError as error:
+        raise MullionError(f"the script {name} cannot be read: {error.strerror}") from None
+
+
+def _decoded(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise MullionError(f"{name} is not UTF-8 text (line {line})", hint="save it as UTF-8") from None
+
+
+def _seconds(text: str) -> float:
+    from mullion.language.parse import parse_duration
+
+    return parse_duration(text) / 1e6
+
+
+def _check_places(out: Path, checkpoint: Path | None, stats: Path | None) -> None:
+    """Before Spark starts: what would fail at the end fails now."""
+    for option, directory in (("--out", out), ("--checkpoint", checkpoint)):
+        if directory is not None and directory.exists() and not directory.is_dir():
+            raise MullionError(
+                f"{option} {directory} is a file", hint="name a directory; it is made if it is not there"
+            )
+    if stats is not None and (stats.is_dir() or not stats.resolve().parent.is_dir()):
+        raise MullionError(f"--stats {stats} cannot be written", hint="name a file in a directory that is there")
+
+
+def _benchmarks() -> list[str]:
+    """Modules of mullion.benchmarks that have `run(console, ...)`, found without importing them."""
+    from importlib.util import find_spec
+    from pkgutil import iter_modules
+
+    package = find_spec("mullion.benchmarks")
+    folders = list(package.submodule_search_locations or []) if package is not None else []
+    found = [
+        (Path(folder) / f"{module.name}.py", module.name) for folder in folders for module in iter_modules([folder])
+    ]
+    return sorted(
+        name for path, name in found if path.is_file() and "\ndef run(console" in path.read_text(encoding="utf-8")
+    )
+
+
+# Telling what went wrong
+
+_OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Errors become sentences on stderr and an exit code."""
+    try:
+        yield
+    except MullionError as error:
+        _say("error", "red", str(error))
+        raise typer.Exit(1) from None
+    except (typer.Exit, typer.Abort, BrokenPipeError):
+        raise
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        raise typer.Exit(STOPPED) from None
+    except OSError as error:
+        if error.errno not in _OF_THE_MACHINE:
+            _tell_bug(error)
+        where = f"{error.filename}: " if error.filename else ""
+        _say("error", "red", f"{where}{error.strerror}")
+        raise typer.Exit(1) from None
+    except Exception as error:
+        _tell_bug(error)
+
+
+def _say(kind: str, color: str, text: str) -> None:
+    label = (
+        typer.style(f"{kind}:", fg=color, bold=True)
+        if sys.stderr.isatty() and "NO_COLOR" not in os.environ
+        else f"{kind}:"
+    )
+    typer.echo(f"{label} {text}", err=True)
+
+
+def _tell_bug(error: Exception) -> NoReturn:
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="mullion-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        file.write(f"mullion {__version__}\n{' '.join(sys.argv)}\n\n")
+        traceback.print_exception(error, file=file)
+    first = (str(error).strip().splitlines() or [""])[0]
+    _say("error", "red", f"this is a bug in Mullion: {type(error).__name__}: {first} (details in {file.name})")
+    raise typer.Exit(1) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""What a terminal shows while a script runs, and the sentences at its end."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from mullion.engine import Engine
+    from mullion.spark.stream import Counts
+
+RATE_OVER = 10.0
+"""Seconds that events per second are taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How far an engine is, over all its streams. The watermark is that of the stream furthest behind."""
+
+    events: int = 0
+    answers: int = 0
+    watermark: int | None = None
+
+    @classmethod
+    def of(cls, engine: Engine) -> Seen:
+        counts = engine.counts.values()
+        marks = [run.watermark for run in engine.runs.values() if run.watermark is not None]
+        return cls(sum(c.events for c in counts), sum(c.answers for c in counts), min(marks, default=None))
+
+
+class Progress:
+    """One line at the foot of a terminal, drawn anew by a timer; nothing where there is no terminal.
+
+    `saw` is made for `Engine(on_batch=...)`: it takes numbers down and leaves drawing to the timer.
+    """
+
+    def __init__(self, console: Console, *, wanted: bool = True) -> None:
+        self._console = console
+        self._wanted = wanted and console.is_terminal
+        self._live: Live | None = None
+        self._doing = ""
+        self._began = time.monotonic()
+        self._seen: Seen | None = None
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def show(self, doing: str) -> None:
+        """Say what is being done; the line appears if it was not there."""
+        self._doing = doing
+        if self._wanted and self._live is None:
+            self._live = Live(
+                get_renderable=self._line,
+                console=self._console,
+                refresh_per_second=8,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+
+    def hide(self) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+    def begin(self, engine: Engine) -> None:
+        """From here on events count for the rate: a continued run starts with those of the runs before it."""
+        self._samples = deque([(time.monotonic(), Seen.of(engine).events)])
+
+    def saw(self, engine: Engine) -> None:
+        self._seen = Seen.of(engine)
+        self._samples.append((time.monotonic(), self._seen.events))
+        while len(self._samples) > 2 and self._samples[-1][0] - self._samples[1][0] > RATE_OVER:
+            self._samples.popleft()
+
+    def rate(self) -> float:
+        if len(self._samples) < 2:
+            return 0.0
+        (first, few), (last, many) = self._samples[0], self._samples[-1]
+        return (many - few) / max(last - first, 1e-3)
+
+    def text(self) -> str:
+        """The words of the line."""
+        parts = [self._doing]
+        if self._seen is not None:
+            parts += [f"{self._seen.events:,} events", f"{self.rate():,.0f} events/s"]
+            parts += [f"watermark {instant(self._seen.watermark)}"] if self._seen.watermark is not None else []
+            parts += [f"{self._seen.answers:,} answers"]
+        return "  ".join(parts)
+
+    def _line(self) -> Table:
+        line = Table.grid(padding=(0, 1))
+        line.add_column(width=16)
+        line.add_column(no_wrap=True, overflow="ellipsis")
+        line.add_column()
+        elapsed = f"{time.monotonic() - self._began:.0f} s"
+        line.add_row(ProgressBar(total=None, width=16, pulse=True), Text(self.text()), Text(elapsed, style="dim"))
+        return line
+
+
+def instant(microseconds: int | None) -> str:
+    """An instant of event time as people write it.
+
+    >>> instant(1101902400_000_000)
+    '2004-12-01 12:00:00 UTC'
+    """
+    if microseconds is None:
+        return "none"
+    try:
+        return f"{datetime.fromtimestamp(microseconds // 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):
+        return f"{microseconds} us"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> plural(1, "query", "queries"), plural(2000, "event")
+    ('1 query', '2,000 events')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def warnings(counts: Mapping[str, Counts], out: Path) -> Iterator[str]:
+    """What was not answered as one may think, a sentence each, and where the records are."""
+    for name, told in counts.items():
+        if told.late:
+            hit = ", ".join(f"{query} {number:,}" for query, number in told.late_by_query.items() if number)
+            missed = f" (missed by {hit})" if hit else ""
+            yield f"{plural(told.late, 'event')} of {name} came too late{missed}; kept in {out / '_late'}"
+        if told.malformed:
+            what = plural(told.malformed, "record")
+            yield f"{what} of {name} did not parse or had no event time; kept in {out / '_malformed'}"
+        for query, number in told.bad_by_query.items():
+            if number:
+                what = plural(number, "bad value")
+                yield f"query {query} met {what} (overflow, division by zero or a failed cast), taken as NULL"

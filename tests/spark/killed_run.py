@@ -1,0 +1,22 @@
+"""A run that a test kills. Arguments: script, out, checkpoint and, to crash by itself, a step and an occurrence."""
+
+import sys
+from contextlib import nullcontext
+
+from mullion.engine import Engine
+from mullion.spark.session import local_session
+from mullion.testing import crash_at, kill_this_process
+
+
+def main(script: str, out: str, checkpoint: str, step: str = "", occurrence: str = "1") -> None:
+    session = local_session(master="local[1]", config={"spark.sql.shuffle.partitions": "1"})
+    with Engine(session, out=out, checkpoint=checkpoint) as engine:
+        with open(script) as file:
+            engine.execute(file.read())
+        with crash_at(step, int(occurrence), kill_this_process) if step else nullcontext():
+            engine.run()
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

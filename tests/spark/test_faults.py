@@ -1,0 +1,172 @@
+"""A run that is killed at any moment and started again gives the answers of an uninterrupted one, each once."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from mullion.engine import Engine
+from mullion.errors import CheckpointError
+from mullion.testing import STEPS, Crash, Replay, crash_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+KILLS = 40
+QUERIES = """
+CREATE QUERY total AS SELECT sum(price) AS total, count(*) AS n, max(price) AS hi FROM trades [RANGE '40 s' SLIDE '10 s'];
+CREATE QUERY by_symbol AS SELECT symbol, sum(volume) AS volume, stddev_pop(volume) AS spread
+  FROM trades [RANGE '30 s' SLIDE '30 s'] WHERE volume > 20 GROUP BY symbol HAVING count(*) > 1;
+CREATE QUERY hops AS SELECT count(*) AS n, min(symbol) AS first FROM trades [RANGE '7 s' SLIDE '20 s' OFFSET '3 s'];
+"""
+
+
+def script(batches: Replay, queries: str = QUERIES) -> str:
+    columns = "ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT"
+    stream = f"CREATE STREAM trades ({columns}) USING json OPTIONS ({batches.options})"
+    return f"{stream} TIMESTAMP BY ts LATENESS '5 s';\n{queries}"
+
+
+def replay(directory: Path, *, number: int, seed: int = 1) -> Replay:
+    """Batches of trades, a little disordered, now and then too late or malformed."""
+    rnd = random.Random(seed)
+    batches, now = Replay(directory), 1_700_000_000.0
+    for _ in range(number):
+        events: list[dict[str, Any]] = []
+        for _ in range(rnd.randrange(1, 30)):
+            now += rnd.random() * 2
+            ts = now - rnd.choice([0, 0, 0, rnd.random() * 4, 60 * (rnd.random() < 0.1)])
+            text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(ts)) + f".{int(ts % 1 * 1e6):06d}"
+            event = {"ts": text, "symbol": rnd.choice("abc"), "price": rnd.random() * 100, "volume": rnd.randrange(99)}
+            events.append(event if rnd.random() > 0.02 else {"ts": "no time", "volume": "x"})
+        batches.add(events)
+    return batches
+
+
+def answers(out: Path) -> dict[str, list[dict[str, Any]]]:
+    """Everything that was written, query by query, late and malformed records too."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for folder in sorted(out.iterdir()):
+        rows = [row for file in folder.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+        found[folder.name] = sorted(rows, key=repr)
+    return found
+
+
+@pytest.fixture(scope="module")
+def batches(tmp_path_factory: pytest.TempPathFactory) -> Replay:
+    return replay(tmp_path_factory.mktemp("events") / "trades", number=12)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(
+    spark: SparkSession, batches: Replay, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[dict[str, Any]]]:
+    out = tmp_path_factory.mktemp("whole")
+    with Engine(spark, out=out) as engine:
+        engine.execute(script(batches))
+        engine.run()
+    found = answers(out)
+    assert found["_late"] and found["_malformed"] and found["total"] and found["by_symbol"] and found["hops"]
+    return found
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_crash_at_each_step(
+    step: str, spark: SparkSession, batches: Replay, uninterrupted: dict[str, Any], tmp_path: Path
+) -> None:
+    for occurrence in (1, 2, 5):
+        with Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint") as engine:
+            engine.execute(script(batches))
+            with crash_at(step, occurrence), pytest.raises(Crash):
+                engine.run()
+    with Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint") as engine:
+        engine.execute(script(batches))
+        engine.run()
+    assert answers(tmp_path / "out") == uninterrupted
+
+
+def test_starting_a_finished_run_again_changes_nothing(
+    spark: SparkSession, batches: Replay, uninterrupted: dict[str, Any], tmp_path: Path
+) -> None:
+    for _ in range(2):
+        with Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint") as engine:
+            engine.execute(script(batches))
+            engine.run()
+        assert answers(tmp_path / "out") == uninterrupted
+
+
+@pytest.mark.slow
+def test_killed_for_real(batches: Replay, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
+    """SIGKILL at random moments from outside, and at random steps from inside."""
+    rnd = random.Random(5)
+    path = tmp_path / "script.sql"
+    path.write_text(script(batches))
+    kills, run, finished = 0, 0, 0
+    while kills < KILLS or not finished:
+        out, checkpoint = tmp_path / f"out{run}", tmp_path / f"checkpoint{run}"
+        crash = [rnd.choice(STEPS), str(rnd.randrange(1, 5))] if rnd.random() < 0.6 else []
+        command = [sys.executable, str(Path(__file__).with_name("killed_run.py")), str(path), str(out), str(checkpoint)]
+        child = subprocess.Popen([*command, *(crash if kills < KILLS else [])], stderr=subprocess.PIPE)
+        if not crash and kills < KILLS:
+            time.sleep(2.5 + rnd.random() * 4)
+            child.kill()
+        _, errors = child.communicate(timeout=120)
+        if child.returncode == -9:
+            kills += 1
+            continue
+        assert child.returncode == 0, errors.decode()
+        assert answers(out) == uninterrupted
+        run, finished = run + 1, finished + 1
+
+
+def test_changed_stream_is_refused(spark: SparkSession, batches: Replay, tmp_path: Path) -> None:
+    with Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint") as engine:
+        engine.execute(script(batches))
+        engine.run()
+    with Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint") as engine:
+        engine.execute(script(batches).replace("LATENESS '5 s'", "LATENESS '6 s'"))
+        with pytest.raises(CheckpointError, match="stream 'trades' is not the one"):
+            engine.run()
+    with Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint") as engine:
+        engine.execute(script(batches).replace("SLIDE '10 s'", "SLIDE '20 s'"))
+        with pytest.raises(CheckpointError, match="query 'total' is not the one"):
+            engine.run()
+
+
+def test_a_query_may_join_and_leave_between_runs(
+    spark: SparkSession, uninterrupted: dict[str, Any], tmp_path: Path
+) -> None:
+    """A query that is new to a checkpoint answers windows that start after what was read; the others go on."""
+    whole = replay(tmp_path / "whole", number=12)
+    part = replay(tmp_path / "part", number=6)
+    files = {"out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
+    with Engine(spark, **files) as engine:  # type: ignore[arg-type]
+        engine.execute(script(part))
+        engine.start(follow=True)
+        while engine.counts.get("trades") is None or engine.counts["trades"].batches < 6:
+            time.sleep(0.05)
+        engine.stop()
+        newest = engine.runs["trades"].newest
+    for file in sorted(whole.directory.glob("*.json"))[6:]:
+        file.rename(part.directory / file.name)
+    more = QUERIES.replace("CREATE QUERY hops", "CREATE QUERY hops_again")
+    with Engine(spark, **files) as engine:  # type: ignore[arg-type]
+        engine.execute(script(part, more))
+        engine.run()
+    found = answers(tmp_path / "out")
+    assert found["total"] == uninterrupted["total"]
+    assert found["by_symbol"] == uninterrupted["by_symbol"]
+    assert newest is not None
+    expected = [
+        row for row in uninterrupted["hops"] if row["window_start"].timestamp() * 1e6 > newest
+    ]
+    assert found["hops_again"] == expected != []

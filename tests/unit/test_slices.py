@@ -1,0 +1,186 @@
+"""Where streams are cut: worked examples of the papers, then all ways to find edges against each other."""
+
+from __future__ import annotations
+
+import time
+from math import lcm
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mullion.kernels.slicing import slice_starts
+from mullion.language.query import Period
+from mullion.planner import slices
+from mullion.planner.slices import (
+    SliceManager,
+    common_grid,
+    compose,
+    edges_between,
+    paired,
+    paned,
+    residues,
+    slices_of,
+)
+
+SECOND = 1_000_000
+
+periods = st.builds(Period, st.integers(1, 40), st.integers(1, 30), st.integers(-35, 35))
+
+
+def brute_edges(windows: list[Period], low: int, high: int) -> set[int]:
+    """The edges in (low, high], by asking every instant whether a window starts or ends there."""
+    return {
+        t
+        for t in range(low + 1, high + 1)
+        for w in windows
+        if (t - w.offset) % w.slide == 0 or (t + w.range - w.offset) % w.slide == 0
+    }
+
+
+def test_the_window_of_the_paper() -> None:
+    """krishnamurthy, figure 3: W[18,15]."""
+    assert paned(Period(18, 15)) == (3, 3, 3, 3, 3)
+    assert paired(Period(18, 15)) == (12, 3)
+
+
+def test_the_composition_of_the_paper() -> None:
+    """krishnamurthy 3.2.1: U(12,3) and V(6,3) have the common period 45."""
+    both = compose((12, 3), (6, 3))
+    assert both == (6, 3, 3, 3, 3, 6, 3, 3, 3, 3, 6, 3)
+    assert (sum(both), len(both)) == (45, 12)
+
+
+def test_a_window_that_is_a_multiple_of_its_slide_has_one_slice() -> None:
+    assert paired(Period(30, 15)) == paned(Period(30, 15)) == (15,)
+    assert paired(Period(15, 15)) == (15,)
+
+
+def test_a_hopping_window_has_a_slice_and_a_gap() -> None:
+    assert paired(Period(4, 15)) == (11, 4)
+
+
+def test_edges_by_hand() -> None:
+    assert edges_between([Period(18, 15)], 0, 30).tolist() == [0, 12, 15, 27, 30]
+    assert edges_between([Period(18, 15)], 1, 30).tolist() == [0, 12, 15, 27, 30]
+    assert edges_between([Period(18, 15, 2)], 0, 30).tolist() == [-1, 2, 14, 17, 29]
+    assert edges_between([Period(18, 15)], -16, -1).tolist() == [-18, -15, -3]
+    assert edges_between([], 0, 30).tolist() == []
+
+
+@given(st.lists(periods, min_size=1, max_size=3))
+def test_composed_edges_are_the_union_of_all_edges(windows: list[Period]) -> None:
+    windows = [w._replace(offset=0) for w in windows]
+    at, edges = 0, set()
+    for slice_ in compose(*(paired(w) for w in windows)):
+        at += slice_
+        edges.add(at)
+    period = lcm(*(w.slide for w in windows))
+    assert at == period
+    assert edges == brute_edges(windows, 0, period)
+
+
+@given(st.lists(periods, min_size=1, max_size=5), st.integers(-100, 100), st.integers(0, 150))
+def test_edges_between_are_all_edges_and_the_one_before(windows: list[Period], low: int, length: int) -> None:
+    edges = edges_between(windows, low, low + length).tolist()
+    assert edges[0] <= low
+    assert set(edges[1:]) == brute_edges(windows, low, low + length)
+    assert not brute_edges(windows, edges[0], low)
+    assert edges[0] in brute_edges(windows, edges[0] - 1, low)
+
+
+@given(st.lists(periods, min_size=1, max_size=5), st.integers(-100, 100), st.integers(0, 150))
+def test_paned_edges_hold_all_paired_edges(windows: list[Period], low: int, length: int) -> None:
+    panes = edges_between(windows, low, low + length, slicing="paned").tolist()
+    pairs = edges_between(windows, low, low + length).tolist()
+    assert set(pairs[1:]) <= set(panes) and pairs[0] <= panes[0] <= low
+    assert slices_of(windows, low, low + length, "paired") <= slices_of(windows, low, low + length, "paned")
+
+
+@given(periods)
+def test_paired_never_has_more_slices_than_paned(window: Period) -> None:
+    assert sum(paired(window)) == sum(paned(window)) == window.slide
+    assert len(paired(window)) <= min(2, len(paned(window)))
+
+
+@given(
+    st.lists(periods, min_size=1, max_size=5),
+    st.lists(st.integers(-10_000, 10_000), min_size=1, max_size=20),
+    st.sampled_from(("paired", "paned")),
+)
+def test_events_fall_into_the_slice_that_starts_last_before_them(
+    windows: list[Period], times: list[int], slicing: str
+) -> None:
+    found = slice_starts(np.array(times, np.int64), windows, slicing=slicing).tolist()
+    assert found == [int(edges_between(windows, t, t, slicing=slicing)[0]) for t in times]
+
+
+@given(st.lists(periods, min_size=1, max_size=5), st.integers(-100, 100))
+def test_all_edges_lie_on_the_common_grid(windows: list[Period], low: int) -> None:
+    step, origin = common_grid(windows)
+    for slicing in ("paired", "paned"):
+        edges = edges_between(windows, low, low + 100, slicing=slicing)
+        assert not ((edges - origin) % step).any()
+
+
+@given(st.data(), st.integers(-50, 50))
+def test_the_slice_manager_finds_the_edges_while_windows_join_and_leave(data: st.DataObject, now: int) -> None:
+    manager = SliceManager(now)
+    there: dict[int, Period] = {}
+    for _ in range(data.draw(st.integers(1, 8))):
+        if there and data.draw(st.booleans()):
+            leaving = data.draw(st.sampled_from(sorted(there)))
+            manager.remove(leaving)
+            del there[leaving]
+        else:
+            window = data.draw(periods)
+            there[manager.add(window)] = window
+        assert len(manager) == len(there)
+        until = now + data.draw(st.integers(0, 60))
+        wanted = sorted(brute_edges(list(there.values()), now, until))
+        assert manager.until(until) == wanted
+        if there:
+            assert [e for e in edges_between(there.values(), now, until).tolist() if e > now] == wanted
+        now = until
+    assert (manager.peek() is None) == (not there)
+
+
+def test_removing_does_not_search_the_queue_for_each_window() -> None:
+    """Rebuilding the queue looks at each edge a constant number of times for each window that left."""
+    looked = 0
+
+    class Counted(dict[int, Period]):
+        def __contains__(self, handle: object) -> bool:
+            nonlocal looked
+            looked += 1
+            return super().__contains__(handle)
+
+    manager = SliceManager()
+    manager._windows = Counted()
+    handles = [manager.add(Period(700 + i, 300 + i)) for i in range(10_000)]
+    looked = 0
+    for handle in handles:
+        manager.remove(handle)
+    assert looked < 10 * len(handles)
+    assert manager.advance() is None and not manager._queue
+
+
+def test_an_hour_of_256_windows_takes_milliseconds() -> None:
+    windows = [Period((600 + 37 * i % 301) * SECOND, (300 + 53 * i % 301) * SECOND) for i in range(256)]
+    edges_between(windows, 0, 3600 * SECOND)
+    began = time.perf_counter()
+    edges = edges_between(windows, 0, 3600 * SECOND)
+    assert time.perf_counter() - began < 0.1
+    assert set(edges[1:].tolist()) == {
+        t for first, step in residues(windows) for t in range(first, 3600 * SECOND + 1, step) if t > 0
+    }
+
+
+def test_very_many_slices_are_estimated_and_not_listed() -> None:
+    windows = [Period(18, 15), Period(12, 9)]
+    hour = 3600 * SECOND
+    exact = hour // 45 * 12
+    assert abs(slices_of(windows, 0, hour, "paired") - exact) < exact / 100
+    assert slices_of(windows, 0, 45 * slices.MOST_COUNTED // 12, "paired") > 0
+    assert slices_of(windows, 0, 45, "paired") == 12
+    assert slices_of(windows, 5, 5, "paired") == 0
