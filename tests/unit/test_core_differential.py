@@ -6,7 +6,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -66,10 +66,14 @@ class Run:
 
     def __init__(self, stream: Stream, queries: Sequence[StandingQuery], manner: Manner) -> None:
         self.stream, self.manner = stream, manner
-        self.plan: Plan = make_plan(stream, queries, slicing=manner.slicing)
-        self.by_name = {q.name: q for q in queries}
         self.tier = WindowTier()
         self.found: dict[str, Rows] = defaultdict(list)
+        self.ask(queries)
+
+    def ask(self, queries: Sequence[StandingQuery]) -> None:
+        """From now on, answer these."""
+        self.plan: Plan = make_plan(self.stream, queries, slicing=self.manner.slicing)
+        self.by_name = {q.name: q for q in queries}
 
     def over(self, events: Sequence[Event]) -> dict[str, Rows]:
         seen: list[int] = []
@@ -178,13 +182,78 @@ manners = st.builds(
 )
 
 
-@settings(max_examples=150)
-@given(examples(most_queries=3, most_events=25), manners)
-def test_every_manner_gives_what_the_reference_gives(example: Example, manner: Manner) -> None:
+MANNERS = {
+    "one batch": Manner(),
+    "many batches": Manner(batches=7),
+    "many partitions": Manner(batches=2, partitions=3),
+    "unshared": Manner(shared=False, batches=2),
+    "paned": Manner(slicing="paned", batches=3),
+    "merged": Manner(batches=7, most_entries=0),
+    "restarted": Manner(batches=5, restart=True),
+    "slow watermark": Manner(batches=7, lag=100_000_000),
+}
+
+
+@pytest.mark.parametrize("manner", MANNERS.values(), ids=MANNERS)
+@settings(max_examples=15)
+@given(example=examples(most_queries=3, most_events=25))
+def test_each_manner_gives_what_the_reference_gives(manner: Manner, example: Example) -> None:
     check(example, manner)
 
 
-@settings(max_examples=40)
+@settings(max_examples=150)
+@given(examples(most_queries=3, most_events=25), manners)
+def test_all_manners_together_give_what_the_reference_gives(example: Example, manner: Manner) -> None:
+    check(example, manner)
+
+
+@settings(max_examples=30)
 @given(examples())
 def test_many_queries_in_one_plan(example: Example) -> None:
     check(example, Manner(batches=3, partitions=2))
+
+
+@settings(max_examples=20)
+@given(examples(most_queries=2), st.lists(st.integers(0, 40), max_size=3))
+def test_records_without_a_time_change_nothing(example: Example, places: list[int]) -> None:
+    events = list(example.events)
+    for place in places:
+        events.insert(place, dict.fromkeys(example.stream.types))
+    check(Example(example.stream, events, example.queries), Manner(batches=2))
+
+
+@settings(max_examples=60)
+@given(examples(most_queries=4), st.data())
+def test_queries_join_and_leave_between_batches(example: Example, data: st.DataObject) -> None:
+    """A query that joins answers what starts after all that was seen; one that leaves, what ended before."""
+    manner = data.draw(st.builds(Manner, batches=st.just(6), most_entries=st.sampled_from((48, 0, 3))))
+    batches = list(cut(example.events, manner.batches))
+    queries = [replace(parse_query(text), start_at=None, stop_at=None) for text in example.queries]
+    stays = [sorted(data.draw(st.tuples(*[st.integers(0, manner.batches)] * 2))) for _ in queries]
+    run = Run(example.stream, [], manner)
+    seen: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
+        for i, batch in enumerate(batches):
+            for q, (join, _) in enumerate(stays):
+                if i == join and seen:
+                    queries[q] = replace(queries[q], start_at=max(seen) + 1)
+            there = [q for q, (join, leave) in enumerate(stays) if join <= i and (i <= leave or leave == len(batches))]
+            run.ask([bind(queries[q], {example.stream.name: example.stream}) for q in there])
+            run.take(batch)
+            seen += run.times(batch)
+            ahead = [t for later in batches[i + 1 :] for t in run.times(later)]
+            watermark = min(ahead, default=max(seen, default=0))
+            if seen:
+                run.settle(seen, watermark)
+            for q in there:
+                if i == stays[q][1]:
+                    queries[q] = replace(queries[q], stop_at=watermark)
+        if seen:
+            run.ask([q for q in run.plan.queries if stays[int(q.name[1:])][1] == len(batches)])
+            run.settle(seen, None)
+    for q, query in enumerate(queries):
+        bound = bind(query, {example.stream.name: example.stream})
+        there = stays[q][0] < len(batches)
+        wanted = reference.answer(query, example.stream, example.events).rows if there else []
+        assert_same(bound, run.found.get(bound.name, []), wanted)

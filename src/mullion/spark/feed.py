@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 from collections.abc import Callable
@@ -9,12 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion.catalog.streams import Stream
-from mullion.errors import MullionError, SourceError
+from mullion.errors import SourceError
+
+_JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[\w$]+: ")
 
 
 @dataclass
@@ -107,13 +111,15 @@ class Feed:
         failure = self._failure
         if failure is None:
             return
-        if isinstance(failure, MullionError) or not isinstance(failure, PySparkException):
+        # What a kernel raises in Spark's Python workers is no fault of the source.
+        if not isinstance(failure, (PySparkException, Py4JJavaError)) or "PythonException" in str(failure):
             raise failure
-        raise SourceError(f"stream '{self.stream.name}' failed: {_first_line(failure)}") from failure
+        raise SourceError(f"stream '{self.stream.name}' failed: {_cause(failure)}") from failure
 
 
-def _first_line(problem: BaseException) -> str:
-    """The line that tells the cause: Spark puts it after the last 'Caused by' or first of all."""
+def _cause(problem: BaseException) -> str:
+    """The line that tells the cause, without its Java class: the last 'Caused by', or else the first line."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    return (causes[-1].removeprefix("Caused by: ") if causes else lines[0]) if lines else type(problem).__name__
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by:")]
+    told = causes[-1] if causes else lines[0] if lines else type(problem).__name__
+    return _JAVA_CLASS.sub("", told)

@@ -39,7 +39,7 @@ FILES = 10
 WHOLE = 42.0
 """Seconds after the command's start at which the last file is given, unless the user says how long."""
 
-GRACE = 5.0
+GRACE = 12.0
 """Seconds beyond that in which a file that was given may still be answered."""
 
 SHOWN = 8
@@ -119,8 +119,8 @@ class _Side:
 
     @property
     def rate(self) -> float | None:
-        """Events a second. The first batch is left out where there are more: it compiles code."""
-        taken = self.seconds[1:] or self.seconds
+        """Events a second. The first batch is left out: it compiles code."""
+        taken = self.seconds[1:]
         return EVENTS_IN_A_FILE * len(taken) / sum(taken) if taken else None
 
 
@@ -289,9 +289,9 @@ class _Screen:
     def batch(self) -> None:
         """A file has been answered."""
         if self._live is None and self.stage is not None and self.stage.all is not None:
-            rate = self.stage.all.rate or 0
-            counts = f"{self.stage.events:,} events, {self.stage.answers:,} answers, {rate:,.0f} events/s"
-            self._console.print(f"{len(self.stage.queries)} queries: {counts}", highlight=False)
+            counts = f"{self.stage.events:,} events, {self.stage.answers:,} answers"
+            rate = f", {self.stage.all.rate:,.0f} events/s" if self.stage.all.rate else ""
+            self._console.print(f"{len(self.stage.queries)} queries: {counts}{rate}", highlight=False)
 
     def _draw(self) -> Group:
         parts: list[Any] = [Text(f"{self._doing} ...", style="dim")]
@@ -312,10 +312,12 @@ class _Screen:
 
 def _summarize(console: Console, stage: _Stage) -> None:
     lines = list(_side_by_side(stage))
-    if not lines:
-        lines = ["This machine was too busy to answer a first file in time; try mullion demo --seconds 60"]
+    if len(lines) < 3:
+        lines.append(
+            "This machine was too busy to compare the two in a minute. Give it more: mullion demo --seconds 60"
+        )
     console.print(f"{stage.events:,} events, {stage.answers:,} answers", highlight=False)
     for line in lines:
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, soft_wrap=True)
     console.print()
     console.print(TRY_NEXT, highlight=False, markup=False, soft_wrap=True)

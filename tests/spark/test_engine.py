@@ -1,0 +1,234 @@
+"""The whole engine on Spark against the reference, on random streams and query sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mullion import reference
+from mullion.catalog.queries import bind
+from mullion.catalog.streams import Stream
+from mullion.engine import Engine
+from mullion.errors import MullionError
+from mullion.language.parse import parse_query
+from mullion.language.vector import Vector
+from strategies import Event, Example, examples
+from unit.test_core_differential import assert_same, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+MANNERS: dict[str, dict[str, Any]] = {
+    "native": {"way": "native"},
+    "kernel": {"way": "kernel"},
+    "unshared": {"sharing": "off"},
+    "paned": {"slicing": "paned", "way": "kernel"},
+    "on executors": {"shard_above": 1},
+    "on executors by kernel": {"shard_above": 1, "way": "kernel"},
+}
+
+
+def table(stream: Stream, events: Sequence[Event]) -> pa.Table:
+    return pa.table({name: Vector.of(t, [e[name] for e in events]).to_arrow() for name, t in stream.columns})
+
+
+def answered(engine: Engine, example: Example) -> dict[str, Any]:
+    found = {}
+    for text in example.queries:
+        bound = bind(parse_query(text), {example.stream.name: example.stream})
+        found[text] = rows_of(bound, engine.results(bound.name).to_arrow())
+    return found
+
+
+def check(engine: Engine, example: Example) -> None:
+    for text, rows in answered(engine, example).items():
+        query = parse_query(text)
+        bound = bind(query, {example.stream.name: example.stream})
+        in_order = sorted(rows, key=lambda row: row[:2])
+        assert_same(bound, in_order, reference.answer(query, example.stream, example.events).rows)
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(example=examples(most_queries=6))
+def test_one_batch(manner: str, example: Example, spark: SparkSession) -> None:
+    with Engine(spark, **MANNERS[manner]) as engine:
+        engine.stream("trades", spark.createDataFrame(table(example.stream, example.events)), time="ts")
+        for text in example.queries:
+            engine.query(text)
+        engine.run()
+        check(engine, example)
+
+
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(example=examples(most_queries=6), way=st.sampled_from(("native", "kernel")))
+def test_many_batches_with_a_restart_after_each(
+    example: Example, way: str, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Disorder within the lateness changes nothing; neither do batches and restarts."""
+    base = tmp_path_factory.mktemp("run")
+    source = base / "events"
+    source.mkdir()
+    lateness = max((e["ts"] for e in example.events), default=0) - min((e["ts"] for e in example.events), default=0)
+    third = -(-len(example.events) // 3) or 1
+    for i in range(3):
+        part = table(example.stream, example.events[i * third : (i + 1) * third])
+        pq.write_table(part, source / f"{i}.parquet")
+        with Engine(spark, out=base / "out", checkpoint=base / "checkpoint", way=way) as engine:
+            engine.execute(
+                f"CREATE STREAM trades ({_columns(example.stream)}) USING parquet OPTIONS (path '{source}') "
+                f"TIMESTAMP BY ts LATENESS '{lateness} us'"
+            )
+            for text in example.queries:
+                engine.query(text)
+            if i < 2:
+                engine.start(follow=True)
+                _until(engine, i + 1)
+                engine.stop()
+            else:
+                engine.run()
+                check(engine, example)
+
+
+def _columns(stream: Stream) -> str:
+    return ", ".join(f"{name} {type_}" for name, type_ in stream.columns)
+
+
+def _until(engine: Engine, batches: int) -> None:
+    import time
+
+    while engine.counts.get("trades") is None or engine.counts["trades"].batches < batches:
+        engine.wait(0.05)
+        assert not any(feed.failed for feed in engine._feeds)
+        time.sleep(0.02)
+
+
+def test_the_order_of_columns_and_the_types_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.sql(
+        "SELECT timestamp'2024-01-01 00:00:01' AS ts, 'a' AS s, 1 AS i, 2L AS l, 1.5D AS d, 2.50BD AS m, true AS b"
+    )
+    items = (
+        "sum(i) AS si, sum(l) AS sl, sum(d) AS sd, sum(m) AS sm, avg(i) AS ai, avg(m) AS am, count(*) AS n, min(s) AS ms, "
+        "max(b) AS mb, max(ts) AS mt, var_pop(i) AS v, sum(i) / count(*) AS r, round(avg(d), 1) AS ra, max(i) + 1 AS p"
+    )
+    with Engine(spark, out=tmp_path) as engine:
+        engine.stream("t", frame, time="ts")
+        engine.query(f"SELECT {items} FROM t [RANGE 1 min SLIDE 1 min]", name="q")
+        engine.run()
+        found = engine.results("q").to_spark()
+    wanted = spark.sql(f"SELECT {items} FROM {{t}}", t=frame)
+    assert found.columns == ["window_start", "window_end", *wanted.columns]
+    assert [f.dataType for f in found.schema.fields[2:]] == [f.dataType for f in wanted.schema.fields]
+    assert found.drop("window_start", "window_end").collect() == wanted.collect()
+
+
+def test_queries_join_and_leave_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
+    def write(number: int, *seconds: int) -> None:
+        times = pa.array([s * 1_000_000 for s in seconds], pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table({"ts": times, "x": list(seconds)}), tmp_path / f"{number}.parquet")
+
+    calls: list[tuple[str, int]] = []
+    write(0, 1, 5, 12)
+    with Engine(spark) as engine:
+        engine.execute(f"CREATE STREAM s USING parquet OPTIONS (path '{tmp_path}') TIMESTAMP BY ts")
+        engine.query("SELECT sum(x) AS total FROM s [RANGE 10 s SLIDE 10 s]", name="first")
+        engine.on_answer(lambda name, rows: calls.append((name, len(rows))))
+        engine.start()
+        _wait_for(engine, "s", 1)
+        engine.query("SELECT sum(x) AS total FROM s [RANGE 5 s SLIDE 5 s]", name="second")
+        write(1, 13, 16, 19, 23)
+        _wait_for(engine, "s", 2)
+        engine.drop("first")
+        write(2, 31, 46)
+        _wait_for(engine, "s", 3)
+        engine.stop()
+        with pytest.raises(MullionError, match="unknown query 'first'"):
+            engine.results("first")
+        second = [(r["window_end"].timestamp(), r["total"]) for r in engine.results("second").to_arrow().to_pylist()]
+    assert second == [(20.0, 35), (25.0, 23), (30.0, None), (35.0, 31), (40.0, None), (45.0, None)]
+    assert [c for c in calls if c[0] == "first"] == [("first", 1), ("first", 1)]
+
+
+def _wait_for(engine: Engine, stream: str, batches: int) -> None:
+    while stream not in engine.counts or engine.counts[stream].batches < batches:
+        engine.wait(0.05)
+
+
+def test_a_bad_value_is_null_and_counted_and_leaves_neighbours_alone(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT timestamp_seconds(id) AS ts, id % 4 AS x, CAST(id AS STRING) || IF(id % 5 = 0, 'x', '') AS text, "
+        "id * 0.1D AS price, CAST(2147483000 + id * 100 AS INT) AS big FROM range(100)"
+    )
+    good = "SELECT sum(price) AS total, avg(price) AS mean, count(*) AS n FROM s [RANGE 17 s SLIDE 5 s]"
+    bad = "SELECT sum(12 / x) AS a, max(CAST(text AS INT)) AS b, sum(big + 1000) AS c FROM s [RANGE 7 s SLIDE 3 s] WHERE 3 % x >= 0 OR x = 0"
+
+    def run(*queries: str) -> tuple[Any, Any]:
+        with Engine(spark) as engine:
+            engine.stream("s", frame, time="ts")
+            for name, text in zip(("good", "bad"), queries, strict=False):
+                engine.query(text, name=name)
+            engine.run()
+            return engine.results("good").to_arrow(), engine.counts["s"].bad_by_query
+
+    alone, nothing = run(good)
+    beside, counted = run(good, bad)
+    assert beside.equals(alone)
+    assert nothing == {}
+    overflows = sum(1 for i in range(100) if 2147483000 + i * 100 <= 2**31 - 1 and 2147483000 + i * 100 + 1000 > 2**31 - 1)
+    assert counted == {"bad": 25 + 20 + overflows + 0}
+
+
+def test_late_and_malformed_records_are_counted_and_kept(spark: SparkSession, tmp_path: Path) -> None:
+    import os
+
+    for i, lines in enumerate(["10,1\n20,2\n", "3,99\n14,3\nnonsense\n21,x\n,7\n30,4\n"]):
+        path = tmp_path / "in" / f"{i}.csv"
+        path.parent.mkdir(exist_ok=True)
+        stamped = [f"1970-01-01 00:00:{line}" if line[:1].isdigit() else line for line in lines.splitlines()]
+        stamped = [s.replace(":3,", ":03,") for s in stamped]
+        path.write_text("\n".join(stamped) + "\n")
+        os.utime(path, (1_000_000_000 + i, 1_000_000_000 + i))
+    with Engine(spark, out=tmp_path / "out") as engine:
+        engine.execute(
+            f"""CREATE STREAM s (ts TIMESTAMP, x INT) USING csv
+            OPTIONS (path '{tmp_path}/in', maxFilesPerTrigger '1') TIMESTAMP BY ts LATENESS '8 s';
+            CREATE QUERY q AS SELECT sum(x) AS total, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s];
+            CREATE QUERY small AS SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] WHERE x < 10;"""
+        )
+        engine.run()
+        counts = engine.counts["s"]
+        rows = engine.results("q").to_arrow().to_pylist()
+        late = pa.concat_tables(engine.aside("late")).to_pylist()
+        malformed = pa.concat_tables(engine.aside("malformed")).to_pylist()
+    assert [(r["window_end"].timestamp(), r["total"], r["n"]) for r in rows] == [(20, 4, 2), (30, 2, 1), (40, 4, 1)]
+    assert (counts.late, counts.malformed) == (1, 3)
+    assert counts.late_by_query == {"q": 1}
+    assert [row["x"] for row in late] == [99]
+    assert sorted(row["record"] for row in malformed) == [
+        "1970-01-01 00:00:21,x",
+        "nonsense",
+        '{"ts":null,"x":7}',
+    ]
+    assert all(row["source"].endswith("/in/1.csv") for row in malformed)
+
+
+def test_malformed_records_do_not_depend_on_what_is_asked(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"ts": "1970-01-01 00:00:01", "x": "oops"}\n{"ts": "1970-01-01 00:00:02", "x": 1}\n')
+    for items in ("count(*) AS n", "count(*) AS n, sum(x) AS total"):
+        with Engine(spark) as engine:
+            engine.execute(
+                f"CREATE STREAM s (ts TIMESTAMP, x INT) USING json OPTIONS (path '{tmp_path}') TIMESTAMP BY ts;"
+                f"CREATE QUERY q AS SELECT {items} FROM s [RANGE 10 s SLIDE 10 s]"
+            )
+            engine.run()
+            assert engine.results("q").to_arrow().column("n").to_pylist() == [1]
+            assert engine.counts["s"].malformed == 1
