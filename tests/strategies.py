@@ -71,7 +71,7 @@ settings_of_time = st.builds(Setting, st.sampled_from(UNITS), st.sampled_from(OR
 @st.composite
 def times(draw: Draw[Any], setting: Setting, most: int = 40) -> list[int]:
     """Clustered, with ties, gaps and disorder."""
-    least = draw(st.sampled_from((0, 1, most // 2, most // 2)))
+    least = draw(st.sampled_from((0, *[most // 2] * 5)))
     places = draw(st.lists(st.integers(0, 12), min_size=least, max_size=most))
     fractions = draw(st.lists(st.sampled_from((0, 0, 1, setting.unit // 2)), min_size=1, max_size=3))
     stride = draw(st.sampled_from((1, 1, 2, 5)))
@@ -265,7 +265,7 @@ def queries(draw: Draw[Any], setting: Setting, name: str = "q") -> str:
         text += f" WHERE {draw(predicates())}"
     if keys or frame.grouping:
         text += " GROUP BY " + ", ".join([*keys, *([frame.grouping] if frame.grouping else [])])
-    if draw(st.sampled_from((False, False, True))):
+    if draw(st.sampled_from((*[False] * 4, True))):
         bound = draw(st.sampled_from(("count(*) > 1", "count(*) < 3", "max(volume) >= 2", "min(price) < 1")))
         text += f" HAVING {bound}"
     order = draw(st.lists(aggregates(EXACT) | st.sampled_from((*keys, "window_end")), max_size=2))
@@ -273,10 +273,10 @@ def queries(draw: Draw[Any], setting: Setting, name: str = "q") -> str:
         way = st.sampled_from(("", " DESC", " ASC NULLS LAST", " DESC NULLS FIRST"))
         text += " ORDER BY " + ", ".join(term + draw(way) for term in order)
     if draw(st.sampled_from((False, False, False, True))):
-        text += f" LIMIT {draw(st.sampled_from((1, 2, 3, 0)))}"
-    start, stop = draw(st.tuples(*[st.sampled_from((None, None, None, None, 0, 3, 10))] * 2))
+        text += f" LIMIT {draw(st.sampled_from((*range(1, 9), 0)))}"
+    start, stop = draw(st.tuples(*[st.sampled_from((*[None] * 7, 0, 3, 10))] * 2))
     begin = "" if start is None else f" START AT {timestamp(setting.origin + start * setting.unit)}"
-    length = frame.range + setting.unit * ((start or 0) + (stop or 0))
+    length = frame.range + setting.unit * ((start or 0) + 4 * (stop or 0))
     end = "" if stop is None else f" STOP AT {timestamp(setting.origin + length)}"
     return f"CREATE QUERY {name}{begin}{end} AS {text}"
 

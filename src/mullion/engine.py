@@ -36,7 +36,7 @@ from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
 from mullion.spark.feed import Feed
 from mullion.spark.results import Results
-from mullion.spark.session import ensure, local_session
+from mullion.spark.session import ensure, is_running, local_session
 from mullion.spark.sources import check_format, is_endless, open_stream, read_columns
 from mullion.spark.stream import Counts, Settings, StreamRun
 from mullion.spark.types import columns_from_spark
@@ -93,7 +93,9 @@ class Engine:
         if self._ensured is None:
             given = self.spark
             if given is None:
-                given = self._owned = local_session(config=self.config)
+                joins = is_running()
+                given = local_session(config=self.config)
+                self._owned = None if joins else given
             self._ensured = ensure(given)
         return self._ensured
 
@@ -207,9 +209,10 @@ class Engine:
         if not asked:
             raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
         self._open_checkpoint()
-        self.sink.resume(None if self.checkpoint is None else self._committed())
         for name in [n for n in self.catalog.streams if n in asked]:
             stream = self.catalog.streams[name]
+            names = [query.name for query in self.catalog.queries_over(name)]
+            self.sink.resume(name, names, self._run_of(name).committed)
             feed = Feed(
                 stream=stream,
                 frame=self._frames.get(name),
@@ -308,10 +311,6 @@ class Engine:
         journal.begin(number, [_to_journal(q) for q in queries])
         return queries
 
-    def _committed(self) -> Any:
-        marks = [run.committed for name in self.catalog.streams if (run := self._run_of(name)).committed is not None]
-        return max(marks, default=None)
-
     def _open_checkpoint(self) -> None:
         """Check that the checkpoint is of this run, and let queries that are new to it join now."""
         if self.checkpoint is None:
@@ -352,7 +351,7 @@ class Engine:
 
     def aside(self, kind: str) -> list[pa.Table]:
         """Records that answered no query: kind is 'late' or 'malformed'."""
-        return self._memory.aside_tables(kind) if self._files is None else self._files.tables(f"_{kind}")
+        return (self._files or self._memory).aside_tables(kind)
 
     def on_answer(self, call: OnAnswer) -> None:
         """Call with (query, rows) whenever answers are made."""

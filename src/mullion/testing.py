@@ -1,8 +1,8 @@
 """For tests of what stands on Mullion, and Mullion's own: replayed batches, crashes at chosen moments, a list of answers.
 
-    batches = Replay(tmp_path / "events")
-    batches.add([{"ts": "2024-01-01 00:00:01", "x": 1}, ...])
-    engine.execute(f"CREATE STREAM s (ts TIMESTAMP, x INT) USING json OPTIONS ({batches.options}) TIMESTAMP BY ts")
+batches = Replay(tmp_path / "events")
+batches.add([{"ts": "2024-01-01 00:00:01", "x": 1}, ...])
+engine.execute(f"CREATE STREAM s (ts TIMESTAMP, x INT) USING json OPTIONS ({batches.options}) TIMESTAMP BY ts")
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ class ListSink(Sink):
         self.rows: list[tuple[str, dict[str, Any]]] = []
         self.asides: list[tuple[str, dict[str, Any]]] = []
 
-    def write(self, mark: Mark, answers: Sequence[Answers]) -> None:
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
         for some in answers:
             for name, table in some:
                 self.rows += [(name, row) for row in table.to_pylist()]
 
-    def aside(self, kind: str, mark: Mark, rows: pa.Table) -> None:
+    def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         self.asides += [(kind, row) for row in rows.to_pylist()]

@@ -183,7 +183,9 @@ def test_a_bad_value_is_null_and_counted_and_leaves_neighbours_alone(spark: Spar
     beside, counted = run(good, bad)
     assert beside.equals(alone)
     assert nothing == {}
-    overflows = sum(1 for i in range(100) if 2147483000 + i * 100 <= 2**31 - 1 and 2147483000 + i * 100 + 1000 > 2**31 - 1)
+    overflows = sum(
+        1 for i in range(100) if 2147483000 + i * 100 <= 2**31 - 1 and 2147483000 + i * 100 + 1000 > 2**31 - 1
+    )
     assert counted == {"bad": 25 + 20 + overflows + 0}
 
 
@@ -222,7 +224,9 @@ def test_late_and_malformed_records_are_counted_and_kept(spark: SparkSession, tm
 
 
 def test_malformed_records_do_not_depend_on_what_is_asked(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"ts": "1970-01-01 00:00:01", "x": "oops"}\n{"ts": "1970-01-01 00:00:02", "x": 1}\n')
+    (tmp_path / "a.json").write_text(
+        '{"ts": "1970-01-01 00:00:01", "x": "oops"}\n{"ts": "1970-01-01 00:00:02", "x": 1}\n'
+    )
     for items in ("count(*) AS n", "count(*) AS n, sum(x) AS total"):
         with Engine(spark) as engine:
             engine.execute(

@@ -166,7 +166,5 @@ def test_a_query_may_join_and_leave_between_runs(
     assert found["total"] == uninterrupted["total"]
     assert found["by_symbol"] == uninterrupted["by_symbol"]
     assert newest is not None
-    expected = [
-        row for row in uninterrupted["hops"] if row["window_start"].timestamp() * 1e6 > newest
-    ]
+    expected = [row for row in uninterrupted["hops"] if row["window_start"].timestamp() * 1e6 > newest]
     assert found["hops_again"] == expected != []

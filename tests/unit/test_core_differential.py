@@ -195,19 +195,19 @@ MANNERS = {
 
 
 @pytest.mark.parametrize("manner", MANNERS.values(), ids=MANNERS)
-@settings(max_examples=15)
+@settings(max_examples=12)
 @given(example=examples(most_queries=3, most_events=25))
 def test_each_manner_gives_what_the_reference_gives(manner: Manner, example: Example) -> None:
     check(example, manner)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(examples(most_queries=3, most_events=25), manners)
 def test_all_manners_together_give_what_the_reference_gives(example: Example, manner: Manner) -> None:
     check(example, manner)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(examples())
 def test_many_queries_in_one_plan(example: Example) -> None:
     check(example, Manner(batches=3, partitions=2))
@@ -222,7 +222,7 @@ def test_records_without_a_time_change_nothing(example: Example, places: list[in
     check(Example(example.stream, events, example.queries), Manner(batches=2))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(examples(most_queries=4), st.data())
 def test_queries_join_and_leave_between_batches(example: Example, data: st.DataObject) -> None:
     """A query that joins answers what starts after all that was seen; one that leaves, what ended before."""

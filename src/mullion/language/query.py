@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from mullion.errors import Place
 from mullion.language.types import Type
 
-
 # Expressions
 
 

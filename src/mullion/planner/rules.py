@@ -17,6 +17,8 @@ from mullion.planner.cost import MOST_NATIVE_PREDICATES, NOTHING_SEEN, Observed,
 from mullion.planner.plan import Grouping, Plan, Reason, StateColumn, states_of
 from mullion.planner.slices import common_grid, slices_of
 
+T = TypeVar("T")
+
 ROWS = StateColumn("rows", Count(BOOLEAN), None)
 """How many events a partial holds; every grouping keeps it."""
 
@@ -142,7 +144,10 @@ def make_plan(
     return plan
 
 
-T = TypeVar("T")
+def reconsider(plan: Plan, seen: Observed, *, way: str) -> Plan:
+    """The same plan with the way chosen anew, from what the last batch held."""
+    reasons = tuple(r for r in plan.reasons if r.rule != choose_way.__name__)
+    return choose_way(replace(plan, way=way, reasons=reasons), seen)
 
 
 def _distinct(items: Iterable[T]) -> tuple[T, ...]:

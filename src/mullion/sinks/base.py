@@ -19,15 +19,15 @@ class Sink(ABC):
     """
 
     @abstractmethod
-    def write(self, mark: Mark, answers: Sequence[Answers]) -> None: ...
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
 
     @abstractmethod
-    def aside(self, kind: str, mark: Mark, rows: pa.Table) -> None:
-        """Keep records that answer no query: kind is 'late' or 'malformed'."""
+    def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
+        """Keep records of a stream that answer no query: kind is 'late' or 'malformed'."""
 
-    def resume(self, committed: Mark | None) -> None:  # noqa: B027
-        """Forget what was written after the last commit; everything when there is none. A sink that keeps nothing
-        across runs has nothing to do."""
+    def resume(self, stream: str, queries: Sequence[str], committed: Mark | None) -> None:  # noqa: B027
+        """Forget what was written of a stream and its queries after the last commit; everything when there is none.
+        A sink that keeps nothing across runs has nothing to do."""
 
     def finish(self, schemas: dict[str, pa.Schema]) -> None:  # noqa: B027
         """The input has ended; every query is given with the columns of its answers."""

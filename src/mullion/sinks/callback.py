@@ -19,11 +19,11 @@ class CallbackSink(Sink):
     def __init__(self, call: OnAnswer, query: str | None = None) -> None:
         self.call, self.query = call, query
 
-    def write(self, mark: Mark, answers: Sequence[Answers]) -> None:
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
         for some in answers:
             for name, table in some:
                 if self.query in (None, name):
                     self.call(name, table)
 
-    def aside(self, kind: str, mark: Mark, rows: pa.Table) -> None:
+    def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         """Only answers are handed over."""

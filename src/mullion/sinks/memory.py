@@ -15,14 +15,14 @@ class MemorySink(Sink):
     """Keeps answers as they came; a query's own are cut out when they are asked for."""
 
     def __init__(self) -> None:
-        self.answers: dict[Mark, Sequence[Answers]] = {}
-        self.asides: dict[tuple[str, Mark], pa.Table] = {}
+        self.answers: dict[tuple[Mark, str], Sequence[Answers]] = {}
+        self.asides: dict[tuple[str, str, Mark], pa.Table] = {}
 
-    def write(self, mark: Mark, answers: Sequence[Answers]) -> None:
-        self.answers[mark] = answers
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
+        self.answers[mark, stream] = answers
 
-    def aside(self, kind: str, mark: Mark, rows: pa.Table) -> None:
-        self.asides[kind, mark] = rows
+    def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
+        self.asides[kind, stream, mark] = rows
 
     def tables(self, query: str) -> list[pa.Table]:
         """The query's answers, oldest first."""
@@ -36,4 +36,4 @@ class MemorySink(Sink):
         ]
 
     def aside_tables(self, kind: str) -> list[pa.Table]:
-        return [table for (of, _), table in self.asides.items() if of == kind]
+        return [table for (of, _, _), table in self.asides.items() if of == kind]

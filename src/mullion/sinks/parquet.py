@@ -1,4 +1,5 @@
-"""Answers as Parquet files: DIRECTORY/<query>/<mark>.parquet, late and malformed records in _late/ and _malformed/."""
+"""Answers as Parquet files: DIRECTORY/<query>/<mark>.parquet, late and malformed records in
+_late/<stream>.<mark>.parquet and _malformed/<stream>.<mark>.parquet."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from mullion.sinks.base import Sink
 from mullion.spark.shards import Writer
 from mullion.windows.finalize import Answers
 
-OURS = re.compile(r"^(\d{12}\.[01])(-shard-\d+)?\.parquet$")
+OURS = re.compile(r"^((?P<stream>.+)\.)?(?P<mark>\d{12}\.[01])(-shard-\d+)?\.parquet$")
 
 
 class ParquetSink(Sink):
@@ -25,7 +26,7 @@ class ParquetSink(Sink):
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def write(self, mark: Mark, answers: Sequence[Answers]) -> None:
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
         by_query: dict[str, list[pa.Table]] = {}
         for some in answers:
             for name, table in some:
@@ -41,35 +42,28 @@ class ParquetSink(Sink):
     def _write(self, name: str, mark: Mark, tables: list[pa.Table]) -> None:
         _write_table(self.directory / name / f"{mark.text}.parquet", pa.concat_tables(tables))
 
-    def aside(self, kind: str, mark: Mark, rows: pa.Table) -> None:
-        _write_table(self.directory / f"_{kind}" / f"{mark.text}.parquet", rows)
+    def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
+        _write_table(self.directory / f"_{kind}" / f"{stream}.{mark.text}.parquet", rows)
 
-    def resume(self, committed: Mark | None) -> None:
-        for file in self._files():
-            match = OURS.match(file.name)
-            assert match is not None
-            if committed is None or Mark.parse(match[1]) > committed:
+    def resume(self, stream: str, queries: Sequence[str], committed: Mark | None) -> None:
+        files = [file for query in queries for file in _ours(self.directory / query)]
+        files += [file for kind in ("_late", "_malformed") for file in _ours(self.directory / kind, stream)]
+        for file in files:
+            if committed is None or _mark(file) > committed:
                 file.unlink()
-
-    def _files(self) -> list[Path]:
-        if not self.directory.exists():
-            return []
-        return [
-            f for folder in self.directory.iterdir() if folder.is_dir() for f in folder.iterdir() if OURS.match(f.name)
-        ]
 
     def tables(self, query: str) -> list[pa.Table]:
         """What was written for a query, oldest first."""
-        folder = self.directory / query
-        files = sorted(f for f in folder.iterdir() if OURS.match(f.name)) if folder.exists() else []
-        return [pq.read_table(f, partitioning=None) for f in files]
+        return [pq.read_table(file, partitioning=None) for file in _ours(self.directory / query)]
+
+    def aside_tables(self, kind: str) -> list[pa.Table]:
+        return [pq.read_table(file, partitioning=None) for file in _ours(self.directory / f"_{kind}")]
 
     def finish(self, schemas: dict[str, pa.Schema]) -> None:
         """A query without answers gets an empty file, so that every query can be read."""
         for name, schema in schemas.items():
-            folder = self.directory / name
-            if not folder.exists() or not any(OURS.match(f.name) for f in folder.iterdir()):
-                _write_table(folder / f"{Mark(0).text}.parquet", schema.empty_table())
+            if not _ours(self.directory / name):
+                _write_table(self.directory / name / f"{Mark(0).text}.parquet", schema.empty_table())
 
     def shard_writer(self) -> Writer:
         return _ShardWriter(self.directory)
@@ -81,6 +75,18 @@ class _ShardWriter:
 
     def __call__(self, mark: Mark, shard: int, query: str, rows: pa.Table) -> None:
         _write_table(self.directory / query / f"{mark.text}-shard-{shard}.parquet", rows)
+
+
+def _ours(folder: Path, stream: str | None = None) -> list[Path]:
+    """The files that a sink wrote, oldest first; of the records put aside perhaps those of one stream."""
+    files = sorted(folder.iterdir()) if folder.exists() else []
+    return [f for f in files if (m := OURS.match(f.name)) and stream in (None, m["stream"])]
+
+
+def _mark(file: Path) -> Mark:
+    match = OURS.match(file.name)
+    assert match is not None
+    return Mark.parse(match["mark"])
 
 
 def _write_table(path: Path, table: pa.Table) -> None:

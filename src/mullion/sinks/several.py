@@ -19,17 +19,17 @@ class SeveralSinks(Sink):
     def add(self, sink: Sink) -> None:
         self.sinks.append(sink)
 
-    def write(self, mark: Mark, answers: Sequence[Answers]) -> None:
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
         for sink in self.sinks:
-            sink.write(mark, answers)
+            sink.write(stream, mark, answers)
 
-    def aside(self, kind: str, mark: Mark, rows: pa.Table) -> None:
+    def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         for sink in self.sinks:
-            sink.aside(kind, mark, rows)
+            sink.aside(kind, stream, mark, rows)
 
-    def resume(self, committed: Mark | None) -> None:
+    def resume(self, stream: str, queries: Sequence[str], committed: Mark | None) -> None:
         for sink in self.sinks:
-            sink.resume(committed)
+            sink.resume(stream, queries, committed)
 
     def finish(self, schemas: dict[str, pa.Schema]) -> None:
         for sink in self.sinks:

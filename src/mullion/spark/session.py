@@ -93,6 +93,11 @@ def local_session(
         return _start(settings(app_name=app_name, master=master, memory=memory, config=config))
 
 
+def is_running() -> bool:
+    """Whether this process has a Spark already."""
+    return SparkContext._active_spark_context is not None
+
+
 def ensure(session: SparkSession) -> SparkSession:
     """The given session if its answers would be right, otherwise a sibling with the settings that Mullion needs.
 

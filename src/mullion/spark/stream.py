@@ -28,7 +28,7 @@ from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
-from mullion.planner.rules import make_plan
+from mullion.planner.rules import make_plan, reconsider
 from mullion.spark.pipeline import TIME, collect_partials, partials_frame, with_time
 from mullion.spark.shards import Shards, Writer
 from mullion.spark.sources import CORRUPT, SOURCE
@@ -37,12 +37,12 @@ from mullion.windows.due import Due, slices_within
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
-from mullion.windows.tier import WindowTier
+from mullion.windows.tier import WindowTier, check_complete
 
 
 class AnswerSink(Protocol):
-    def write(self, mark: Mark, answers: Sequence[Answers]) -> None: ...
-    def aside(self, kind: str, mark: Mark, rows: pa.Table) -> None: ...
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
+    def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None: ...
     def shard_writer(self) -> Writer | None: ...
 
 
@@ -146,6 +146,7 @@ class StreamRun:
         self.sets = {name: self.sets.get(name, SharingSet()) for name in names}
         for name, one in self.sets.items():
             one.plan = self._plan(one, [q for q in queries if shared or q.name == name])
+            check_complete(one.tier.entries, one.plan)
 
     def _plan(self, one: SharingSet, queries: Sequence[StandingQuery]) -> Plan:
         return make_plan(self.stream, queries, slicing=self.settings.slicing, way=self.settings.way, seen=one.seen)
@@ -205,8 +206,8 @@ class StreamRun:
 
     def _collect(self, one: SharingSet, events: DataFrame, mark: Mark) -> list[tuple[Grouping, pa.Table | None, Tally]]:
         """Partials of each grouping: tables on the driver, or tallies of what the shards wrote."""
-        plan = one.plan
-        assert plan is not None
+        assert one.plan is not None
+        plan = one.plan = reconsider(one.plan, one.seen, way=self.settings.way)
         self._shard_the_large(one, plan, events)
         found: list[tuple[Grouping, pa.Table | None, Tally]] = []
         small = _with_groupings(plan, [g for g in plan.groupings if g.name not in one.shards])
@@ -286,7 +287,7 @@ class StreamRun:
         _add(self.counts.bad_by_query, work.bad)
         self.counts.final_operations += work.final
         self.counts.answers += sum(len(a.table) for a in answers)
-        self.sink.write(mark, answers)
+        self.sink.write(self.stream.name, mark, answers)
         if self.newest is not None:
             self._forget()
         self._commit(mark)
@@ -352,13 +353,13 @@ class StreamRun:
         source = f"`{SOURCE}`" if SOURCE in events.columns else "CAST(NULL AS STRING)"
         broken = events.filter(F.col(f"`{TIME}`").isNull())
         texts = (f"{source} AS source", f"{record} AS record", f"{reason} AS reason")
-        self.sink.aside("malformed", mark, broken.selectExpr(*texts).toArrow())
+        self.sink.aside("malformed", self.stream.name, mark, broken.selectExpr(*texts).toArrow())
 
     def _write_late(self, late: DataFrame, mark: Mark, watermark: int) -> None:
         rows = late.select(*(F.col(f"`{name}`") for name, _ in self.stream.columns)).toArrow()
         self.counts.late += len(rows)
         at = pa.array(np.full(len(rows), watermark), pa.int64()).cast(pa.timestamp("us", "UTC"))
-        self.sink.aside("late", mark, rows.append_column("watermark", at))
+        self.sink.aside("late", self.stream.name, mark, rows.append_column("watermark", at))
 
     def _count_late(self, one: SharingSet, late: DataFrame) -> None:
         assert one.plan is not None

@@ -7,7 +7,6 @@ from pyspark.sql.types import DataType, StructType
 
 from mullion.language.types import NAMES, Type, decimal
 
-
 __all__ = ["DataFrame", "SparkSession", "columns_from_spark", "schema_text", "type_from_spark"]
 
 

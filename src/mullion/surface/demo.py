@@ -42,7 +42,8 @@ WHOLE = 42.0
 GRACE = 12.0
 """Seconds beyond that in which a file that was given may still be answered."""
 
-SHOWN = 8
+SHOWN = (1, 4, 6, 11, 16, 29, 47, 75)
+"""Queries whose answers are shown: some of every kind."""
 
 TRY_NEXT = """\
 Now write your own. This script needs no data; save it as monitors.sql:
@@ -219,9 +220,8 @@ class _Stage:
         self.latest[query] = _latest(rows)
 
     def answers_shown(self) -> Iterator[tuple[Demo, int, str]]:
-        """Some queries of every kind, with the newest answer of each."""
-        step = max(1, len(self.queries) // SHOWN)
-        for query in self.queries[1::step][:SHOWN]:
+        """The queries to be shown that have an answer, with the newest one."""
+        for query in (self.queries[i] for i in SHOWN):
             if query.name in self.latest:
                 yield query, *self.latest[query.name]
 
@@ -247,9 +247,9 @@ def _short(value: Any) -> str:
 def _side_by_side(stage: _Stage) -> Iterator[str]:
     alone, all_ = stage.alone and stage.alone.rate, stage.all and stage.all.rate
     if alone:
-        yield f"1 query alone:       {alone:>11,.0f} events/s"
+        yield f"{'1 query alone:':<22}{alone:>10,.0f} events/s"
     if all_:
-        yield f"{len(stage.queries)} queries together: {all_:>8,.0f} events/s"
+        yield f"{f'{len(stage.queries)} queries together:':<22}{all_:>10,.0f} events/s"
     if alone and all_:
         yield f"{len(stage.queries)} queries cost {alone / all_:.1f} times what one costs"
 
@@ -298,13 +298,17 @@ class _Screen:
         stage = self.stage
         if stage is not None and stage.events:
             table = Table(
-                title=f"{len(stage.queries)} standing queries, {SHOWN} of them", title_justify="left", box=None
+                title=f"{len(stage.queries)} standing queries, {len(SHOWN)} of them", title_justify="left", box=None
             )
             table.add_column("query", style="cyan", overflow="ellipsis", no_wrap=True, ratio=3)
-            table.add_column("window ends", no_wrap=True)
+            table.add_column("until", no_wrap=True, min_width=8)
             table.add_column("latest answer", style="green", overflow="ellipsis", no_wrap=True, ratio=2)
             for query, end, answer in list(stage.answers_shown()):
-                table.add_row(Text(query.text), instant(end).split()[1], Text(answer))
+                table.add_row(
+                    Text(query.text.removeprefix("SELECT ").replace(" FROM trades", "")),
+                    instant(end).split()[1],
+                    Text(answer),
+                )
             counts = Text(f"{stage.events:,} events in, {stage.answers:,} answers out", style="bold")
             parts += [table, Text(), counts, *(Text(line) for line in _side_by_side(stage))]
         return Group(*parts)
@@ -313,9 +317,7 @@ class _Screen:
 def _summarize(console: Console, stage: _Stage) -> None:
     lines = list(_side_by_side(stage))
     if len(lines) < 3:
-        lines.append(
-            "This machine was too busy to compare the two in a minute. Give it more: mullion demo --seconds 60"
-        )
+        lines.append("This machine was too busy to compare the two in time. Give it more: mullion demo --seconds 60")
     console.print(f"{stage.events:,} events, {stage.answers:,} answers", highlight=False)
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True)

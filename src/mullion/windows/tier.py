@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.catalog.queries import StandingQuery
-from mullion.planner.plan import Grouping, Plan
+from mullion.errors import CheckpointError
+from mullion.planner.plan import Grouping, Plan, states_of
 from mullion.windows.due import Cursor, Due, Seen, Times, due_windows, first_end
 from mullion.windows.finalize import Answers, Work, finalize
 from mullion.windows.subwindow import Rows, SubWindows, merge
@@ -81,6 +82,20 @@ class WindowTier:
         self.cursors = {name: Cursor(*fields) for name, fields in state["cursors"].items()}
         self.slices = np.array(state["slices"], np.int64)
         self.entries = [SubWindows(table) for table in tables]
+
+
+def check_complete(entries: Iterable[SubWindows], plan: Plan) -> None:
+    """Refuse sub-windows that lack what a query kept there: answers from them would be wrong without a sign."""
+    groupings = {grouping.name: grouping for grouping in plan.groupings}
+    for entry in entries:
+        grouping = groupings.get(entry.grouping)
+        for query in grouping.queries if grouping is not None else ():
+            if query.start is not None and query.start > entry.newest:
+                continue
+            states = (state for aggregate in query.shape.aggregates for state in states_of(aggregate))
+            if any(f"{state.name}.0" not in entry.table.schema.names for state in states):
+                hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
+                raise CheckpointError(f"the checkpoint does not hold what query '{query.name}' needs", hint=hint)
 
 
 def needed_from(query: StandingQuery, watermark: int) -> int:
