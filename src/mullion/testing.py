@@ -1,4 +1,4 @@
-"""For tests of what stands on Mullion, and Mullion's own: replayed batches, crashes at chosen moments, a list of answers.
+"""For tests of what stands on Mullion, and of Mullion: replayed batches, crashes at chosen moments, answers as a list.
 
 batches = Replay(tmp_path / "events")
 batches.add([{"ts": "2024-01-01 00:00:01", "x": 1}, ...])

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.spark
 
 KILLS = 40
 QUERIES = """
-CREATE QUERY total AS SELECT sum(price) AS total, count(*) AS n, max(price) AS hi FROM trades [RANGE '40 s' SLIDE '10 s'];
+CREATE QUERY total AS SELECT sum(price) AS total, count(*) AS n, max(price) AS hi
+  FROM trades [RANGE '40 s' SLIDE '10 s'];
 CREATE QUERY by_symbol AS SELECT symbol, sum(volume) AS volume, stddev_pop(volume) AS spread
   FROM trades [RANGE '30 s' SLIDE '30 s'] WHERE volume > 20 GROUP BY symbol HAVING count(*) > 1;
 CREATE QUERY hops AS SELECT count(*) AS n, min(symbol) AS first FROM trades [RANGE '7 s' SLIDE '20 s' OFFSET '3 s'];

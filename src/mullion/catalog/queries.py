@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
@@ -74,6 +75,14 @@ class Shape:
     having: Expr | None
     order_by: tuple[Order, ...]
     limit: int | None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Remembered: plans ask for it for every query, and it walks all expressions."""
+        return hash((self.keys, self.aggregates, self.names, self.items, self.having, self.order_by, self.limit))
 
     @cached_property
     def types(self) -> dict[str, Type]:
@@ -224,6 +233,7 @@ class _Binder:
             order_by=tuple(order_by),
             limit=query.limit,
         )
+        shape = _SHAPES.setdefault(shape, shape)
         return StandingQuery(
             name=query.name or "query",
             text=render(query),
@@ -366,6 +376,9 @@ class _Binder:
             if isinstance(node, Aggregate):
                 raise CheckError(f"an aggregate is not allowed in {where}", node.place)
 
+
+_SHAPES: WeakValueDictionary[Shape, Shape] = WeakValueDictionary()
+"""Queries of equal shape hold the same one: a thousand of them cost the memory of one, and compare at once."""
 
 _ANY_TYPE = ("count", "min", "max")
 

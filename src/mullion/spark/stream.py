@@ -21,7 +21,6 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from mullion.catalog.journal import Commit, Journal, Mark, step
 from mullion.catalog.queries import StandingQuery
@@ -29,7 +28,8 @@ from mullion.catalog.streams import Stream
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
-from mullion.spark.pipeline import TIME, collect_partials, partials_frame, with_time
+from mullion.spark.expressions import identifier
+from mullion.spark.pipeline import TIME, Events, collect_partials, partials_frame
 from mullion.spark.shards import Shards, Writer
 from mullion.spark.sources import CORRUPT, SOURCE
 from mullion.windows.arrange import arrange
@@ -160,7 +160,7 @@ class StreamRun:
             return
         began = time.perf_counter()
         self._session = batch.sparkSession
-        events = with_time(batch, self.stream.time_column)
+        events = Events(batch, self.stream)
         step("before partials")
         seen = self._absorb(events, mark)
         if seen.malformed:
@@ -184,7 +184,7 @@ class StreamRun:
             self._scratch.cleanup()
             self._scratch = None
 
-    def _absorb(self, events: DataFrame, mark: Mark) -> Tally:
+    def _absorb(self, events: Events, mark: Mark) -> Tally:
         """Take the batch's partials into every tier; late events are put aside first."""
         seen: Tally | None = None
         if not self.sets:
@@ -194,17 +194,16 @@ class StreamRun:
             limit = self.watermark
             oldest = min((t.oldest for _, _, t in tables if t.oldest is not None), default=None)
             if limit is not None and oldest is not None and oldest < limit:
-                late = events.filter(F.col(f"`{TIME}`") < F.lit(limit))
+                late = events.before(limit)
                 if seen is None:
                     self._write_late(late, mark, limit)
                 self._count_late(one, late)
-                on_time = events.filter(F.col(f"`{TIME}`").isNull() | (F.col(f"`{TIME}`") >= F.lit(limit)))
-                tables = self._collect(one, on_time, mark)
+                tables = self._collect(one, events.since(limit), mark)
             first = self._take(one, tables)
             seen = seen or first
         return seen or Tally()
 
-    def _collect(self, one: SharingSet, events: DataFrame, mark: Mark) -> list[tuple[Grouping, pa.Table | None, Tally]]:
+    def _collect(self, one: SharingSet, events: Events, mark: Mark) -> list[tuple[Grouping, pa.Table | None, Tally]]:
         """Partials of each grouping: tables on the driver, or tallies of what the shards wrote."""
         assert one.plan is not None
         plan = one.plan = reconsider(one.plan, one.seen, way=self.settings.way)
@@ -240,7 +239,7 @@ class StreamRun:
             one.seen = Observed(first.events, max(first.newest - first.oldest, 1), lanes)
         return first
 
-    def _shard_the_large(self, one: SharingSet, plan: Plan, events: DataFrame) -> None:
+    def _shard_the_large(self, one: SharingSet, plan: Plan, events: Events) -> None:
         """Move groupings with very many groups to executors, before their partials would come to the driver."""
         limit = self.settings.shard_above
         for grouping in plan.groupings:
@@ -250,19 +249,19 @@ class StreamRun:
             if held > 4 * limit or (held == 0 and self._sampled_groups(events, plan, grouping) > limit // 2):
                 one.shards[grouping.name] = self._move_to_shards(one, grouping, events)
 
-    def _sampled_groups(self, events: DataFrame, plan: Plan, grouping: Grouping) -> int:
+    def _sampled_groups(self, events: Events, plan: Plan, grouping: Grouping) -> int:
         """How many groups the first events of a batch have; few when the batch is small."""
-        sample = events.limit(self.settings.shard_above)
+        sample = events.first(self.settings.shard_above)
         keys = [f"k{i}" for i in range(len(grouping.keys))]
         return int(partials_frame(sample, plan, grouping).select(*keys).distinct().count())
 
-    def _move_to_shards(self, one: SharingSet, grouping: Grouping, events: DataFrame) -> Shards:
+    def _move_to_shards(self, one: SharingSet, grouping: Grouping, events: Events) -> Shards:
         name = sha256(grouping.name.encode()).hexdigest()[:16]
         shards = Shards(self._shard_directory() / name, self.settings.shards)
         mine = [e for e in one.tier.entries if e.grouping == grouping.name]
         one.tier.entries = [e for e in one.tier.entries if e.grouping != grouping.name]
         for i, entry in enumerate(mine):
-            shards.adopt(events.sparkSession, entry, f"moved-{i}")
+            shards.adopt(self._session, entry, f"moved-{i}")
         return shards
 
     def _shard_directory(self) -> Path:
@@ -343,34 +342,32 @@ class StreamRun:
 
     # Records that answer nobody
 
-    def _write_malformed(self, events: DataFrame, mark: Mark) -> None:
-        columns = ", ".join(f"`{name}`" for name, _ in self.stream.columns)
+    def _write_malformed(self, events: Events, mark: Mark) -> None:
+        columns = ", ".join(identifier(name) for name, _ in self.stream.columns)
         record = f"to_json(struct({columns}), map('ignoreNullFields', 'false'))"
         reason = "'no event time'"
-        if CORRUPT in events.columns:
-            record = f"coalesce(`{CORRUPT}`, {record})"
-            reason = f"CASE WHEN `{CORRUPT}` IS NULL THEN {reason} ELSE 'does not parse' END"
-        source = f"`{SOURCE}`" if SOURCE in events.columns else "CAST(NULL AS STRING)"
-        broken = events.filter(F.col(f"`{TIME}`").isNull())
-        texts = (f"{source} AS source", f"{record} AS record", f"{reason} AS reason")
-        self.sink.aside("malformed", self.stream.name, mark, broken.selectExpr(*texts).toArrow())
+        if CORRUPT in events.batch.columns:
+            record = f"coalesce({CORRUPT}, {record})"
+            reason = f"CASE WHEN {CORRUPT} IS NULL THEN {reason} ELSE 'does not parse' END"
+        source = SOURCE if SOURCE in events.batch.columns else "CAST(NULL AS STRING)"
+        broken = events.malformed().select([f"{source} AS source", f"{record} AS record", f"{reason} AS reason"])
+        self.sink.aside("malformed", self.stream.name, mark, broken.toArrow())
 
-    def _write_late(self, late: DataFrame, mark: Mark, watermark: int) -> None:
-        rows = late.select(*(F.col(f"`{name}`") for name, _ in self.stream.columns)).toArrow()
+    def _write_late(self, late: Events, mark: Mark, watermark: int) -> None:
+        rows = late.select([identifier(name) for name, _ in self.stream.columns]).toArrow()
         self.counts.late += len(rows)
         at = pa.array(np.full(len(rows), watermark), pa.int64()).cast(pa.timestamp("us", "UTC"))
         self.sink.aside("late", self.stream.name, mark, rows.append_column("watermark", at))
 
-    def _count_late(self, one: SharingSet, late: DataFrame) -> None:
+    def _count_late(self, one: SharingSet, late: Events) -> None:
         assert one.plan is not None
         for grouping, table in zip(one.plan.groupings, collect_partials(late, one.plan), strict=True):
             _add(self.counts.late_by_query, late_for(table, grouping))
 
 
-def _times_only(events: DataFrame) -> Tally:
+def _times_only(events: Events) -> Tally:
     """What a batch tells while nobody asks anything of the stream."""
-    time = F.col(f"`{TIME}`")
-    row = events.agg(F.count(time), F.count(F.lit(1)), F.min(time), F.max(time)).first()
+    row = events.select([f"count({TIME})", "count(1)", f"min({TIME})", f"max({TIME})"]).first()
     assert row is not None
     return Tally(events=row[0], malformed=row[1] - row[0], oldest=row[2], newest=row[3])
 
