@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 class Engine:
     """Answers many standing queries over streams in one shared pass over each.
 
-    >>> with Engine() as engine:                                                    # doctest: +SKIP
-    ...     engine.stream("trades", dataframe, time="ts", lateness="5 seconds")
-    ...     engine.query("SELECT sum(price) AS total FROM trades [RANGE '10 min' SLIDE '1 min']", name="total")
-    ...     engine.run()
-    ...     engine.results("total").to_pandas()
+        with Engine() as engine:
+            engine.stream("trades", dataframe, time="ts", lateness="5 seconds")
+            engine.query("SELECT sum(price) AS total FROM trades [RANGE '10 min' SLIDE '1 min']", name="total")
+            engine.run()
+            engine.results("total").to_pandas()
 
     `spark` is a session of yours; without one a tuned local session is made when it is needed. Answers are kept in
     memory, or written below `out`. With `checkpoint`, a killed run goes on where it was.

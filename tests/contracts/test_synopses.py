@@ -28,7 +28,7 @@ def subjects() -> pytest.MarkDecorator:
 
 
 @subjects()
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.data())
 def test_a_range_is_what_recomputing_gives(synopsis: type[Synopsis], partial: Partial, data: st.DataObject) -> None:
     plain = [v for v in VALUES[partial.argument] if v == v and v not in (float("inf"), float("-inf"))]

@@ -118,7 +118,8 @@ def test_the_order_of_columns_and_the_types_are_sparks(spark: SparkSession, tmp_
     )
     items = (
         "sum(i) AS si, sum(l) AS sl, sum(d) AS sd, sum(m) AS sm, avg(i) AS ai, avg(m) AS am, count(*) AS n, "
-        "min(s) AS ms, max(b) AS mb, max(ts) AS mt, var_pop(i) AS v, sum(i) / count(*) AS r, round(avg(d), 1) AS ra, max(i) + 1 AS p"
+        "min(s) AS ms, max(b) AS mb, max(ts) AS mt, var_pop(i) AS v, sum(i) / count(*) AS r, "
+        "round(avg(d), 1) AS ra, max(i) + 1 AS p"
     )
     with Engine(spark, out=tmp_path) as engine:
         engine.stream("t", frame, time="ts")
