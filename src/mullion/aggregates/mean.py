@@ -9,7 +9,8 @@ import numpy as np
 
 from mullion.aggregates.base import Aggregate, Array, Partial
 from mullion.aggregates.count import Count
-from mullion.aggregates.sum import WIDE, SumOfDecimals, SumOfIntegers, sum_partials, total_of_doubles
+from mullion.aggregates.doubles import total_of_doubles
+from mullion.aggregates.sum import WIDE, SumOfDecimals, SumOfIntegers, sum_partials
 from mullion.language.types import DOUBLE, Type, decimal
 from mullion.language.vector import Vector
 

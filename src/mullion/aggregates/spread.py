@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates.base import Aggregate, Partial, State, add_runs
-from mullion.aggregates.count import always
+from mullion.aggregates.whole import always
 from mullion.language.types import BIGINT, DOUBLE, Type
 from mullion.language.vector import Vector
 
