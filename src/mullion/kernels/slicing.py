@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.language.query import Period
-from mullion.planner.slices import edges_between, residues
+from mullion.planner.slices import edges_between, most_edges, residues
 
 
 def slice_starts(
@@ -28,7 +28,7 @@ def slice_starts(
         return times
     low, high = int(times.min()), int(times.max())
     progressions = residues(windows, slicing)
-    if sum((high - low) // step + 1 for _, step in progressions) > len(times) * len(progressions):
+    if most_edges(windows, low, high, slicing) > len(times) * len(progressions):
         starts: npt.NDArray[np.int64] = np.max([times - (times - first) % step for first, step in progressions], axis=0)
         return starts
     edges = edges_between(windows, low, high, slicing=slicing)

@@ -69,8 +69,10 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
     """Expressions that can meet a bad value (overflow, division by zero, bad cast) have it counted for their query."""
 
     def checks(grouping: Grouping) -> tuple[Expr, ...]:
-        expressions = (e for q in grouping.queries for e in (q.predicate, *q.event_expressions()))
-        return tuple(e for e in _distinct(expressions) if e is not None and is_fallible(e, plan.stream.types))
+        shapes = _distinct(q.shape for q in grouping.queries)
+        arguments = (aggregate.argument for shape in shapes for aggregate in shape.aggregates)
+        expressions = _distinct(chain(grouping.predicates, grouping.keys, arguments))
+        return tuple(e for e in expressions if e is not None and is_fallible(e, plan.stream.types))
 
     groupings = tuple(replace(g, checks=checks(g)) for g in plan.groupings)
     number = sum(len(g.checks) for g in groupings)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import count, pairwise
 from math import gcd, lcm
 from typing import NamedTuple
@@ -67,17 +68,27 @@ def compose(*vectors: Sequence[int]) -> tuple[int, ...]:
     return tuple(b - a for a, b in pairwise(ordered))
 
 
-def residues(windows: Iterable[Period], slicing: str = "paired") -> set[tuple[int, int]]:
-    """The edges of the windows as arithmetic progressions (first, step), each residue once."""
-    found = set()
-    for w in windows:
-        if slicing == "paned":
-            pane = gcd(w.range, w.slide)
-            found.add((w.offset % pane, pane))
-        else:
-            found.add((w.offset % w.slide, w.slide))
-            found.add(((w.offset - w.range) % w.slide, w.slide))
-    return found
+def residues(windows: Iterable[Period], slicing: str = "paired") -> Times:
+    """The edges of the windows as arithmetic progressions: rows (first, step), each once."""
+    return _residues(tuple(windows), slicing)
+
+
+@lru_cache(maxsize=64)
+def _residues(windows: tuple[Period, ...], slicing: str) -> Times:
+    """Remembered: every batch asks for those of the same windows."""
+    range_, slide, offset = np.array(windows, np.int64).reshape(-1, 3).T
+    if slicing == "paned":
+        pane = np.gcd(range_, slide)
+        found = np.stack([offset % pane, pane], axis=1)
+    else:
+        ends, starts = offset % slide, (offset - range_) % slide
+        found = np.concatenate([np.stack([ends, slide], axis=1), np.stack([starts, slide], axis=1)])
+    return np.unique(found, axis=0)
+
+
+def most_edges(windows: Iterable[Period], low: int, high: int, slicing: str = "paired") -> int:
+    """At most so many edges lie in [low, high]."""
+    return int(((high - low) // residues(windows, slicing)[:, 1] + 1).sum())
 
 
 def edges_between(windows: Iterable[Period], low: int, high: int, *, slicing: str = "paired") -> Times:
@@ -89,10 +100,9 @@ def edges_between(windows: Iterable[Period], low: int, high: int, *, slicing: st
     >>> edges_between([Period(18, 15)], 0, 30).tolist()
     [0, 12, 15, 27, 30]
     """
-    progressions = residues(windows, slicing)
-    if not progressions:
+    first, step = residues(windows, slicing).T
+    if not len(first):
         return np.empty(0, np.int64)
-    first, step = np.array(sorted(progressions), np.int64).T
     first = low - (low - first) % step
     counts = np.maximum((high - first) // step, 0) + 1
     index = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -208,8 +218,7 @@ def slices_of(windows: Iterable[Period], low: int, high: int, slicing: str) -> i
     if high <= low:
         return 0
     windows = tuple(windows)
-    most = sum((high - low) // step + 1 for _, step in residues(windows, slicing))
-    parts = -(-most // MOST_COUNTED)
+    parts = -(-most_edges(windows, low, high, slicing) // MOST_COUNTED)
     stretch = max(1, (high - low) // max(1, parts))
     return len(edges_between(windows, low, low + stretch - 1, slicing=slicing)) * max(1, parts)
 
@@ -221,6 +230,7 @@ __all__ = [
     "common_grid",
     "compose",
     "edges_between",
+    "most_edges",
     "paired",
     "paned",
     "residues",

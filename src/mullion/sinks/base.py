@@ -30,7 +30,7 @@ class Sink(ABC):
         A sink that keeps nothing across runs has nothing to do."""
 
     def finish(self, schemas: dict[str, pa.Schema]) -> None:  # noqa: B027
-        """The input has ended; every query is given with the columns of its answers."""
+        """The run has ended; every query is given with the columns of its answers."""
 
     def shard_writer(self) -> Writer | None:
         """A function that executors write with by themselves, if the sink has one."""

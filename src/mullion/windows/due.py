@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mullion.catalog.queries import StandingQuery
 from mullion.language.query import Period
-from mullion.planner.slices import edges_between, residues
+from mullion.planner.slices import edges_between, most_edges
 
 Times = npt.NDArray[np.int64]
 
@@ -173,7 +173,7 @@ def slices_within(due: Due, windows: Sequence[Period], slicing: str) -> int:
     if not len(due):
         return 0
     low, high = int(due.start.min()), int(due.end.max())
-    if sum((high - low) // step for _, step in residues(windows, slicing)) > MOST_EDGES:
+    if most_edges(windows, low, high, slicing) > MOST_EDGES:
         return 0
     edges = edges_between(windows, low, high, slicing=slicing)
     return int((np.searchsorted(edges, due.end) - np.searchsorted(edges, due.start)).sum())
