@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -36,7 +36,7 @@ from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
 from mullion.spark.feed import Feed
 from mullion.spark.results import Results
-from mullion.spark.session import ensure, is_running, local_session
+from mullion.spark.session import adopt, ensure, is_running, local_session
 from mullion.spark.sources import check_format, is_endless, open_stream, read_columns
 from mullion.spark.stream import Counts, Settings, StreamRun
 from mullion.spark.types import columns_from_spark
@@ -60,6 +60,7 @@ class Engine:
     """
 
     spark: SparkSession | None = None
+    _: KW_ONLY
     out: str | Path | None = None
     checkpoint: str | Path | None = None
     sharing: str = "auto"
@@ -146,7 +147,7 @@ class Engine:
         columns = columns_from_spark(dataframe.schema)
         with self._lock:
             self.catalog.add_stream(Stream(name, columns, time, parse_duration(lateness)).check())
-            self._frames[name] = dataframe
+            self._frames[name] = adopt(self.session, dataframe)
 
     def query(self, sql: str, *, name: str | None = None, on_answer: OnAnswer | None = None) -> str:
         """Add a standing query, also while the engine runs; returns its name.

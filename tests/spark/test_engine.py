@@ -239,3 +239,22 @@ def test_malformed_records_do_not_depend_on_what_is_asked(spark: SparkSession, t
             engine.run()
             assert engine.results("q").to_arrow().column("n").to_pylist() == [1]
             assert engine.counts["s"].malformed == 1
+
+
+def test_a_frame_of_another_session_is_evaluated_with_the_right_settings(spark: SparkSession) -> None:
+    """In the user's session a bad cast is an error and hours are New York's; in an answer neither is so."""
+    theirs = spark.newSession()
+    theirs.conf.set("spark.sql.ansi.enabled", "true")
+    theirs.conf.set("spark.sql.session.timeZone", "America/New_York")
+    frame = theirs.sql("SELECT timestamp_seconds(id * 3600) AS ts, IF(id = 1, 'x', '7') AS text FROM range(3)")
+    with Engine(theirs) as engine:
+        engine.stream("s", frame, time="ts")
+        engine.query(
+            "SELECT hour(ts) AS h, sum(CAST(text AS INT)) AS n FROM s [RANGE 1 d SLIDE 1 d] "
+            "GROUP BY hour(ts) ORDER BY h",
+            name="q",
+        )
+        engine.run()
+        found = engine.results("q").to_arrow()
+    assert list(zip(found["h"].to_pylist(), found["n"].to_pylist(), strict=True)) == [(0, 7), (1, None), (2, 7)]
+    assert theirs.conf.get("spark.sql.ansi.enabled") == "true"

@@ -81,7 +81,7 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
     return made
 
 
-COUNTED = ("events", "slices", "partials", "partial_operations", "final_operations", "answers")
+COUNTED = ("events", "slices", "partials", "partial_operations", "final_operations", "window_slices", "answers")
 
 
 def in_one_pass(lab: Lab) -> None:
@@ -146,11 +146,12 @@ def polars(lab: Lab) -> None:
     read, *ways = lab.watch.measure(tasks)
     for timing in ways:
         lab.check_all(timing.name, polars_baselines.answers(timing.result), part=True)
-    once, files = read.best + min(ways[0].best, ways[1].best), ways[2].best
+    once, together, files = read.best + ways[0].best, read.best + ways[1].best, ways[2].best
     lab.watch.timings[_polars(size)] = Timing(_polars(size), [once])
     ours = lab.watch[_queries(size.queries)].best
     lab.report.add(
-        Bar(f"{size.queries} windows against polars, one read and its better way: faster by", once / ours, 8, ">="),
+        Bar(f"{size.queries} windows against polars, one read, once for each query: faster by", once / ours, 8, ">="),
+        Bar(f"{size.queries} windows against polars, one read, all in one collect: faster by", together / ours),
         Bar(f"{size.queries} windows against polars reading for every query: faster by", files / ours),
     )
 
@@ -188,8 +189,11 @@ def slicings(lab: Lab) -> None:
 
 def _tell_final(lab: Lab, *names: str) -> None:
     for name in names:
+        lab.report.add(Bar(f"final operations, {name}", lab.counts[name].final_operations, unit=""))
         note = f"the paper: {PAPER_FINAL[name]:,}"
-        lab.report.add(Bar(f"final operations, {name}", lab.counts[name].final_operations, unit="", note=note))
+        lab.report.add(
+            Bar(f"slices that windows are made of, {name}", lab.counts[name].window_slices, unit="", note=note)
+        )
 
 
 def wide_window(lab: Lab) -> None:

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from mullion.errors import EnvironmentProblem
 from mullion.spark.java import cache_dir, find_java, write_atomically
@@ -101,8 +101,8 @@ def is_running() -> bool:
 def ensure(session: SparkSession) -> SparkSession:
     """The given session if its answers would be right, otherwise a sibling with the settings that Mullion needs.
 
-    The user's session and its settings are never changed. A DataFrame stays with the session that made it, so
-    sources have to be read through the session returned here.
+    The user's session and its settings are never changed. A DataFrame stays with the session that made it; `adopt`
+    brings one over.
     """
     if all(session.conf.get(key, None) == value for key, value in MEANING.items()):
         return session
@@ -110,6 +110,15 @@ def ensure(session: SparkSession) -> SparkSession:
     for key, value in (MEANING | SPEED).items():
         sibling.conf.set(key, value)
     return sibling
+
+
+def adopt(session: SparkSession, frame: DataFrame) -> DataFrame:
+    """The frame as one of the session's, so that it is evaluated with the session's settings and not its maker's."""
+    if all(frame.sparkSession.conf.get(key, None) == value for key, value in MEANING.items()):
+        return frame
+    datasets = session._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
+    plan = frame._jdf.queryExecution().analyzed()
+    return DataFrame(datasets.ofRows(session._jsparkSession, plan), session)
 
 
 def settings(
