@@ -13,6 +13,7 @@ def main(script: str, out: str, checkpoint: str, step: str = "", occurrence: str
     with Engine(session, out=out, checkpoint=checkpoint) as engine:
         with open(script) as file:
             engine.execute(file.read())
+        print("running", flush=True)
         with crash_at(step, int(occurrence), kill_this_process) if step else nullcontext():
             engine.run()
     session.stop()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,26 +109,38 @@ def test_starting_a_finished_run_again_changes_nothing(
 
 @pytest.mark.slow
 def test_killed_for_real(batches: Replay, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
-    """SIGKILL at random moments from outside, and at random steps from inside."""
-    rnd = random.Random(5)
+    """SIGKILL at random moments from outside, and at random steps from inside; two runs side by side."""
     path = tmp_path / "script.sql"
     path.write_text(script(batches))
-    kills, run, finished = 0, 0, 0
-    while kills < KILLS or not finished:
-        out, checkpoint = tmp_path / f"out{run}", tmp_path / f"checkpoint{run}"
-        crash = [rnd.choice(STEPS), str(rnd.randrange(1, 5))] if rnd.random() < 0.6 else []
+    with ThreadPoolExecutor(2) as pool:
+        kills = pool.map(lambda seed: _kill_again_and_again(path, tmp_path, seed, uninterrupted), (1, 2))
+    assert sum(kills) >= KILLS
+
+
+def _kill_again_and_again(path: Path, base: Path, seed: int, uninterrupted: dict[str, Any]) -> int:
+    """Start runs, kill each some times, compare each when it is through; returns how often one was killed."""
+    rnd = random.Random(seed)
+    kills, run = 0, 0
+    while kills < KILLS // 2:
+        out, checkpoint = base / f"out{seed}.{run}", base / f"checkpoint{seed}.{run}"
         command = [sys.executable, str(Path(__file__).with_name("killed_run.py")), str(path), str(out), str(checkpoint)]
-        child = subprocess.Popen([*command, *(crash if kills < KILLS else [])], stderr=subprocess.PIPE)
-        if not crash and kills < KILLS:
-            time.sleep(2.5 + rnd.random() * 4)
-            child.kill()
-        _, errors = child.communicate(timeout=120)
-        if child.returncode == -9:
+        for left in reversed(range(KILLS // 4 + 1)):
+            from_inside = rnd.random() < 0.6
+            crash = [rnd.choice(STEPS), str(rnd.randrange(1, 4))] if left and from_inside else []
+            child = subprocess.Popen([*command, *crash], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            assert child.stdout is not None
+            if left and not from_inside:
+                child.stdout.readline()
+                time.sleep(rnd.random() * 1.5)
+                child.kill()
+            _, errors = child.communicate(timeout=180)
+            if child.returncode == 0:
+                break
+            assert child.returncode == -signal.SIGKILL, errors.decode()
             kills += 1
-            continue
-        assert child.returncode == 0, errors.decode()
         assert answers(out) == uninterrupted
-        run, finished = run + 1, finished + 1
+        run += 1
+    return kills
 
 
 def test_changed_stream_is_refused(spark: SparkSession, batches: Replay, tmp_path: Path) -> None:

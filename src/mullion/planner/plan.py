@@ -12,7 +12,6 @@ Plan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -106,7 +105,3 @@ class Plan:
     groupings: tuple[Grouping, ...] = ()
     way: str = "native"
     reasons: tuple[Reason, ...] = field(default=())
-
-    @property
-    def states(self) -> Sequence[StateColumn]:
-        return [state for grouping in self.groupings for state in grouping.states]

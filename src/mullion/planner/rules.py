@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -29,8 +30,8 @@ def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
     for query in plan.queries:
         by_keys.setdefault(query.keys, []).append(query)
     groupings = tuple(Grouping(keys, q[0].shape.keys, tuple(q)) for keys, q in by_keys.items())
-    sets = "one key set" if len(groupings) == 1 else f"{len(groupings)} key sets"
-    text = f"{len(plan.queries)} queries group by {sets}, in one pass"
+    sets = _plural(len(groupings), "key set")
+    text = f"{_plural(len(plan.queries), 'query', 'queries')} over {sets}, in one pass"
     return _because(replace(plan, groupings=groupings), "group_by_key_sets", text)
 
 
@@ -46,7 +47,7 @@ def share_predicates(plan: Plan, seen: Observed) -> Plan:
     groupings = tuple(replace(g, predicates=predicates(g), selective=selective(g)) for g in plan.groupings)
     asked = sum(q.predicate is not None for q in plan.queries)
     bits = sum(len(g.predicates) for g in groupings)
-    text = f"{asked} queries have a WHERE, {bits} of them different: {bits} bits of the signature"
+    text = f"{asked} with a WHERE, {bits} different: {_plural(bits, 'bit')} of the signature"
     return _because(replace(plan, groupings=groupings), "share_predicates", text)
 
 
@@ -61,7 +62,7 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
     groupings = tuple(replace(g, states=states(g)) for g in plan.groupings)
     aggregates = sum(len(q.shape.aggregates) for q in plan.queries)
     kept = sum(len(g.states) for g in groupings)
-    text = f"{aggregates} aggregates are lowered from {kept} kept states"
+    text = f"{_plural(aggregates, 'aggregate')} from {_plural(kept, 'kept state')}"
     return _because(replace(plan, groupings=groupings), "share_states", text)
 
 
@@ -76,7 +77,7 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
 
     groupings = tuple(replace(g, checks=checks(g)) for g in plan.groupings)
     number = sum(len(g.checks) for g in groupings)
-    text = f"{number} expressions can meet a bad value; it becomes NULL and is counted"
+    text = f"{_plural(number, 'expression')} can meet a bad value, which becomes NULL and is counted"
     return _because(replace(plan, groupings=groupings), "count_bad_values", text)
 
 
@@ -86,7 +87,7 @@ def compose_slices(plan: Plan, seen: Observed) -> Plan:
     grid = common_grid(windows)
     hour = 3_600_000_000
     text = (
-        f"{len(windows)} different windows cut an hour into {slices_of(windows, 0, hour, plan.slicing):,} "
+        f"{_plural(len(windows), 'different window')} cut an hour into {slices_of(windows, 0, hour, plan.slicing):,} "
         f"{plan.slicing} slices; all edges lie on steps of {grid.step / 1e6:g} s"
     )
     return _because(replace(plan, windows=windows, grid=grid), "compose_slices", text)
@@ -113,10 +114,8 @@ def choose_way(plan: Plan, seen: Observed) -> Plan:
 
 def choose_synopses(plan: Plan, seen: Observed) -> Plan:
     """Prefixes where the state can be inverted, a tree of intervals where it cannot (golab 2.3.4)."""
-    names: dict[str, list[str]] = {}
-    for state in _distinct(plan.states):
-        names.setdefault(state.synopsis, []).append(state.name)
-    text = "; ".join(f"{synopsis}: {', '.join(states)}" for synopsis, states in names.items())
+    counts = Counter(state.synopsis for grouping in plan.groupings for state in grouping.states)
+    text = f"{counts['running']} of the states can be inverted and run as prefixes, {counts['interval']} need a tree"
     return _because(plan, "choose_synopses", text)
 
 
@@ -150,6 +149,10 @@ def reconsider(plan: Plan, seen: Observed, *, way: str) -> Plan:
     """The same plan with the way chosen anew, from what the last batch held."""
     reasons = tuple(r for r in plan.reasons if r.rule != choose_way.__name__)
     return choose_way(replace(plan, way=way, reasons=reasons), seen)
+
+
+def _plural(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _distinct(items: Iterable[T]) -> tuple[T, ...]:

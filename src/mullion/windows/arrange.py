@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mullion.aggregates.extremes import float_order
 from mullion.catalog.queries import Shape
@@ -50,15 +49,9 @@ def ranked(column: pa.ChunkedArray, *, descending: bool, nulls_first: bool) -> n
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     valid = np.asarray(array.is_valid())
     if pa.types.is_floating(array.type):
-        values: Any = float_order(np.asarray(array.fill_null(0.0)))
-    else:
-        items = np.empty(len(array), np.object_)
-        items[:] = array.to_pylist()
-        values = np.zeros(len(array), np.int64)
-        values[valid] = np.unique(items[valid], return_inverse=True)[1]
-    rank = np.zeros(len(array), np.int64)
-    rank[valid] = np.unique(values[valid], return_inverse=True)[1]
-    if descending:
-        rank = -rank
+        array = pa.array(float_order(np.asarray(array.fill_null(0.0))), mask=~valid)
+    elif pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    rank = np.asarray(pc.rank(array, tiebreaker="dense"), np.int64)
     edge = len(array) + 1
-    return np.where(valid, rank, -edge if nulls_first else edge)
+    return np.where(valid, -rank if descending else rank, -edge if nulls_first else edge)

@@ -1,0 +1,89 @@
+"""What the planner decides, and what EXPLAIN says of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mullion.catalog.queries import StandingQuery, bind
+from mullion.catalog.streams import Stream
+from mullion.language.parse import parse_query
+from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
+from mullion.planner.cost import Observed
+from mullion.planner.explain import Explanation
+from mullion.planner.plan import Plan
+from mullion.planner.rules import make_plan, reconsider
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "explain.txt"
+TRADES = Stream(
+    "trades", (("ts", TIMESTAMP), ("symbol", STRING), ("price", DOUBLE), ("volume", INT)), "ts", lateness=5_000_000
+)
+
+
+def queries(*texts: str) -> list[StandingQuery]:
+    return [bind(parse_query(text, name=f"q{i}"), {"trades": TRADES}) for i, text in enumerate(texts)]
+
+
+def plan(*texts: str, seen: Observed | None = None) -> Plan:
+    made = make_plan(TRADES, queries(*texts))
+    return made if seen is None else reconsider(made, seen, way="auto")
+
+
+def test_explain_reads_like_this() -> None:
+    made = plan(
+        "SELECT sum(price * volume) AS total, avg(price) AS mean FROM trades [RANGE '12 min' SLIDE '5 min']",
+        "SELECT symbol, max(price) AS top FROM trades [RANGE 1 h SLIDE 10 s] WHERE volume > 500 GROUP BY symbol",
+        "SELECT symbol, sum(volume * 2) AS n FROM trades [RANGE 1 min SLIDE 1 min] WHERE volume > 500 GROUP BY symbol",
+    )
+    assert str(Explanation((made,), "auto")) + "\n" == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_explain_as_json_names_the_way_and_the_reasons() -> None:
+    told = json.loads(Explanation((plan("SELECT count(*) AS n FROM trades [RANGE 18 s SLIDE 15 s]"),), "on").to_json())
+    (only,) = told["plans"]
+    assert only["way"] == "native"
+    assert only["queries"][0]["paired_slices"] == ["12 s", "3 s"]
+    assert {reason["rule"] for reason in only["reasons"]} >= {"choose_way", "compose_slices", "choose_synopses"}
+
+
+def test_equal_things_are_kept_once() -> None:
+    made = plan(*["SELECT sum(price) AS a, avg(price) AS b, count(price) AS c FROM trades [RANGE 1 h SLIDE 1 s]"] * 5)
+    (grouping,) = made.groupings
+    assert [s.name for s in grouping.states] == ["rows", "sum_coarse(price)", "sum_residue(price)", "count(price)"]
+    assert len(made.windows) == 1
+    assert len({id(q.shape) for q in made.queries}) == 1
+
+
+def test_predicates_become_bits_and_key_sets_groupings() -> None:
+    made = plan(
+        "SELECT count(*) AS n FROM trades [RANGE 1 s SLIDE 1 s] WHERE volume > 1",
+        "SELECT count(*) AS n FROM trades [RANGE 2 s SLIDE 1 s] WHERE volume > 1",
+        "SELECT count(*) AS n FROM trades [RANGE 2 s SLIDE 1 s] WHERE volume > 2",
+        "SELECT count(*) AS n FROM trades [RANGE 2 s SLIDE 1 s] GROUP BY symbol",
+    )
+    assert [(len(g.predicates), g.selective) for g in made.groupings] == [(2, True), (0, False)]
+
+
+WHOLE = "SELECT sum(price) AS s FROM trades [RANGE {} s SLIDE {} s]"
+
+
+def test_a_common_grid_goes_native_and_none_to_the_kernel() -> None:
+    assert plan(*[WHOLE.format(600 + i, 300 + i) for i in range(50)]).way == "native"
+    assert plan(*[WHOLE.format(f"{600 + i}.{i:06d}", f"{300 + i}.{7 * i:06d}") for i in range(1, 50)]).way == "kernel"
+
+
+def test_many_predicates_go_to_the_kernel() -> None:
+    text = "SELECT sum(price) AS s FROM trades [RANGE 10 s SLIDE 10 s] WHERE volume > {}"
+    assert plan(*[text.format(i) for i in range(16)]).way == "native"
+    assert plan(*[text.format(i) for i in range(17)]).way == "kernel"
+
+
+@pytest.mark.parametrize(("events", "way"), [(100, "kernel"), (10_000_000, "native")])
+def test_the_way_follows_what_was_seen(events: int, way: str) -> None:
+    """Steps of a millisecond pay when many events share one."""
+    seen = Observed(events=events, span=1_000_000)
+    made = plan("SELECT sum(price) AS s FROM trades [RANGE 10 ms SLIDE 7 ms]", seen=seen)
+    assert made.way == way
+    assert [r.rule for r in made.reasons].count("choose_way") == 1
