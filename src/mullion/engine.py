@@ -128,6 +128,8 @@ class Engine:
             case DropQuery(name=name):
                 self.catalog.drop_query(name, statement.place)
             case Explain(name=name):
+                if name is not None:
+                    self.catalog.query(name, statement.place)
                 return self.explain(name)
             case Ask(query=query):
                 raise NotSupported(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from conftest import QUICK_JAVA
 from mullion.engine import Engine
 from mullion.errors import CheckpointError
 from mullion.testing import STEPS, Crash, Replay, crash_at
@@ -127,7 +129,8 @@ def _kill_again_and_again(path: Path, base: Path, seed: int, uninterrupted: dict
         for left in reversed(range(KILLS // 4 + 1)):
             from_inside = rnd.random() < 0.6
             crash = [rnd.choice(STEPS), str(rnd.randrange(1, 4))] if left and from_inside else []
-            child = subprocess.Popen([*command, *crash], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            quick = {**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA}
+            child = subprocess.Popen([*command, *crash], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=quick)
             assert child.stdout is not None
             if left and not from_inside:
                 child.stdout.readline()

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from mullion.aggregates import REGISTRY
 from mullion.catalog.streams import Stream
-from mullion.errors import CheckError, NotSupported, closest
+from mullion.errors import CheckError, NotSupported, Place, closest
+from mullion.language.dialect import AGGREGATES
 from mullion.language.evaluate import is_fallible
 from mullion.language.functions import NAMES
 from mullion.language.query import (
@@ -133,7 +134,7 @@ def bind(query: Query, streams: Mapping[str, Stream]) -> StandingQuery:
     """Check the query and prepare it. Raises CheckError or NotSupported with the place."""
     source = _source(query, streams)
     stream = streams[source.name]
-    window = _window(source.window, stream)
+    window = _window(source.window, stream, source.place)
     return _Binder(query, source, stream).bind(window)
 
 
@@ -163,10 +164,10 @@ def _source(query: Query, streams: Mapping[str, Stream]) -> Named:
     return replace(query.source, name=name)
 
 
-def _window(window: Window | None, stream: Stream) -> Period:
+def _window(window: Window | None, stream: Stream, place: Place | None) -> Period:
     if window is None:
         hint = "write one after its name, such as [RANGE '10 min' SLIDE '1 min']"
-        raise CheckError(f"stream '{stream.name}' needs a window", hint=hint)
+        raise CheckError(f"stream '{stream.name}' needs a window", place, hint=hint)
     if window.attribute is not None and window.attribute.lower() != stream.time_column.lower():
         if window.attribute.lower() not in {name.lower() for name in stream.types}:
             near = closest(window.attribute, stream.types)
@@ -202,6 +203,10 @@ class _Binder:
 
     def bind(self, window: Period) -> StandingQuery:
         query = self.query
+        if not query.group_by and not any(isinstance(node, Aggregate) for i in query.items for node in walk(i.expr)):
+            self._known_functions(*(item.expr for item in query.items))
+            hint = "take an aggregate such as count(*), or GROUP BY"
+            raise NotSupported("a query without aggregates", query.items[0].place or query.place, hint=hint)
         predicate = None
         if query.where is not None:
             self._no_aggregate(query.where, "WHERE")
@@ -216,8 +221,6 @@ class _Binder:
         for order in query.order_by:
             expr = self._with_aliases(order.expr)
             order_by.append(replace(order, expr=resolve(self._above(expr), self._types())[0]))
-        if not self.aggregates and not self.keys:
-            raise NotSupported("a query without aggregates or GROUP BY", query.place)
         names = [name for name, _, _ in items]
         for index, name in enumerate(names):
             if name.startswith("#"):
@@ -316,8 +319,10 @@ class _Binder:
                 return Column(f"#a{self._aggregate(node)}", place=node.place)
             if isinstance(node, Exists):
                 raise NotSupported("EXISTS", node.place)
-            if isinstance(node, Call) and (function := NAMES.get(node.function)) and function.event_only:
-                raise NotSupported(f"{node.function} over aggregates", node.place)
+            if isinstance(node, Call):
+                self._known_functions(node)
+                if (function := NAMES.get(node.function)) is not None and function.event_only:
+                    raise NotSupported(f"{node.function} over aggregates", node.place)
             if isinstance(node, Column):
                 if node.table is None and node.name.lower() in WINDOW_COLUMNS:
                     return replace(node, name=node.name.lower())
@@ -325,6 +330,14 @@ class _Binder:
             return None
 
         return rewrite(expr, change)
+
+    @staticmethod
+    def _known_functions(*expressions: Expr) -> None:
+        """A misspelt aggregate looks like a scalar function: say so before complaining of what is in it."""
+        for node in (node for expr in expressions for node in walk(expr)):
+            if isinstance(node, Call) and node.function not in NAMES:
+                hint = closest(node.function, [*NAMES, *AGGREGATES])
+                raise CheckError(f"unknown function '{node.function}'", node.place, hint=hint)
 
     def _unknown(self, column: Column) -> None:
         plain = self._plain(column)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mullion.errors import CheckError, NotSupported, ParseError
+from mullion.errors import CheckError, NotSupported, ParseError, closest
 from mullion.language import types
 from mullion.language.cursor import Cursor
 from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY
@@ -98,6 +98,8 @@ def call(c: Cursor, parse: Parse, operand: Parse) -> Expr:
 def _arguments(c: Cursor, name: str, parse: Parse) -> tuple[Expr, ...]:
     if c.is_symbol(")"):
         return ()
+    if c.is_symbol("*"):
+        raise ParseError(f"{name} does not take *", c.place(c.at), hint=closest(name, AGGREGATES) or "only count does")
     args = [parse(c)]
     if name in ("substring", "substr") and c.accept("from"):
         args.append(parse(c))

@@ -59,12 +59,19 @@ def read_columns(
     _require_files(name, format_, options)
     try:
         if format_ in FILE_FORMATS:
-            frame = spark.read.format(format_).options(**_options(tuple(options.items()))).load(options["path"])
+            frame = (
+                spark.read.format(format_).options(**_options(tuple(options.items()))).load(_located(options["path"]))
+            )
         else:
             frame = spark.readStream.format(format_).options(**options).load()
         return tuple(c for c in columns_from_spark(frame.schema) if c[0] != CORRUPT)
     except PySparkException as problem:
         raise _unreadable(name, problem) from None
+
+
+def _located(path: str) -> str:
+    """A path as seen from here: Spark's JVM keeps the directory that it was started in."""
+    return path if "://" in path else os.path.abspath(path)
 
 
 def _options(options: tuple[tuple[str, str], ...]) -> dict[str, str]:
@@ -87,7 +94,7 @@ def open_stream(spark: SparkSession, stream: Stream) -> DataFrame:
         if os.path.isfile(path):
             reader = reader.option("pathGlobFilter", glob.escape(os.path.basename(path)))
             path = os.path.dirname(path) or "."
-        frame = reader.schema(schema_text(columns)).load(path)
+        frame = reader.schema(schema_text(columns)).load(_located(path))
         return frame.withColumn(SOURCE, F.col("_metadata.file_path"))
     except PySparkException as problem:
         raise _unreadable(stream.name, problem) from None
@@ -105,4 +112,7 @@ def _require_files(name: str, format_: str, options: dict[str, str], *, empty_is
 
 def _unreadable(name: str, problem: PySparkException) -> SourceError:
     lines = str(problem).strip().splitlines()
-    return SourceError(f"{name} cannot be read: {lines[0] if lines else type(problem).__name__}")
+    hint = None
+    if "TIMESTAMP(NANOS" in str(problem):
+        hint = "Spark has no nanoseconds: write microseconds, in pandas by to_parquet(..., coerce_timestamps='us')"
+    return SourceError(f"{name} cannot be read: {lines[0] if lines else type(problem).__name__}", hint=hint)

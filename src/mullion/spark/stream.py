@@ -93,17 +93,21 @@ class SharingSet:
     plan: Plan | None = None
     seen: Observed = NOTHING_SEEN
     shards: dict[str, Shards] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict)
+    """About how many groups a grouping has: from a sample before its first batch, from each batch after it."""
 
     def snapshot(self) -> dict[str, Any]:
         return {
             "tier": self.tier.snapshot(),
             "seen": [self.seen.events, self.seen.span, self.seen.lanes] if self.seen is not NOTHING_SEEN else None,
+            "groups": self.groups,
             "shards": {name: [s.directory.name, s.count, s.entries] for name, s in self.shards.items()},
         }
 
     def restore(self, state: dict[str, Any], tables: Sequence[pa.Table], directory: Path) -> None:
         self.tier.restore(state["tier"], tables)
         self.seen = Observed(*state["seen"]) if state["seen"] else NOTHING_SEEN
+        self.groups = dict(state["groups"])
         for name, (folder, count, entries) in state["shards"].items():
             self.shards[name] = Shards(directory / folder, count, [(mark, newest) for mark, newest in entries])
 
@@ -226,6 +230,7 @@ class StreamRun:
                 self.counts.slices += one.tier.absorb(SubWindows.of(table, grouping))
             else:
                 self.counts.slices += one.tier.saw(told.slices)
+            one.groups[grouping.name] = max(told.groups, one.groups.get(grouping.name, 0) if table is None else 0)
             _add(self.counts.bad_by_query, told.bad)
             self.counts.partials += told.partials
             self.counts.partial_operations += told.events
@@ -245,8 +250,10 @@ class StreamRun:
         for grouping in plan.groupings:
             if not grouping.keys or grouping.name in one.shards:
                 continue
+            if grouping.name not in one.groups:
+                one.groups[grouping.name] = 2 * self._sampled_groups(events, plan, grouping)
             held = sum(len(e.slices) for e in one.tier.entries if e.grouping == grouping.name)
-            if held > 4 * limit or (held == 0 and self._sampled_groups(events, plan, grouping) > limit // 2):
+            if one.groups[grouping.name] > limit or held > 4 * limit:
                 one.shards[grouping.name] = self._move_to_shards(one, grouping, events)
 
     def _sampled_groups(self, events: Events, plan: Plan, grouping: Grouping) -> int:
