@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.journal import Journal, write_whole
-from mullion.catalog.queries import StandingQuery, answer_schema, bind
+from mullion.catalog.queries import StandingQuery, bind
 from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckpointError, MullionError, NotSupported
 from mullion.language.parse import parse_duration, parse_query, parse_script
@@ -262,7 +262,7 @@ class Engine:
         for feed in feeds:
             feed.raise_failure()
         if feeds:
-            self.sink.finish({q.name: answer_schema(q.shape) for q in self.catalog.queries.values()})
+            self.sink.finish({q.name: q.shape.schema for q in self.catalog.queries.values()})
 
     def close(self) -> None:
         self.stop()
@@ -348,7 +348,7 @@ class Engine:
     def results(self, name: str) -> Results:
         """The answers of a query so far."""
         query = self.catalog.query(name)
-        schema = answer_schema(query.shape)
+        schema = query.shape.schema
         tables = self._memory.tables(query.name) if self._files is None else self._files.tables(query.name)
         return Results(pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in tables)]), self._ensured)
 

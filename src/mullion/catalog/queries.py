@@ -90,6 +90,13 @@ class Shape:
         return column_types(self.keys, self.aggregates)
 
     @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of an answer: the window's bounds, then the items."""
+        fields = [(name, arrow_type(TIMESTAMP)) for name in WINDOW_COLUMNS]
+        fields += [(name, arrow_type(type_)) for name, (_, type_) in zip(self.names, self.items, strict=True)]
+        return pa.schema(fields)
+
+    @cached_property
     def fallible(self) -> tuple[Expr, ...]:
         """What can meet a bad value above the aggregates."""
         expressions = [expr for expr, _ in self.items] + ([] if self.having is None else [self.having])
@@ -99,13 +106,6 @@ class Shape:
     def is_plain(self) -> bool:
         """Neither HAVING nor ORDER BY nor LIMIT."""
         return self.having is None and not self.order_by and self.limit is None
-
-
-def answer_schema(shape: Shape) -> pa.Schema:
-    """The columns of an answer: the window's bounds, then the items."""
-    fields = [(name, arrow_type(TIMESTAMP)) for name in WINDOW_COLUMNS]
-    fields += [(name, arrow_type(type_)) for name, (_, type_) in zip(shape.names, shape.items, strict=True)]
-    return pa.schema(fields)
 
 
 @dataclass(frozen=True)

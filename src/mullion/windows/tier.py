@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.queries import StandingQuery
 from mullion.errors import CheckpointError
+from mullion.language.query import Period
 from mullion.planner.plan import Grouping, Plan, states_of
 from mullion.windows.due import Cursor, Due, Seen, Times, due_windows, first_end
 from mullion.windows.finalize import Answers, Work, finalize
@@ -55,7 +55,8 @@ class WindowTier:
 
     def forget(self, plan: Plan, watermark: int) -> int:
         """Drop what no later window needs, and return the time before which nothing is kept."""
-        horizon = min((needed_from(q, watermark) for q in plan.queries), default=watermark)
+        asked = {(q.window, q.start, q.stop) for q in plan.queries}
+        horizon = min((needed_from(*a, watermark) for a in asked), default=watermark)
         self.entries = [e for e in self.entries if e.newest >= horizon]
         self.slices = self.slices[self.slices >= horizon]
         names = {q.name for q in plan.queries}
@@ -98,9 +99,9 @@ def check_complete(entries: Iterable[SubWindows], plan: Plan) -> None:
                 raise CheckpointError(f"the checkpoint does not hold what query '{query.name}' needs", hint=hint)
 
 
-def needed_from(query: StandingQuery, watermark: int) -> int:
+def needed_from(window: Period, start: int | None, stop: int | None, watermark: int) -> int:
     """The start of the earliest window that is still to be answered."""
-    if query.stop is not None and watermark >= query.stop:
+    if stop is not None and watermark >= stop:
         return watermark
-    earliest = first_end(watermark, query.window) - query.window.range
-    return earliest if query.start is None else max(earliest, query.start)
+    earliest = first_end(watermark, window) - window.range
+    return earliest if start is None else max(earliest, start)
