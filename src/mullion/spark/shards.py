@@ -102,12 +102,14 @@ class Shards:
                         continue
                     for name, rows in answers:
                         write(mark, shard, name, rows)
+                        own.written += len(rows)
                 yield _message([own, back])
 
         ids = spark.range(0, self.count, 1, self.count)
         returned: list[Answers] = []
         for own, back in _messages(ids.mapInArrow(run, "message binary")):
             work.final += own.final
+            work.written += own.written
             for name, number in own.bad.items():
                 work.bad[name] = work.bad.get(name, 0) + number
             returned += back

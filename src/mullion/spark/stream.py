@@ -292,7 +292,7 @@ class StreamRun:
                     self.counts.window_slices += slices_within(due, one.plan.windows, one.plan.slicing)
         _add(self.counts.bad_by_query, work.bad)
         self.counts.final_operations += work.final
-        self.counts.answers += sum(len(a.table) for a in answers)
+        self.counts.answers += work.written + sum(len(a.table) for a in answers)
         self.sink.write(self.stream.name, mark, answers)
         if self.newest is not None:
             self._forget()

@@ -47,6 +47,8 @@ class Work:
     """Operations counted for --stats and EXPLAIN."""
 
     final: int = 0
+    written: int = 0
+    """Rows of answers that executors wrote by themselves."""
     bad: dict[str, int] = field(default_factory=dict)
 
 
