@@ -133,7 +133,7 @@ def _kill_again_and_again(path: Path, base: Path, seed: int, uninterrupted: dict
     while kills < KILLS // 2:
         out, checkpoint = base / f"out{seed}.{run}", base / f"checkpoint{seed}.{run}"
         command = [sys.executable, str(Path(__file__).with_name("killed_run.py")), str(path), str(out), str(checkpoint)]
-        for left in reversed(range(KILLS // 4 + 1)):
+        for left in reversed(range(min(KILLS // 4, KILLS // 2 - kills) + 1)):
             from_inside = rnd.random() < 0.6
             crash = [rnd.choice(STEPS), str(rnd.randrange(1, 4))] if left and from_inside else []
             quick = {**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA}
