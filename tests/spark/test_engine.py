@@ -258,3 +258,15 @@ def test_a_frame_of_another_session_is_evaluated_with_the_right_settings(spark: 
         found = engine.results("q").to_arrow()
     assert list(zip(found["h"].to_pylist(), found["n"].to_pylist(), strict=True)) == [(0, 7), (1, None), (2, 7)]
     assert theirs.conf.get("spark.sql.ansi.enabled") == "true"
+
+
+def test_a_streaming_frame_is_read_to_its_end(spark: SparkSession, tmp_path: Path) -> None:
+    for i in range(3):
+        times = pa.array([(10 * i + s) * 1_000_000 for s in (1, 4)], pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table({"ts": times, "x": [i, 1]}), tmp_path / f"{i}.parquet")
+    frame = spark.readStream.schema("ts TIMESTAMP, x BIGINT").parquet(str(tmp_path))
+    with Engine(spark) as engine:
+        engine.stream("s", frame, time="ts", lateness="1 min")
+        engine.query("SELECT sum(x) AS total FROM s [RANGE 10 s SLIDE 10 s]", name="q")
+        engine.run()
+        assert engine.results("q").to_arrow()["total"].to_pylist() == [1, 2, 3]
