@@ -28,7 +28,9 @@ from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckpointError, MullionError, NotSupported
 from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.query import Ask, CreateQuery, CreateStream, CreateTable, DropQuery, Explain, Query, Statement
+from mullion.planner.cost import NOTHING_SEEN
 from mullion.planner.explain import Explanation
+from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
 from mullion.sinks.callback import CallbackSink, OnAnswer
 from mullion.sinks.memory import MemorySink
@@ -66,6 +68,7 @@ class Engine:
     sharing: str = "auto"
     slicing: str = "paired"
     way: str = "auto"
+    method: str = "auto"
     shard_above: int = 200_000
     config: Mapping[str, str] = field(default_factory=dict)
     on_batch: Callable[[Engine], None] | None = None
@@ -189,13 +192,22 @@ class Engine:
                 queries = self.catalog.queries_over(stream.name)
                 if name is not None and all(q.name != name for q in queries):
                     continue
-                for share in [queries] if self.sharing != "off" else [[q] for q in queries if name in (None, q.name)]:
-                    if share:
-                        run = self.runs.get(stream.name)
-                        seen = {"seen": run.observed} if run is not None else {}
-                        plans.append(make_plan(stream, share, slicing=self.slicing, way=self.way, **seen))
+                alone = [[q] for q in queries if name in (None, q.name)]
+                plans += [self._plan(stream, s) for s in (alone if self.sharing == "off" else [queries]) if s]
             observed = {n: asdict(r.counts) for n, r in self.runs.items() if r.counts.batches}
             return Explanation(tuple(plans), self.sharing, name, observed)
+
+    def _plan(self, stream: Stream, queries: Sequence[StandingQuery]) -> Plan:
+        run = self.runs.get(stream.name)
+        return make_plan(
+            stream,
+            queries,
+            slicing=self.slicing,
+            way=self.way,
+            method=self.method,
+            seen=NOTHING_SEEN if run is None else run.observed,
+            files=stream.format == "parquet" if run is None else run.reads_files,
+        )
 
     # Running
 
@@ -279,8 +291,9 @@ class Engine:
     def _run_of(self, name: str) -> StreamRun:
         if name not in self.runs:
             journal = None if self.checkpoint is None else Journal(Path(self.checkpoint) / name)
-            settings = Settings(self.sharing, self.slicing, self.way, self.shard_above)
-            self.runs[name] = StreamRun(self.catalog.streams[name], self.sink, settings, journal=journal)
+            settings = Settings(self.sharing, self.slicing, self.way, self.method, self.shard_above)
+            plain = name not in self._frames
+            self.runs[name] = StreamRun(self.catalog.streams[name], self.sink, settings, journal=journal, plain=plain)
             self.runs[name].restore()
         return self.runs[name]
 
@@ -369,7 +382,8 @@ class Engine:
 _CHOICES = {
     "sharing": ("auto", "on", "off"),
     "slicing": ("paired", "paned"),
-    "way": ("auto", "native", "kernel"),
+    "way": ("auto", "native", "kernel", "direct"),
+    "method": ("auto", "fragments", "rows"),
 }
 
 

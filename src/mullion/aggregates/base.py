@@ -38,6 +38,12 @@ class Partial(ABC):
     kind: ClassVar[str]
 
     @property
+    def is_dense(self) -> bool:
+        """Whether the fields of a state are numbers of fixed size that are added, or of which the least or the most is
+        kept: what a compiled loop over events can do."""
+        return False
+
+    @property
     @abstractmethod
     def stored(self) -> tuple[Type, ...]:
         """The types of the columns that a kept state takes."""

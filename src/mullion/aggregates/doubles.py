@@ -56,6 +56,10 @@ class Residue(Partial):
     kind = "sum_residue"
 
     @property
+    def is_dense(self) -> bool:
+        return True
+
+    @property
     def stored(self) -> tuple[Type, ...]:
         return (DOUBLE,)
 

@@ -46,6 +46,10 @@ class Extreme(Partial):
     def stored(self) -> tuple[Type, ...]:
         return (self.argument,)
 
+    @property
+    def is_dense(self) -> bool:
+        return dtype_of(self.argument) is not np.object_
+
     def lift(self, events: Vector) -> tuple[Vector, ...]:
         return (events,)
 

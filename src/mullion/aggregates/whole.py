@@ -20,6 +20,10 @@ def always(values: npt.NDArray[np.generic], type_: Type) -> Vector:
 class WholeNumbers(Invertible):
     """Any number of BIGINT fields, each added by itself. Kinds say what they lift and how Spark computes it."""
 
+    @property
+    def is_dense(self) -> bool:
+        return True
+
     def load(self, stored: Sequence[Vector]) -> State:
         return tuple(np.where(s.valid, s.values, 0) for s in stored)
 

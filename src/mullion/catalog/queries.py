@@ -121,6 +121,8 @@ class StandingQuery:
     shape: Shape
     start: int | None = None
     stop: int | None = None
+    tag: str = ""
+    """Not empty for a query that must not be answered from what others keep."""
 
     def event_expressions(self) -> Iterator[Expr]:
         """What is evaluated on the events that the query selects."""

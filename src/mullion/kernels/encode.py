@@ -15,7 +15,10 @@ Codes = npt.NDArray[np.int64]
 def codes_of(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, int]:
     """A number for each distinct value, NULL being one of them, and how many there are."""
     if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+        column = (column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column).combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        codes, size = codes_of(pa.concat_arrays([column.dictionary, pa.nulls(1, column.dictionary.type)]))
+        return codes[np.asarray(column.indices.fill_null(len(column.dictionary)), np.int64)], size
     if pa.types.is_floating(column.type):
         column = canonical_floats(column)
     encoded = column.dictionary_encode(null_encoding="encode")

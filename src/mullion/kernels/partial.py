@@ -1,119 +1,233 @@
 """Events in, partials out: the kernel that runs in Spark's Python workers, and on the driver just as well.
 
-For each grouping, events fall into (slice, fragment, group) and each of these is reduced to one row:
+For each grouping, events fall into shards (slice, fragment, group), and each of these is reduced to one row:
 
-    t, symbol, price      slice  signature  key   n  t_min t_max  states..  bad..
+    t, symbol, price      slice  signature  key   events t_min t_max  states..  bad..
     09:00:01  A   10   ->
-    09:00:02  A   12      09:00     01       A    2   :01   :02   22
-    09:00:02  B    9      09:00     00      NULL  1   :02   :02   -         (satisfies no predicate: fragment F0)
+    09:00:02  A   12      09:00     01       A      -     -     -     2  22
+    09:00:02  B    9      09:00    NULL     NULL    3    :01   :02    0   -
 
-Rows of fragment F0 answer no query, so their key is dropped; they stay as witnesses that their slice holds an event.
+Events that satisfy no predicate (fragment F0) leave before anything is aggregated. So that it is known nevertheless
+which slices hold an event, each slice has one more row without signature or lane, which counts all its events.
+
+By dense rows, a row belongs to one predicate, its `lane`, instead of to the fragment of a `signature`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.kernels.columns import Columns
 from mullion.kernels.encode import canonical_floats, codes_of, combine, runs
-from mullion.kernels.signature import pack, words_for
+from mullion.kernels.rows import MOST_OWN, Fields, dense_rows
+from mullion.kernels.signature import bytes_for, fragments, masks
 from mullion.kernels.slicing import slice_starts
-from mullion.language.evaluate import count_bad, evaluate
-from mullion.language.query import Column, Expr, Period
+from mullion.language.query import Expr, Period
 from mullion.language.types import BIGINT, Type
 from mullion.language.vector import Vector, arrow_type
-from mullion.planner.plan import Grouping
+from mullion.planner.plan import FRAGMENTS, ROWS, Grouping
+
+TIME = "t"
+"""The event time in microseconds; NULL for a record that has no place in time."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """What Spark sends: the event time in microseconds as `t` (NULL for a malformed record), and columns that are
-    either the stream's own or expressions that Spark evaluated."""
+    """What events arrive as: TIME, and columns that are either the stream's own or expressions that Spark evaluated."""
 
     columns: Mapping[str, Type]
     evaluated: Mapping[Expr, str] = field(default_factory=dict)
     bad: Mapping[Expr, str] = field(default_factory=dict)
     """Where Spark already told on which rows a checked expression met a bad value."""
 
-    def over(self, expr: Expr) -> Expr:
-        name = self.evaluated.get(expr)
-        return expr if name is None else Column(name)
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be made of a batch of events, for all groupings of a plan."""
+
+    groupings: tuple[Grouping, ...]
+    methods: tuple[str, ...]
+    windows: tuple[Period, ...]
+    inputs: Input
+    slicing: str = "paired"
 
 
-def partial_schema(grouping: Grouping) -> pa.Schema:
-    """The columns of a grouping's partials, by whichever way they come."""
-    fields: list[tuple[str, pa.DataType]] = [("slice", pa.int64())]
-    fields += [(f"sig{i}", pa.int64()) for i in range(words_for(len(grouping.predicates)))]
+def partial_schema(grouping: Grouping, method: str) -> pa.Schema:
+    """The columns of a grouping's partials."""
+    whose = ("lane", pa.int32()) if method == ROWS else ("signature", signature_type(len(grouping.bits)))
+    fields: list[tuple[str, pa.DataType]] = [("slice", pa.int64()), whose]
     fields += [(f"k{i}", arrow_type(t)) for i, t in enumerate(grouping.key_types)]
-    fields += [("t_min", pa.int64()), ("t_max", pa.int64())]
+    fields += [("events", pa.int64()), ("t_min", pa.int64()), ("t_max", pa.int64())]
     for i, state in enumerate(grouping.states):
         fields += [(f"s{i}_{j}", arrow_type(t)) for j, t in enumerate(state.partial.stored)]
     fields += [(f"bad{i}", pa.int64()) for i in range(len(grouping.checks))]
     return pa.schema(fields)
 
 
-def partials(
-    batch: pa.RecordBatch,
-    grouping: Grouping,
-    windows: tuple[Period, ...],
-    inputs: Input,
-    *,
-    slicing: str = "paired",
-) -> pa.RecordBatch:
-    """The partials of one batch of events for one grouping.
+def signature_type(bits: int) -> pa.DataType:
+    return pa.dictionary(pa.int32(), pa.binary(max(1, bytes_for(bits))))
 
-    Time: O(n log n) for n events, O(n) when they come in time order and without keys and predicates.
-    Guarantee: every event is in exactly one partial.
+
+def signature_array(numbers: npt.NDArray[Any], signatures: npt.NDArray[np.uint8]) -> pa.DictionaryArray:
+    """Dense numbers of fragments, and the bit set of each."""
+    width = max(1, signatures.shape[1])
+    if not signatures.shape[1]:
+        signatures = np.zeros((len(signatures), 1), np.uint8)
+    body = pa.py_buffer(np.ascontiguousarray(signatures).tobytes())
+    bits = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(signatures), [None, body])
+    return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), bits)
+
+
+def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
+    """The partials of one batch of events for each grouping.
+
+    Time: O(n log n) for n events, O(n) when they come in time order and without keys; dense rows O(n p) bytes for p
+    predicates. Guarantee: every event is in exactly one partial, or by dense rows in one of each predicate that it
+    satisfies.
     """
-    present = batch.column("t").is_valid()
-    malformed = len(batch) - present.true_count
+    present = batch.column(TIME).is_valid()
+    malformed = len(batch) - (
+        present.true_count if isinstance(present, pa.Array) else present.combine_chunks().true_count
+    )
     if malformed:
         batch = batch.filter(present)
-    length = len(batch)
-    times = np.asarray(batch.column("t"), np.int64)
-    columns = {name: Vector.from_arrow(batch.column(name), type_) for name, type_ in inputs.columns.items()}
+    events = _Events(batch, job)
+    return [
+        _with_slices(events, grouping, method, malformed)
+        for grouping, method in zip(job.groupings, job.methods, strict=True)
+    ]
 
-    def value(expr: Expr) -> Vector:
-        return evaluate(inputs.over(expr), columns, length)
 
-    slices = slice_starts(times, windows, slicing=slicing)
-    satisfied = [(v := value(p)).values.astype(np.bool_) & v.valid for p in grouping.predicates]
-    signature = pack(satisfied, length)
-    wanted = (signature != 0).any(axis=1) if grouping.selective else None
-    keys = [_key(value(k), wanted) for k in grouping.keys]
+class _Events:
+    """The events of a batch and what all groupings ask of them."""
 
-    coded = [codes_of(pa.array(slices))] if length else [(slices, 0)]
-    coded += [codes_of(pa.array(signature[:, w])) for w in range(signature.shape[1])]
-    coded += [codes_of(k) for k in keys]
+    def __init__(self, batch: pa.RecordBatch | pa.Table, job: Job) -> None:
+        self.job, self.inputs = job, job.inputs
+        self.length = len(batch)
+        self.columns = Columns.of(batch, job.inputs.columns, job.inputs.evaluated)
+        times = batch.column(TIME)
+        self.times = np.asarray(times if isinstance(times, pa.Array) else times.combine_chunks(), np.int64)
+
+    def bad(self, check: Expr) -> npt.NDArray[np.bool_]:
+        told = self.inputs.bad.get(check)
+        if told is None:
+            return self.columns.bad(check)
+        return self.columns[told].values & self.columns[told].valid
+
+    @cached_property
+    def slices(self) -> npt.NDArray[np.int64]:
+        return slice_starts(self.times, self.job.windows, slicing=self.job.slicing)
+
+    @cached_property
+    def by_slice(self) -> tuple[Any, npt.NDArray[np.intp]]:
+        return runs(self.slices)
+
+
+def _with_slices(events: _Events, grouping: Grouping, method: str, malformed: int) -> pa.Table:
+    """The partials of a grouping, and a row for each slice that holds an event."""
+    rows = ROWS if method == ROWS and _is_worth_cutting(events, grouping) else FRAGMENTS
+    made = _rows(events, grouping) if rows == ROWS else _shards(events, grouping)
+    schema = partial_schema(grouping, rows)
+    order, starts = events.by_slice
+    counted: dict[str, Any] = {
+        "slice": events.slices[order][starts],
+        "events": np.diff(np.append(starts, events.length)),
+        "t_min": _reduce(np.minimum, events.times[order], starts),
+        "t_max": _reduce(np.maximum, events.times[order], starts),
+    }
+    for i, check in enumerate(grouping.checks):
+        counted[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[order], starts)
+    tables = [_table(made, schema), _table(counted, schema)]
+    if malformed:
+        tables.append(_table({"slice": pa.nulls(1, pa.int64()), "events": np.array([malformed])}, schema))
+    return pa.concat_tables(tables)
+
+
+def _is_worth_cutting(events: _Events, grouping: Grouping) -> bool:
+    """Very fine windows have more edges than events: then events are sought out, not edges."""
+    if not events.length:
+        return True
+    low, high = int(events.times.min()), int(events.times.max())
+    edges = grouping.progressions.most(low, high)
+    if grouping.keys and edges * len(grouping.lanes) > MOST_OWN:
+        return False
+    return edges <= 4 * events.length + 100_000
+
+
+def _table(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    """A table of the schema; columns that are not there are NULL."""
+    length = len(next(iter(columns.values())))
+    arrays = []
+    for f in schema:
+        column = columns.get(f.name)
+        if column is None:
+            column = pa.nulls(length, f.type)
+        array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
+        arrays.append(array if array.type == f.type else array.cast(f.type))
+    return pa.table(arrays, schema=schema)
+
+
+def _shards(events: _Events, grouping: Grouping) -> dict[str, Any]:
+    """Fragments by hash: one row for each slice, fragment and group (krishnamurthy 5)."""
+    found = fragments(grouping.index, events.columns)
+    kept: Any = slice(None)
+    if grouping.selective:
+        wanted = np.asarray(found.signatures.any(axis=1))
+        if not wanted.all():
+            kept = np.flatnonzero(wanted[found.number])
+    fragment, slices = found.number[kept], events.slices[kept]
+    keys = [_key(events, key, kept) for key in grouping.keys]
+    length = len(slices)
+    coded = [codes_of(pa.array(slices)), (fragment, len(found.signatures))] if length else [(slices, 0)]
+    coded += [codes_of(key) for key in keys]
     order, starts = runs(combine(coded, length)[0])
-
-    out: list[Any] = [slices[order][starts]]
-    out += [signature[order, w][starts] for w in range(signature.shape[1])]
-    first = np.arange(length)[order][starts]
-    out += [k.take(pa.array(first)) for k in keys]
-    out += [_reduce(np.minimum, times[order], starts), _reduce(np.maximum, times[order], starts)]
-    for state in grouping.states:
-        events = _ones(length) if state.argument is None else value(state.argument)
-        out += [_sorted.to_arrow() for _sorted in _partial(state.partial, events.take(order), starts)]
-    for check in grouping.checks:
-        told = inputs.bad.get(check)
-        bad = count_bad(check, columns, length) if told is None else columns[told].values & columns[told].valid
-        out.append(_reduce(np.add, bad.astype(np.int64)[order], starts))
-    schema = partial_schema(grouping)
-    arrays = [a if isinstance(a, pa.Array) else pa.array(a) for a in out]
-    made = pa.RecordBatch.from_arrays([a.cast(f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
-    return _with_malformed(made, malformed) if malformed else made
+    made: dict[str, Any] = {
+        "slice": slices[order][starts],
+        "signature": signature_array(fragment[order][starts], found.signatures),
+    }
+    first = pa.array(np.arange(length)[order][starts])
+    made |= {f"k{i}": key.take(first) for i, key in enumerate(keys)}
+    for i, state in enumerate(grouping.states):
+        values = _ones(events.length) if state.argument is None else events.columns.value(state.argument)
+        lifted = state.partial.lift(values.take(kept).take(order))
+        stored = state.partial.store(state.partial.reduce(state.partial.load(lifted), starts), lifted)
+        made |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
+    for i, check in enumerate(grouping.checks):
+        made[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[kept][order], starts)
+    return made
 
 
-def _key(key: Vector, wanted: Any) -> pa.Array:
-    if wanted is not None:
-        key = Vector(key.type, key.values, key.valid & wanted)
-    array = key.to_arrow()
+def _rows(events: _Events, grouping: Grouping) -> dict[str, Any]:
+    """Dense rows: one row for each predicate, slice of its own, and group."""
+    found = masks(grouping.index, events.columns, len(grouping.lanes))
+    keys = [_key(events, key, slice(None)) for key in grouping.keys]
+    groups = combine([codes_of(key) for key in keys], events.length)[0] if keys else None
+    ones = _ones(events.length)
+    states = [(s.partial, ones if s.argument is None else events.columns.value(s.argument)) for s in grouping.states]
+    fields = Fields.of(states, [events.bad(check) for check in grouping.checks])
+    rows = dense_rows(events.times, groups, found, fields, grouping.progressions)
+    made: dict[str, Any] = {"slice": rows.slices, "lane": rows.lane}
+    events_of = pa.array(rows.event)
+    made |= {f"k{i}": key.take(events_of) for i, key in enumerate(keys)}
+    for i, stored in enumerate(fields.stored(rows.rows, rows.whole, rows.real, rows.least)):
+        made |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
+    checks = len(grouping.checks)
+    for i in range(checks):
+        made[f"bad{i}"] = rows.whole[len(rows.whole) - checks + i]
+    return made
+
+
+def _key(events: _Events, key: Expr, kept: Any) -> pa.Array:
+    array = events.columns.array(key)
+    if not (isinstance(kept, slice) and kept == slice(None)):
+        array = array.take(pa.array(kept))
     return canonical_floats(array) if pa.types.is_floating(array.type) else array
 
 
@@ -121,22 +235,5 @@ def _ones(length: int) -> Vector:
     return Vector(BIGINT, np.ones(length, np.int64), np.ones(length, np.bool_))
 
 
-def _partial(partial: Any, events: Vector, starts: npt.NDArray[np.intp]) -> tuple[Vector, ...]:
-    lifted = partial.lift(events)
-    reduced: tuple[Vector, ...] = partial.store(partial.reduce(partial.load(lifted), starts), lifted)
-    return reduced
-
-
 def _reduce(ufunc: np.ufunc, values: npt.NDArray[np.int64], starts: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
     return ufunc.reduceat(values, starts) if len(starts) else values[:0]
-
-
-def _with_malformed(made: pa.RecordBatch, malformed: int) -> pa.RecordBatch:
-    """A last row without a slice tells how many records had no place in time."""
-    rows = made.schema.get_field_index("s0_0")
-    extra = [
-        pa.array([malformed if i == rows else None], f.type) if f.name != "slice" else pa.nulls(1, f.type)
-        for i, f in enumerate(made.schema)
-    ]
-    table = pa.Table.from_batches([made, pa.RecordBatch.from_arrays(extra, schema=made.schema)])
-    return table.combine_chunks().to_batches()[0]

@@ -1,41 +1,181 @@
-"""Signatures: which predicates an event satisfies, as the bits of 63-bit words.
+"""Which predicates events satisfy, through the predicate index.
 
-Bit i of a signature is predicate i of the grouping. Events with equal signatures form a fragment (krishnamurthy 4.2).
-Words hold 63 bits so that they are non-negative in Spark's BIGINT.
+Events with equal signatures form a fragment (krishnamurthy 4.2). A signature is a bit set, bit i standing for predicate
+i of the grouping; inside a batch fragments have dense numbers.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-BITS = 63
+from mullion.kernels.columns import Columns
+from mullion.kernels.compiled import regions
+from mullion.kernels.encode import combine
+from mullion.language.vector import Vector
+from mullion.planner.fragments import TRUE, Attribute, Bytes, PredicateIndex
 
-Words = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+WORD = 63
+"""Bits of a signature in one of Spark's BIGINTs, which are then never negative."""
+
+
+def bytes_for(predicates: int) -> int:
+    return -(-predicates // 8)
 
 
 def words_for(predicates: int) -> int:
-    return -(-predicates // BITS)
+    return -(-predicates // WORD)
 
 
-def pack(satisfied: Sequence[npt.NDArray[np.bool_]], length: int) -> Words:
-    """One column of words for every 63 predicates.
+def pack(satisfied: npt.NDArray[Any]) -> Bytes:
+    """Bit sets of rows of truth values.
 
-    >>> pack([np.array([True, False]), np.array([True, True])], 2).tolist()
+    >>> pack(np.array([[True, True], [False, True]])).tolist()
     [[3], [2]]
     """
-    words = np.zeros((length, words_for(len(satisfied))), np.int64)
-    for bit, column in enumerate(satisfied):
-        words[:, bit // BITS] |= column.astype(np.int64) << (bit % BITS)
-    return words
+    return np.packbits(satisfied.astype(np.bool_), axis=1, bitorder="little")
 
 
-def satisfies(words: Words, bit: int) -> npt.NDArray[np.bool_]:
-    """Which signatures have the bit.
+def unpack(signatures: Bytes, predicates: int) -> npt.NDArray[np.bool_]:
+    """Rows of truth values of bit sets."""
+    return np.unpackbits(signatures, axis=1, count=predicates, bitorder="little").astype(np.bool_)
 
-    >>> satisfies(np.array([[3], [2]]), 0).tolist()
-    [True, False]
+
+def from_words(words: Sequence[npt.NDArray[np.int64]], predicates: int) -> Bytes:
+    """Bit sets of the words that Spark computed."""
+    columns = []
+    for w, word in enumerate(words):
+        bits = min(WORD, predicates - w * WORD)
+        columns.append(np.unpackbits(word[:, None].view(np.uint8), axis=1, count=bits, bitorder="little"))
+    return pack(np.concatenate(columns, axis=1))
+
+
+def region_codes(attribute: Attribute, columns: Columns) -> Codes:
+    """The region that each event's value falls into."""
+    found = columns.by_dictionary(attribute.expr)
+    if found is not None:
+        codes, values = found
+        return _regions(attribute, values)[codes]
+    return _regions(attribute, columns.value(attribute.expr))
+
+
+def _regions(attribute: Attribute, values: Vector) -> Codes:
+    if values.values.dtype == np.object_:
+        found = [_region_of(attribute.constants, value) for value in values.to_list()]
+        return np.array(found, np.int32)
+    out = np.empty(len(values), np.int32)
+    if values.values.dtype == np.bool_:
+        out[:] = _regions(attribute, Vector(values.type, np.array([0, 1], np.int8), np.ones(2, np.bool_)))[
+            values.values.astype(np.int8)
+        ]
+    else:
+        numbers = values.values
+        whole = numbers.dtype.kind in "iu"
+        constants = np.array(attribute.constants, np.int64 if whole else numbers.dtype)
+        if not whole and np.isnan(numbers).any():
+            # NaN is larger than any number.
+            numbers = np.where(np.isnan(numbers), np.inf, numbers)
+            regions(constants, numbers, out)
+            out[np.isnan(values.values)] = 2 * len(constants)
+        else:
+            regions(constants, np.ascontiguousarray(numbers), out)
+    if not values.valid.all():
+        out[~values.valid] = attribute.unknown
+    return out
+
+
+def _region_of(constants: tuple[Any, ...], value: Any) -> int:
+    if value is None:
+        return 2 * len(constants) + 1
+    at = bisect_left(constants, value)
+    return 2 * at + (1 if at < len(constants) and constants[at] == value else 0)
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """The fragment of each event, and the predicates that each fragment satisfies."""
+
+    number: npt.NDArray[np.int64]
+    signatures: Bytes
+
+
+def fragments(index: PredicateIndex, columns: Columns) -> Fragments:
+    """Fragments by hash: AND, OR and NOT are evaluated once for each distinct combination of regions.
+
+    Time: O(n) searches for each attribute, and O(k p) for k combinations and p predicates.
     """
-    return (words[:, bit // BITS] >> (bit % BITS) & 1).astype(np.bool_)
+    coded = [region_codes(attribute, columns) for attribute in index.attributes]
+    number, some = _distinct([(c, a.regions) for c, a in zip(coded, index.attributes, strict=True)], columns.length)
+    combinations = {i: c[some] for i, c in enumerate(coded)}
+    truths = [index.truth(tree, combinations) == TRUE for tree in index.trees]
+    signatures = pack(np.stack(truths, axis=1)) if truths else np.zeros((len(some), 0), np.uint8)
+    same, first = same_rows(signatures)
+    return Fragments(same[number], signatures[first])
+
+
+def _distinct(coded: Sequence[tuple[Codes, int]], length: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
+    """Numbers of the distinct combinations, and an event of each."""
+    codes, _ = combine([(c.astype(np.int64), size) for c, size in coded], length)
+    _, some, number = np.unique(codes, return_index=True, return_inverse=True)
+    return number.astype(np.int64), some
+
+
+def same_rows(rows: Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
+    """Numbers of the distinct rows, and one of each."""
+    if not rows.shape[1] or not len(rows):
+        return np.zeros(len(rows), np.int64), np.arange(min(1, len(rows)))
+    whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1])))[:, 0]
+    _, first, number = np.unique(whole, return_index=True, return_inverse=True)
+    return number.astype(np.int64), first
+
+
+MOST_PRODUCT = 1024
+"""Regions of several small attributes that are taken together as one."""
+
+
+@dataclass(frozen=True)
+class Masks:
+    """For each event, rows of `table` whose conjunction tells the predicates that it satisfies."""
+
+    codes: npt.NDArray[np.int32]
+    first: npt.NDArray[np.int64]
+    table: Bytes
+
+
+def masks(index: PredicateIndex, columns: Columns, lanes: int) -> Masks:
+    """Membership bytes (design decision 4), small attributes multiplied into one. Lanes beyond the predicates belong to
+    queries without one."""
+    parts = _small_together([(region_codes(index.attributes[at], columns), table) for (at,), table in index.tables])
+    for read, factors in index.wide_factors.items():
+        coded = [(region_codes(index.attributes[at], columns), index.attributes[at].regions) for at in read]
+        number, some = _distinct(coded, columns.length)
+        combinations = {at: c[some] for at, (c, _) in zip(read, coded, strict=True)}
+        table = np.ones((len(some), len(index)), np.uint8)
+        for predicate, tree in factors:
+            table[:, predicate] = index.truth(tree, combinations) == TRUE
+        parts.append((number.astype(np.int32), table))
+    if not parts:
+        parts = [(np.zeros(columns.length, np.int32), np.ones((1, len(index)), np.uint8))]
+    tables = [np.pad(t, ((0, 0), (0, lanes - len(index))), constant_values=1) for _, t in parts]
+    first = np.concatenate([[0], np.cumsum([len(t) for t in tables])[:-1]]).astype(np.int64)
+    return Masks(np.stack([c for c, _ in parts]), first, np.ascontiguousarray(np.concatenate(tables)))
+
+
+def _small_together(parts: list[tuple[Codes, Bytes]]) -> list[tuple[Codes, Bytes]]:
+    parts = sorted(parts, key=lambda part: len(part[1]))
+    made: list[tuple[Codes, Bytes]] = []
+    for codes, table in parts:
+        if made and len(made[-1][1]) * len(table) <= MOST_PRODUCT:
+            before, rows = made[-1]
+            product = (rows[:, None, :] & table[None, :, :]).reshape(-1, table.shape[1])
+            made[-1] = before * np.int32(len(table)) + codes, product
+        else:
+            made.append((codes, table))
+    return made

@@ -29,8 +29,7 @@ Mask = npt.NDArray[np.bool_]
 
 def evaluate(expr: Expr, columns: Mapping[str, Vector], length: int) -> Vector:
     """The values of a resolved expression, `length` of them."""
-    with np.errstate(all="ignore"):
-        return _full(_Evaluation(columns, length).value(expr), length)
+    return Evaluation(columns, length).full(expr)
 
 
 def count_bad(expr: Expr, columns: Mapping[str, Vector], length: int) -> Mask:
@@ -39,16 +38,14 @@ def count_bad(expr: Expr, columns: Mapping[str, Vector], length: int) -> Mask:
     What is not needed is not bad: a CASE branch not taken, an argument of COALESCE after the first that is known, one
     side of AND where the other is false and of OR where the other is true, whichever is written first.
     """
-    with np.errstate(all="ignore"):
-        bad = _Evaluation(columns, length).bad(expr)
-    return np.zeros(length, np.bool_) if bad is None else np.broadcast_to(bad, (length,)).copy()
+    return Evaluation(columns, length).full_bad(expr)
 
 
 def is_fallible(expr: Expr, columns: Mapping[str, Type]) -> bool:
     """Whether `count_bad` could ever find anything."""
     nothing = {node.name: Vector.of(columns[node.name], []) for node in walk(expr) if isinstance(node, Column)}
     with np.errstate(all="ignore"):
-        return _Evaluation(nothing, 0).bad(expr) is not None
+        return Evaluation(nothing, 0).bad(expr) is not None
 
 
 def is_vectorised(expr: Expr, columns: Mapping[str, Type] | None = None) -> bool:
@@ -82,18 +79,28 @@ def _vectorised(expr: Expr, columns: Mapping[str, Type]) -> tuple[bool, Type | N
     return False, None
 
 
-class _Evaluation:
-    """One evaluation; values are kept by node, since `bad` asks for the values of the nodes that it passes."""
+class Evaluation:
+    """Expressions over the same columns. Values are kept: what several expressions have in common is computed once,
+    and `bad` asks for the values of the nodes that it passes."""
 
     def __init__(self, columns: Mapping[str, Vector], length: int) -> None:
         self.columns = columns
         self.length = length
-        self.kept: dict[int, Vector] = {}
+        self.kept: dict[Expr, Vector] = {}
+
+    def full(self, expr: Expr) -> Vector:
+        with np.errstate(all="ignore"):
+            return _full(self.value(expr), self.length)
+
+    def full_bad(self, expr: Expr) -> Mask:
+        with np.errstate(all="ignore"):
+            bad = self.bad(expr)
+        return np.zeros(self.length, np.bool_) if bad is None else np.broadcast_to(bad, (self.length,)).copy()
 
     def value(self, expr: Expr) -> Vector:
-        kept = self.kept.get(id(expr))
+        kept = self.kept.get(expr)
         if kept is None:
-            kept = self.kept[id(expr)] = self.compute(expr)
+            kept = self.kept[expr] = self.compute(expr)
         return kept
 
     def compute(self, expr: Expr) -> Vector:
@@ -269,4 +276,4 @@ def _cast(vector: Vector, target: Type) -> Vector:
     return Vector(target, values, vector.valid if fits is None else vector.valid & fits)
 
 
-__all__ = ["count_bad", "evaluate", "is_vectorised"]
+__all__ = ["Evaluation", "count_bad", "evaluate", "is_fallible", "is_vectorised"]

@@ -1,51 +1,172 @@
 """What the ways to partials cost, from what earlier batches showed.
 
-An event costs what `mullion bench windows` showed on 2 cores with 1.14 million trades of an hour: about 0.25 us by the
-native way and 0.6 us by the kernel, most of it to move the row to Python. What a partial costs is an estimate; it
-decides only where partials are nearly as many as events.
+Two questions are answered before every batch. How do partials come about: does Spark make them, or the kernel from rows
+that Spark hands over, or the kernel from the files (design decision 2)? And how does the kernel go on from the
+predicates that events satisfy (decision 4): does it share the aggregation by fragments, |T| + k beta operations, or
+does it add every event to every query that it satisfies, alpha |T| (krishnamurthy Table 5)? The second takes less when
+fragments are nearly as many as events.
+
+The constants are microseconds on 2 cores, from `mullion bench windows` and `mullion bench sharing`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 
-NATIVE_EVENT, NATIVE_PARTIAL = 0.25, 1.2
-KERNEL_EVENT, KERNEL_PARTIAL = 0.6, 0.4
+from mullion.planner.plan import FRAGMENTS, ROWS, Grouping, Plan
+from mullion.planner.slices import slices_of
+
+JOB = 60_000.0
+"""A Spark job, whatever it does."""
+NATIVE_EVENT, NATIVE_PARTIAL = 0.15, 1.2
+MOVED_EVENT = 0.45
+"""An event's way from the JVM to Python."""
+READ_EVENT = 0.12
+"""An event's way from a file to the kernel."""
+KERNEL_EVENT, KERNEL_PARTIAL = 0.1, 0.4
+ATTRIBUTE = 0.03
+"""The region of one attribute, for one event."""
+MEMBER = 0.0003
+"""One predicate of one event, by dense rows, for each field of its states."""
+COMBINED = 0.02
+"""One fragment given to one query."""
+FRAGMENT = 0.002
+"""One predicate of one fragment."""
 
 MOST_NATIVE_PREDICATES = 16
 """Spark's generated code grows with every predicate, and past a limit it is interpreted (design decision 2)."""
 
+MOST_TABLE = 1 << 26
+"""Membership bytes of all attributes, above which dense rows are out of the question."""
+
 ASSUMED_RATE = 300.0
 """Events a second before anything was seen; krishnamurthy 3.2.2 measured 375 on the stock market."""
+
+ASSUMED_SELECTIVITY = 0.3
+"""The share of predicates that an event satisfies, before anything was seen; krishnamurthy 4.3.3 has 76 of 256."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What the last batch held: events, the event time that they span (microseconds), groups and fragments."""
+    """What the last batch held: events, the event time that they span (microseconds), groups; and what the last batch
+    that was made into fragments told: how many (k), and how many predicates an event (alpha) and a fragment (beta)
+    satisfy."""
 
     events: int
     span: int
-    lanes: int = 1
-
-    @property
-    def rate(self) -> float:
-        """Events a microsecond of event time."""
-        return self.events / self.span if self.span > 0 else inf
+    groups: int = 1
+    fragments: int | None = None
+    alpha: float | None = None
+    beta: float | None = None
 
 
 NOTHING_SEEN = Observed(events=int(ASSUMED_RATE * 3600), span=3_600_000_000)
 
 
-def native_cost(seen: Observed, step: int) -> float:
-    """Microseconds by the native way: a partial for every step that holds an event, and group, at most one an event."""
-    partials = min(seen.events, (seen.span / step + 1) * seen.lanes)
-    return seen.events * NATIVE_EVENT + partials * NATIVE_PARTIAL
+@dataclass(frozen=True)
+class Choice:
+    way: str
+    methods: tuple[str, ...]
+    text: str
 
 
-def kernel_cost(seen: Observed, slices: int) -> float:
-    """Microseconds by the kernel: a partial for every slice that holds an event, and group."""
-    return seen.events * KERNEL_EVENT + min(seen.events, slices * seen.lanes) * KERNEL_PARTIAL
+@dataclass(frozen=True)
+class Aggregation:
+    """How a grouping is aggregated in the kernel, what it costs and why."""
+
+    method: str
+    cost: float
+    text: str
+
+
+def choose(plan: Plan, seen: Observed) -> Choice:
+    """The cheapest way, or the one that the user asked for."""
+    slices = slices_of(plan.windows, 0, max(seen.span, 1), plan.slicing)
+    kernels = [aggregation(g, seen, slices, plan.asked.method) for g in plan.groupings]
+    work = sum(k.cost for k in kernels)
+    costs = {"native": native_cost(plan, seen), "kernel": JOB + seen.events * MOVED_EVENT + work}
+    if plan.files:
+        costs["direct"] = JOB + seen.events * READ_EVENT + work
+    way = plan.asked.way
+    if way == "direct" and not plan.files:
+        way = "kernel"
+    if way == "auto":
+        way = min(costs, key=lambda name: costs[name])
+    methods = tuple(k.method for k in kernels)
+    return Choice(way, methods, _reason(plan, seen, way, costs, kernels, slices))
+
+
+def native_cost(plan: Plan, seen: Observed) -> float:
+    """A partial for every step of the grid that holds an event, group and fragment, at most one an event."""
+    most = max((len(g.bits) for g in plan.groupings), default=0)
+    if most > MOST_NATIVE_PREDICATES or not plan.native:
+        return inf
+    cost = JOB
+    for grouping in plan.groupings:
+        steps = seen.span / plan.grid.step + 1
+        fragments = min(2.0 ** len(grouping.bits), 1e6) if seen.fragments is None else seen.fragments
+        partials = min(seen.events, steps * groups_of(grouping, seen) * fragments)
+        cost += seen.events * NATIVE_EVENT + partials * NATIVE_PARTIAL
+    return cost
+
+
+def groups_of(grouping: Grouping, seen: Observed) -> int:
+    return seen.groups if grouping.keys else 1
+
+
+def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "auto") -> Aggregation:
+    """Fragments or dense rows."""
+    bits, events = len(grouping.bits), seen.events
+    if not bits:
+        partials = min(events, slices * groups_of(grouping, seen))
+        return Aggregation(FRAGMENTS, events * KERNEL_EVENT + partials * KERNEL_PARTIAL, "no predicates to tell apart")
+    index = grouping.index
+    k = seen.fragments
+    if k is None:
+        k = min(events, prod(min(a.regions, events + 1) for a in index.attributes), 2 ** min(bits, 40))
+    alpha = ASSUMED_SELECTIVITY * bits if seen.alpha is None else seen.alpha
+    beta = alpha if seen.beta is None else seen.beta
+    searches = events * (KERNEL_EVENT + ATTRIBUTE * len(index.attributes))
+    shards = min(events, k * max(1, slices) ** 0.5 * groups_of(grouping, seen))
+    shared = searches + events * KERNEL_EVENT + k * bits * FRAGMENT + shards * (KERNEL_PARTIAL + beta * COMBINED)
+    fields = 1 + sum(len(s.partial.stored) for s in grouping.states)
+    alone = searches + events * len(grouping.lanes) * MEMBER * fields
+    if grouping.keys:
+        alone += events * (KERNEL_EVENT + alpha * COMBINED)
+    possible = all(s.partial.is_dense for s in grouping.states) and index.table_bytes <= MOST_TABLE
+    method = FRAGMENTS if not possible or shared <= alone else ROWS
+    if asked != "auto" and (asked == FRAGMENTS or possible):
+        method = asked
+    known = "seen" if seen.fragments is not None else "at most"
+    text = (
+        f"{bits} predicates over {len(index.attributes)} compared expressions, k {known} {k:,} fragments of {events:,} "
+        f"events, alpha {alpha:.3g}, beta {beta:.3g}: sharing takes |T| + k beta = {events + shards * beta:,.0f} "
+        f"operations ({shared / 1e6:.3f} s), adding to each query alpha |T| = {alpha * events:,.0f} "
+        f"({f'{alone / 1e6:.3f} s' if possible else 'not possible for its aggregates'})"
+    )
+    return Aggregation(method, shared if method == FRAGMENTS else alone, text)
+
+
+def _reason(
+    plan: Plan, seen: Observed, way: str, costs: dict[str, float], kernels: list[Aggregation], slices: int
+) -> str:
+    told = ", ".join(f"{cost / 1e6:.3f} s {name}" for name, cost in costs.items() if cost < inf)
+    source = "assumed" if seen is NOTHING_SEEN else "seen"
+    text = (
+        f"{way}: {'asked for' if plan.asked.way != 'auto' else f'estimated {told}'}; {slices:,} slices or steps of "
+        f"{plan.grid.step / 1e6:g} s, {seen.events:,} events over {seen.span / 1e6:g} s {source}"
+    )
+    if costs["native"] == inf and plan.asked.way == "auto" and way != "native":
+        text += "; so many predicates would make Spark's generated code too large" if plan.native else "; " + NO_NATIVE
+    if way != "native":
+        names = {FRAGMENTS: "fragments by hash", ROWS: "dense rows"}
+        for grouping, kernel in zip(plan.groupings, kernels, strict=True):
+            text += f"; {names[kernel.method]} by {grouping.name}: {kernel.text}"
+    return text
+
+
+NO_NATIVE = "a table has a key twice, so rows are multiplied in the kernel"
 
 
 def least_rate_to_share(windows: list[tuple[int, int]], slices: int, span: int) -> float:

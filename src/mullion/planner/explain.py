@@ -45,7 +45,7 @@ def describe_grouping(grouping: Grouping) -> dict[str, Any]:
     return {
         "group_by": [render(key) for key in grouping.keys],
         "queries": len(grouping.queries),
-        "predicates": list(grouping.predicate_names),
+        "predicates": [name for name in grouping.lane_names if name],
         "states": [{"name": s.name, "synopsis": s.synopsis} for s in grouping.states],
         "checked": [render(check) for check in grouping.checks],
     }
@@ -57,6 +57,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     return {
         "stream": plan.stream.name,
         "way": plan.way,
+        "methods": list(plan.methods),
         "slicing": plan.slicing,
         "grid_step": duration_text(plan.grid.step),
         "windows": len(plan.windows),

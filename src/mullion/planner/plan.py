@@ -4,7 +4,7 @@ Plan
   windows, grid, way                 where the stream is cut, and how partials come about
   Grouping (one for each key set)
     keys                             what partials are grouped by
-    predicates                       the bits of the signature
+    lanes                            the different predicates of its queries
     states                           what is kept for every slice, fragment and group
     checks                           expressions whose bad values are counted
     queries                          who is answered from it
@@ -12,8 +12,10 @@ Plan
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +23,11 @@ import numpy.typing as npt
 from mullion.aggregates import REGISTRY, Invertible, Partial
 from mullion.catalog.queries import BoundAggregate, Shape, StandingQuery
 from mullion.catalog.streams import Stream
-from mullion.language.query import Expr, Period
+from mullion.language.query import Expr, Literal, Period
 from mullion.language.render import render
-from mullion.language.types import Type
-from mullion.planner.slices import Grid
+from mullion.language.types import BOOLEAN, Type
+from mullion.planner.fragments import PredicateIndex
+from mullion.planner.slices import Grid, Progressions
 
 NO_GRID = Grid(1, 0)
 
@@ -52,6 +55,28 @@ def states_of(aggregate: BoundAggregate) -> tuple[StateColumn, ...]:
     return tuple(StateColumn.of(partial, aggregate.argument) for partial in partials)
 
 
+FRAGMENTS, ROWS = "fragments", "rows"
+"""The two ways on from the predicates that events satisfy: fragments by hash, and dense rows (design decision 4)."""
+
+
+class Lane(NamedTuple):
+    """What queries with the same predicate have in common. A tag keeps a query's lane apart from all others."""
+
+    predicate: Expr | None
+    tag: str = ""
+
+    @property
+    def condition(self) -> Expr | None:
+        """What an event must satisfy, or None when it need not satisfy anything and all lanes share it."""
+        return Literal(True, BOOLEAN) if self.predicate is None and self.tag else self.predicate
+
+    @property
+    def name(self) -> str:
+        """A name that stays the same while queries come and go."""
+        text = "" if self.predicate is None else render(self.predicate)
+        return f"{text} -- {self.tag}" if self.tag else text
+
+
 @dataclass(frozen=True)
 class Grouping:
     """The queries over one stream that group by the same keys."""
@@ -59,11 +84,12 @@ class Grouping:
     keys: tuple[Expr, ...]
     key_types: tuple[Type, ...]
     queries: tuple[StandingQuery, ...]
-    predicates: tuple[Expr, ...] = ()
+    types: Mapping[str, Type]
+    """The columns that its expressions read."""
+    lanes: tuple[Lane, ...] = ()
+    """Those with a condition first: they are the bits of the signature, in this order."""
     states: tuple[StateColumn, ...] = ()
     checks: tuple[Expr, ...] = ()
-    selective: bool = False
-    """Every query has a predicate, so an event that satisfies none answers nobody."""
 
     @cached_property
     def name(self) -> str:
@@ -71,20 +97,56 @@ class Grouping:
         return ", ".join(render(key) for key in self.keys) or "()"
 
     @cached_property
-    def meanings(self) -> tuple[npt.NDArray[np.intp], list[tuple[str | None, Shape]]]:
-        """The different (predicate, shape) pairs, and for each query the number of its own: queries that mean the
-        same but for their windows are answered together."""
-        names = dict(zip(self.predicates, self.predicate_names, strict=True))
-        numbers: dict[tuple[str | None, Shape], int] = {}
-        codes = [
-            numbers.setdefault((None if q.predicate is None else names[q.predicate], q.shape), len(numbers))
-            for q in self.queries
-        ]
+    def bits(self) -> tuple[Lane, ...]:
+        return tuple(lane for lane in self.lanes if lane.condition is not None)
+
+    @property
+    def selective(self) -> bool:
+        """Every query has a condition, so an event that satisfies none answers nobody."""
+        return len(self.bits) == len(self.lanes)
+
+    @cached_property
+    def predicates(self) -> tuple[Expr, ...]:
+        return tuple(lane.condition for lane in self.bits if lane.condition is not None)
+
+    @cached_property
+    def index(self) -> PredicateIndex:
+        return PredicateIndex(self.predicates, self.types)
+
+    @cached_property
+    def lane_of(self) -> npt.NDArray[np.intp]:
+        """For each query, the number of its lane."""
+        numbers = {lane: i for i, lane in enumerate(self.lanes)}
+        return np.array([numbers[lane_of(query)] for query in self.queries], np.intp)
+
+    @cached_property
+    def progressions(self) -> Progressions:
+        """The edges of each lane."""
+        windows: list[dict[Period, None]] = [{} for _ in self.lanes]
+        for query, lane in zip(self.queries, self.lane_of.tolist(), strict=True):
+            windows[lane][query.window] = None
+        return Progressions.of(windows)
+
+    @cached_property
+    def shapes(self) -> tuple[npt.NDArray[np.intp], list[Shape]]:
+        """The different shapes, and for each query the number of its own: queries of a shape are answered together."""
+        numbers: dict[Shape, int] = {}
+        codes = [numbers.setdefault(query.shape, len(numbers)) for query in self.queries]
         return np.array(codes, np.intp), list(numbers)
 
     @cached_property
-    def predicate_names(self) -> tuple[str, ...]:
-        return tuple(render(p) for p in self.predicates)
+    def lane_names(self) -> tuple[str, ...]:
+        return tuple(lane.name for lane in self.lanes)
+
+    def for_workers(self) -> Grouping:
+        """What a worker needs: queries stay on the driver."""
+        slim = replace(self, queries=())
+        slim.__dict__.update({name: self.__dict__[name] for name in ("index", "progressions") if name in self.__dict__})
+        return slim
+
+
+def lane_of(query: StandingQuery) -> Lane:
+    return Lane(query.predicate, query.tag)
 
 
 @dataclass(frozen=True)
@@ -95,13 +157,30 @@ class Reason:
     text: str
 
 
+class Asked(NamedTuple):
+    """What the user has decided instead of the cost model; 'auto' leaves it to the model."""
+
+    way: str = "auto"
+    method: str = "auto"
+
+
+NOTHING_ASKED = Asked()
+
+
 @dataclass(frozen=True)
 class Plan:
     stream: Stream
     queries: tuple[StandingQuery, ...]
     slicing: str = "paired"
+    asked: Asked = NOTHING_ASKED
+    files: bool = False
+    """The source is files that the kernel can read by itself."""
+    native: bool = True
+    """Spark can make partials: no table multiplies rows."""
     windows: tuple[Period, ...] = ()
     grid: Grid = NO_GRID
     groupings: tuple[Grouping, ...] = ()
     way: str = "native"
+    methods: tuple[str, ...] = ()
+    """For each grouping, how the kernel goes on from predicates."""
     reasons: tuple[Reason, ...] = field(default=())

@@ -14,13 +14,13 @@ from mullion.catalog.streams import Stream
 from mullion.language.evaluate import is_fallible
 from mullion.language.query import Expr
 from mullion.language.types import BOOLEAN
-from mullion.planner.cost import MOST_NATIVE_PREDICATES, NOTHING_SEEN, Observed, kernel_cost, native_cost
-from mullion.planner.plan import Grouping, Plan, Reason, StateColumn, states_of
+from mullion.planner.cost import NOTHING_SEEN, Observed, choose
+from mullion.planner.plan import Asked, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
 from mullion.planner.slices import common_grid, slices_of
 
 T = TypeVar("T")
 
-ROWS = StateColumn("rows", Count(BOOLEAN), None)
+EVENTS = StateColumn("rows", Count(BOOLEAN), None)
 """How many events a partial holds; every grouping keeps it."""
 
 
@@ -29,7 +29,8 @@ def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
     by_keys: dict[tuple[Expr, ...], list[StandingQuery]] = {}
     for query in plan.queries:
         by_keys.setdefault(query.keys, []).append(query)
-    groupings = tuple(Grouping(keys, q[0].shape.keys, tuple(q)) for keys, q in by_keys.items())
+    types = plan.stream.types
+    groupings = tuple(Grouping(keys, q[0].shape.keys, tuple(q), types) for keys, q in by_keys.items())
     sets = _plural(len(groupings), "key set")
     text = f"{_plural(len(plan.queries), 'query', 'queries')} over {sets}, in one pass"
     return _because(replace(plan, groupings=groupings), "group_by_key_sets", text)
@@ -38,15 +39,13 @@ def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
 def share_predicates(plan: Plan, seen: Observed) -> Plan:
     """Each distinct WHERE is one bit of the signature (krishnamurthy 4.3.1)."""
 
-    def predicates(grouping: Grouping) -> tuple[Expr, ...]:
-        return _distinct(q.predicate for q in grouping.queries if q.predicate is not None)
+    def lanes(grouping: Grouping) -> tuple[Lane, ...]:
+        found = _distinct(map(lane_of, grouping.queries))
+        return tuple(sorted(found, key=lambda lane: lane.condition is None))
 
-    def selective(grouping: Grouping) -> bool:
-        return all(q.predicate is not None for q in grouping.queries)
-
-    groupings = tuple(replace(g, predicates=predicates(g), selective=selective(g)) for g in plan.groupings)
+    groupings = tuple(replace(g, lanes=lanes(g)) for g in plan.groupings)
     asked = sum(q.predicate is not None for q in plan.queries)
-    bits = sum(len(g.predicates) for g in groupings)
+    bits = sum(len(g.bits) for g in groupings)
     text = f"{asked} with a WHERE, {bits} different: {_plural(bits, 'bit')} of the signature"
     return _because(replace(plan, groupings=groupings), "share_predicates", text)
 
@@ -57,7 +56,7 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
     def states(grouping: Grouping) -> tuple[StateColumn, ...]:
         shapes = _distinct(q.shape for q in grouping.queries)
         aggregates = chain.from_iterable(shape.aggregates for shape in shapes)
-        return _distinct(chain([ROWS], chain.from_iterable(map(states_of, aggregates))))
+        return _distinct(chain([EVENTS], chain.from_iterable(map(states_of, aggregates))))
 
     groupings = tuple(replace(g, states=states(g)) for g in plan.groupings)
     aggregates = sum(len(q.shape.aggregates) for q in plan.queries)
@@ -94,22 +93,10 @@ def compose_slices(plan: Plan, seen: Observed) -> Plan:
 
 
 def choose_way(plan: Plan, seen: Observed) -> Plan:
-    """Native or kernel, by cost (design decision 2)."""
-    if plan.way != "auto":
-        return _because(plan, "choose_way", f"{plan.way}: asked for")
-    predicates = max((len(g.predicates) for g in plan.groupings), default=0)
-    if predicates > MOST_NATIVE_PREDICATES:
-        text = f"kernel: {predicates} predicates would make Spark's generated code too large"
-        return _because(replace(plan, way="kernel"), "choose_way", text)
-    slices = slices_of(plan.windows, 0, max(seen.span, 1), plan.slicing)
-    native, kernel = native_cost(seen, plan.grid.step), kernel_cost(seen, slices)
-    way = "native" if native <= kernel else "kernel"
-    source = "assumed" if seen is NOTHING_SEEN else "seen"
-    text = (
-        f"{way}: estimated {native / 1e6:.3f} s native (steps of {plan.grid.step / 1e6:g} s) against "
-        f"{kernel / 1e6:.3f} s kernel ({slices:,} slices), {seen.events:,} events over {seen.span / 1e6:g} s {source}"
-    )
-    return _because(replace(plan, way=way), "choose_way", text)
+    """Native, kernel or direct, by cost (design decision 2), and what the kernel does with predicates (decision 4)."""
+    choice = choose(plan, seen)
+    plan = replace(plan, way=choice.way, methods=choice.methods)
+    return _because(plan, "choose_way", choice.text)
 
 
 def choose_synopses(plan: Plan, seen: Observed) -> Plan:
@@ -136,19 +123,21 @@ def make_plan(
     *,
     slicing: str = "paired",
     way: str = "auto",
+    method: str = "auto",
     seen: Observed = NOTHING_SEEN,
+    files: bool = False,
 ) -> Plan:
     """The shared plan of the queries over a stream."""
-    plan = Plan(stream, tuple(queries), slicing=slicing, way=way)
+    plan = Plan(stream, tuple(queries), slicing=slicing, asked=Asked(way, method), files=files)
     for rule in RULES:
         plan = rule(plan, seen)
     return plan
 
 
-def reconsider(plan: Plan, seen: Observed, *, way: str) -> Plan:
+def reconsider(plan: Plan, seen: Observed) -> Plan:
     """The same plan with the way chosen anew, from what the last batch held."""
     reasons = tuple(r for r in plan.reasons if r.rule != choose_way.__name__)
-    return choose_way(replace(plan, way=way, reasons=reasons), seen)
+    return choose_way(replace(plan, reasons=reasons), seen)
 
 
 def _plural(number: int, one: str, many: str | None = None) -> str:

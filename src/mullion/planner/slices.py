@@ -73,7 +73,7 @@ def residues(windows: Iterable[Period], slicing: str = "paired") -> Times:
     return _residues(tuple(windows), slicing)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4096)
 def _residues(windows: tuple[Period, ...], slicing: str) -> Times:
     """Remembered: every batch asks for those of the same windows."""
     range_, slide, offset = np.array(windows, np.int64).reshape(-1, 3).T
@@ -100,14 +100,36 @@ def edges_between(windows: Iterable[Period], low: int, high: int, *, slicing: st
     >>> edges_between([Period(18, 15)], 0, 30).tolist()
     [0, 12, 15, 27, 30]
     """
-    first, step = residues(windows, slicing).T
-    if not len(first):
-        return np.empty(0, np.int64)
-    first = low - (low - first) % step
-    counts = np.maximum((high - first) // step, 0) + 1
-    index = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    edges = np.unique(np.repeat(first, counts) + index * np.repeat(step, counts))
+    found = residues(windows, slicing)
+    edges = np.unique(Progressions(np.zeros(len(found), np.int64), found).edges(low, high)[1])
     return edges[max(int(np.searchsorted(edges, low, "right")) - 1, 0) :]
+
+
+class Progressions(NamedTuple):
+    """Edges of several lanes as arithmetic progressions: each belongs to a lane and is a row (first, step)."""
+
+    lane: Times
+    rows: Times
+
+    @staticmethod
+    def of(windows: Sequence[Iterable[Period]]) -> Progressions:
+        """The edges of each lane's windows, cut into pairs."""
+        found = [residues(own) for own in windows]
+        lane = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
+        return Progressions(lane, np.concatenate([*found, np.empty((0, 2), np.int64)]))
+
+    def most(self, low: int, high: int) -> int:
+        """At most so many edges lie in [low, high], counted for each lane."""
+        return int(((high - low) // self.rows[:, 1] + 2).sum())
+
+    def edges(self, low: int, high: int) -> tuple[Times, Times]:
+        """(lane, edge) from the last edge of each progression at or before `low` up to `high`; an edge that two
+        progressions of a lane share is given twice."""
+        first, step = self.rows.T
+        first = low - (low - first) % step
+        counts = np.maximum((high - first) // step, 0) + 1
+        index = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(self.lane, counts), np.repeat(first, counts) + index * np.repeat(step, counts)
 
 
 class Grid(NamedTuple):
@@ -226,6 +248,7 @@ def slices_of(windows: Iterable[Period], low: int, high: int, slicing: str) -> i
 __all__ = [
     "Grid",
     "Period",
+    "Progressions",
     "SliceManager",
     "common_grid",
     "compose",

@@ -1,7 +1,7 @@
 """From a batch of events to partials, on Spark.
 
-Both ways give the same rows (`kernels.partial.partial_schema`): the native way lets Spark group by the step of the
-common grid, the kernel way hands Arrow batches to `kernels.partial`.
+All ways give the same rows (`kernels.partial.partial_schema`): the native way lets Spark group by the step of the
+common grid, the kernel way hands Arrow batches to `kernels.partial`, and the direct way tells it which files to read.
 
 Each pass is one SQL statement, generated from checked expressions only. Building the same plan from Column objects
 takes hundreds of calls into the JVM, which cost as much as the pass itself.
@@ -9,10 +9,13 @@ takes hundreds of calls into the JVM, which cost as much as the pass itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -20,15 +23,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from mullion.catalog.journal import serialised
 from mullion.catalog.streams import Stream
-from mullion.kernels.partial import Input, partial_schema, partials
-from mullion.kernels.signature import BITS, words_for
+from mullion.kernels.partial import Input, Job, partial_schema, partials, signature_array
+from mullion.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.language.evaluate import is_vectorised
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import BOOLEAN, Type
 from mullion.language.typing import type_of
-from mullion.planner.cost import MOST_NATIVE_PREDICATES
-from mullion.planner.plan import Grouping, Plan, StateColumn
+from mullion.planner.plan import FRAGMENTS, ROWS, Grouping, Plan, StateColumn
 from mullion.spark.expressions import bad_text, identifier, spark_text
+from mullion.spark.files import Piece, read, shares
 from mullion.spark.sources import CORRUPT
 
 TIME = "`#t`"
@@ -43,7 +46,17 @@ class Events:
 
     batch: DataFrame
     stream: Stream
-    where: str = "TRUE"
+    low: int | None = None
+    high: int | None = None
+    """Only events within [low, high); records without a time go with the later ones."""
+    pieces: tuple[Piece, ...] | None = None
+    """The row groups that the batch consists of, where the kernel may read them."""
+
+    @property
+    def where(self) -> str:
+        if self.high is not None:
+            return f"{TIME} < {self.high}L"
+        return "TRUE" if self.low is None else f"({TIME} >= {self.low}L OR {TIME} IS NULL)"
 
     def select(self, columns: Sequence[str], *, before: str = "", after: str = "") -> DataFrame:
         """SELECT columns FROM the events, which have their own columns and TIME; text may stand around it."""
@@ -67,40 +80,48 @@ class Events:
         return f"CASE WHEN {CORRUPT} IS NULL OR xxhash64({columns}) = 0 THEN {time} END"
 
     def before(self, time: int) -> Events:
-        return replace(self, where=f"{TIME} < {time}L")
+        return replace(self, high=time)
 
     def since(self, time: int) -> Events:
         """Events from that time on, and records without one."""
-        return replace(self, where=f"({TIME} >= {time}L OR {TIME} IS NULL)")
+        return replace(self, low=time)
 
     def malformed(self) -> Events:
-        return replace(self, where=f"{TIME} IS NULL")
+        """The records without a time."""
+        return replace(self, batch=self.batch.where(f"{self._time()} IS NULL"))
 
     def first(self, number: int) -> Events:
         return replace(self, batch=self.batch.limit(number))
 
 
-def collect_partials(events: Events, plan: Plan) -> list[pa.Table]:
-    """The partials of each grouping of the plan, on the driver."""
-    if plan.way == "kernel":
-        return _collect_from_kernel(events, plan)
+def collect_partials(events: Events, plan: Plan, *, expected: int | None = None) -> list[list[pa.Table]]:
+    """The partials of each grouping of the plan, on the driver. About so many events are expected."""
+    if plan.way != "native":
+        return _collect_from_kernel(events, plan, expected)
     if len(plan.groupings) == 1:
-        return [_typed(_native(events, plan, plan.groupings[0]).toArrow(), plan.groupings[0])]
-    return _collect_grouping_sets(events, plan)
+        return [[typed(_native(events, plan, plan.groupings[0]).toArrow(), plan.groupings[0])]]
+    return [[table] for table in _collect_grouping_sets(events, plan)]
 
 
 def partials_frame(events: Events, plan: Plan, grouping: Grouping) -> DataFrame:
-    """The partials of one grouping as a DataFrame, for groupings too large for the driver."""
+    """The partials of one grouping as a DataFrame, for groupings too large for the driver; `typed` gives them their
+    types there."""
     if plan.way == "native":
         return _native(events, plan, grouping)
     frame, inputs = _send(events, (grouping,))
-    windows, slicing, slim = plan.windows, plan.slicing, _slim(grouping)
+    job = Job((grouping.for_workers(),), (FRAGMENTS,), plan.windows, inputs, plan.slicing)
+    schema = plain_schema(partial_schema(grouping, FRAGMENTS))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield partials(batch, slim, windows, inputs, slicing=slicing)
+            yield from partials(batch, job)[0].cast(schema).to_batches()
 
-    return frame.mapInArrow(run, from_arrow_schema(partial_schema(grouping)))
+    return frame.mapInArrow(run, from_arrow_schema(schema))
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Spark knows no dictionaries."""
+    return pa.schema([(f.name, pa.binary() if pa.types.is_dictionary(f.type) else f.type) for f in schema])
 
 
 # The native way
@@ -122,7 +143,7 @@ def _collect_grouping_sets(events: Events, plan: Plan) -> list[pa.Table]:
         own = _key_names(groupings, g)
         absent = sum(1 << (len(every) - 1 - i) for i, n in enumerate(every) if n not in own)
         rows = table.filter(pc.equal(table.column("#set"), absent))
-        found.append(_typed(rows.select(list(wire)).rename_columns(list(wire.values())), grouping))
+        found.append(typed(rows.select(list(wire)).rename_columns(list(wire.values())), grouping))
     return found
 
 
@@ -140,7 +161,7 @@ def _grouped(events: Events, plan: Plan, groupings: Sequence[Grouping], names: d
                 text = f"CASE WHEN {anyone} THEN {text} END"
             inner.append(f"{text} AS k{g}_{i}")
     inner += [f"{spark_text(argument)} AS a{a}" for a, argument in enumerate(_arguments(groupings))]
-    types = plan.stream.types
+    types = groupings[0].types
     inner += [f"{bad_text(check, types) or 'FALSE'} AS c{c}" for c, check in enumerate(_checks(groupings))]
     sets = [_key_names(groupings, g) for g in range(len(groupings))]
     by = ", ".join(sets[0])
@@ -153,14 +174,14 @@ def _grouped(events: Events, plan: Plan, groupings: Sequence[Grouping], names: d
 
 def _key_names(groupings: Sequence[Grouping], g: int) -> list[str]:
     """What grouping g groups by."""
-    words = words_for(len(groupings[g].predicates))
+    words = words_for(len(groupings[g].bits))
     return ["slice", *(f"sig{g}_{w}" for w in range(words)), *(f"k{g}_{i}" for i in range(len(groupings[g].keys)))]
 
 
 def _aggregates(groupings: Sequence[Grouping]) -> dict[str, str]:
     """The aggregates of the pass by the names of their columns."""
     arguments = {argument: f"a{a}" for a, argument in enumerate(_arguments(groupings))}
-    made = {"t_min": f"min({TIME})", "t_max": f"max({TIME})"}
+    made = {"events": "count(1)", "t_min": f"min({TIME})", "t_max": f"max({TIME})"}
     for s, state in enumerate(_states(groupings)):
         texts = state.partial.spark("1" if state.argument is None else arguments[state.argument])
         made |= {f"s{s}_{j}": text for j, text in enumerate(texts)}
@@ -172,9 +193,9 @@ def _wire_names(groupings: Sequence[Grouping], g: int) -> dict[str, str]:
     grouping = groupings[g]
     states, checks = _states(groupings), _checks(groupings)
     names = {"slice": "slice"}
-    names |= {f"sig{g}_{w}": f"sig{w}" for w in range(words_for(len(grouping.predicates)))}
+    names |= {f"sig{g}_{w}": f"sig{w}" for w in range(words_for(len(grouping.bits)))}
     names |= {f"k{g}_{i}": f"k{i}" for i in range(len(grouping.keys))}
-    names |= {"t_min": "t_min", "t_max": "t_max"}
+    names |= {"events": "events", "t_min": "t_min", "t_max": "t_max"}
     for i, state in enumerate(grouping.states):
         at = states.index(state)
         names |= {f"s{at}_{j}": f"s{i}_{j}" for j in range(len(state.partial.stored))}
@@ -183,9 +204,9 @@ def _wire_names(groupings: Sequence[Grouping], g: int) -> dict[str, str]:
 
 def signature_texts(grouping: Grouping) -> list[str]:
     """The words of the signature as Spark SQL."""
-    words: list[list[str]] = [[] for _ in range(words_for(len(grouping.predicates)))]
+    words: list[list[str]] = [[] for _ in range(words_for(len(grouping.bits)))]
     for bit, predicate in enumerate(grouping.predicates):
-        words[bit // BITS].append(f"CASE WHEN {spark_text(predicate)} THEN {1 << (bit % BITS)}L ELSE 0L END")
+        words[bit // WORD].append(f"CASE WHEN {spark_text(predicate)} THEN {1 << (bit % WORD)}L ELSE 0L END")
     return [" | ".join(word) for word in words]
 
 
@@ -201,66 +222,199 @@ def _checks(groupings: Sequence[Grouping]) -> list[Expr]:
     return list(dict.fromkeys(c for g in groupings for c in g.checks))
 
 
-def _typed(table: pa.Table, grouping: Grouping) -> pa.Table:
-    """The partials with exactly the types of `partial_schema`; Spark's timestamps and decimals differ in detail."""
-    return table.cast(partial_schema(grouping))
+def typed(table: pa.Table, grouping: Grouping) -> pa.Table:
+    """Partials with exactly the types of `partial_schema`: Spark's timestamps and decimals differ in detail, and its
+    signatures are words or plain bytes."""
+    schema = partial_schema(grouping, FRAGMENTS)
+    if "signature" not in table.schema.names:
+        words = [_numbers(table.column(f"sig{w}")) for w in range(words_for(len(grouping.bits)))]
+        bits = from_words(words, len(grouping.bits)) if words else np.zeros((len(table), 1), np.uint8)
+        same, first = same_rows(bits)
+        table = table.append_column("signature", signature_array(same, bits[first]))
+    return as_schema(table, schema)
 
 
-# The kernel way
+def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of the schema with its types; plain bytes become a dictionary again."""
+    columns = []
+    for f in schema:
+        column = table.column(f.name)
+        if pa.types.is_dictionary(f.type) and not pa.types.is_dictionary(column.type):
+            column = column.cast(f.type.value_type).dictionary_encode()
+        columns.append(column.cast(f.type))
+    return pa.table(columns, schema=schema)
+
+
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    return np.asarray(column.combine_chunks().fill_null(0), np.int64)
+
+
+# The kernel way and the direct way
+
+SMALL = 100_000
+"""Events that the driver takes by itself: a job costs more than the work."""
+AT_ONCE = 500_000
+"""Rows that the kernel is given together."""
+
+
+def kernel_columns(groupings: Sequence[Grouping]) -> set[str] | None:
+    """The columns of events that the kernel needs to evaluate everything by itself; None when it cannot."""
+    needed: set[str] = set()
+    for grouping in groupings:
+        wanted = [*_wanted([grouping]), *grouping.checks]
+        if not all(_in_kernel(expr, grouping.types) for expr in wanted):
+            return None
+        needed |= {node.name for expr in wanted for node in walk(expr) if isinstance(node, Column)}
+    return needed
+
+
+def _wanted(groupings: Sequence[Grouping]) -> list[Expr]:
+    """Everything that is computed of an event: each expression once."""
+    compared = (a.expr for g in groupings for a in g.index.attributes)
+    return list(dict.fromkeys([*compared, *(k for g in groupings for k in g.keys), *_arguments(groupings)]))
+
+
+def _in_kernel(expr: Expr, types: Mapping[str, Type]) -> bool:
+    """Whether the kernel computes the expression quickly: on whole arrays, or once for each different text."""
+    if is_vectorised(expr, types):
+        return True
+    read = {node.name for node in walk(expr) if isinstance(node, Column)}
+    return len(read) == 1 and types[next(iter(read))].kind == "string"
 
 
 def _send(events: Events, groupings: Sequence[Grouping]) -> tuple[DataFrame, Input]:
-    """Few, narrow columns: what Spark evaluates, and for many predicates the columns that they read.
-
-    A handful of predicates is cheapest as Spark's generated code. Hundreds would make that code too large, so those
-    that the kernel can evaluate by itself are left to it.
-    """
-    types = events.stream.types
-    predicates = dict.fromkeys(p for g in groupings for p in g.predicates)
-    many = len(predicates) > MOST_NATIVE_PREDICATES
-    left = {p for p in predicates if is_vectorised(p, types)} if many else set()
+    """Few, narrow columns: those that the kernel computes with, and what only Spark can compute."""
+    types = groupings[0].types
     evaluated: dict[Expr, str] = {}
     columns: dict[str, Type] = {}
     selected = [f"{TIME} AS t"]
-    for expr in dict.fromkeys([*predicates, *(k for g in groupings for k in g.keys), *_arguments(groupings)]):
-        if expr in left:
+    for expr in _wanted(groupings):
+        if _in_kernel(expr, types):
             for node in walk(expr):
                 if isinstance(node, Column) and node.name not in columns:
                     columns[node.name] = types[node.name]
                     selected.append(identifier(node.name))
-        elif not (isinstance(expr, Column) and expr.name in columns):
+        else:
             evaluated[expr] = f"#e{len(evaluated)}"
-            columns[evaluated[expr]] = BOOLEAN if expr in predicates else type_of(expr, types)
+            columns[evaluated[expr]] = type_of(expr, types)
             selected.append(f"{spark_text(expr)} AS `{evaluated[expr]}`")
-    bad = {check: f"#b{i}" for i, check in enumerate(_checks(groupings))}
-    for check, name in bad.items():
-        columns[name] = BOOLEAN
-        selected.append(f"{bad_text(check, types) or 'FALSE'} AS `{name}`")
+    bad: dict[Expr, str] = {}
+    for check in _checks(groupings):
+        read = {node.name for node in walk(check) if isinstance(node, Column)}
+        if not is_vectorised(check, types) or not read <= set(columns):
+            bad[check] = f"#b{len(bad)}"
+            columns[bad[check]] = BOOLEAN
+            selected.append(f"{bad_text(check, types) or 'FALSE'} AS `{bad[check]}`")
     return events.select(selected), Input(columns, evaluated, bad)
 
 
-def _collect_from_kernel(events: Events, plan: Plan) -> list[pa.Table]:
-    """One pass of the kernel for all groupings; partials come back serialised, each under its grouping's number."""
-    frame, inputs = _send(events, plan.groupings)
-    groupings = [_slim(g) for g in plan.groupings]
-    windows, slicing = plan.windows, plan.slicing
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            made = [partials(batch, g, windows, inputs, slicing=slicing) for g in groupings]
-            payloads = [serialised(pa.Table.from_batches([m])) for m in made]
-            yield pa.RecordBatch.from_pydict({"grouping": list(range(len(made))), "payload": payloads})
-
-    table = frame.mapInArrow(run, "grouping long, payload binary").toArrow()
-    found: list[list[pa.Table]] = [[] for _ in plan.groupings]
-    for g, payload in zip(table["grouping"].to_pylist(), table["payload"], strict=True):
-        found[g].append(pa.ipc.open_stream(payload.as_buffer()).read_all())
+def _collect_from_kernel(events: Events, plan: Plan, expected: int | None) -> list[list[pa.Table]]:
+    """One pass of the kernel for all groupings."""
+    groupings = plan.groupings
+    if plan.way == "direct" and events.pieces is not None:
+        payloads = _from_files(events, plan, events.pieces)
+    else:
+        frame, inputs = _send(events, groupings)
+        job = _job(plan, inputs)
+        if expected is not None and expected <= SMALL:
+            payloads = [partials(frame.toArrow(), job)]
+        else:
+            payloads = _returned(frame.mapInArrow(partial(_run, job), RETURNED), len(groupings))
     return [
-        pa.concat_tables([*parts, partial_schema(g).empty_table()])
-        for parts, g in zip(found, plan.groupings, strict=True)
+        _alike([tables[g] for tables in payloads], partial_schema(grouping, method))
+        for g, (grouping, method) in enumerate(zip(groupings, plan.methods, strict=True))
     ]
 
 
-def _slim(grouping: Grouping) -> Grouping:
-    """What a worker needs: queries stay on the driver."""
-    return replace(grouping, queries=())
+def _job(plan: Plan, inputs: Input) -> Job:
+    for grouping, method in zip(plan.groupings, plan.methods, strict=True):
+        if method == ROWS:
+            _ = grouping.index.tables
+    return Job(tuple(g.for_workers() for g in plan.groupings), plan.methods, plan.windows, inputs, plan.slicing)
+
+
+RETURNED = "grouping long, payload binary"
+
+
+def _run(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for table in _in_chunks(batches):
+        yield _sent_back(partials(table, job))
+
+
+def _in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += len(batch)
+        if rows >= AT_ONCE:
+            yield pa.Table.from_batches(held)
+            held, rows = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _sent_back(tables: Sequence[pa.Table]) -> pa.RecordBatch:
+    """Partials of all groupings, each serialised under its grouping's number."""
+    return pa.RecordBatch.from_pydict(
+        {"grouping": list(range(len(tables))), "payload": [serialised(table) for table in tables]}
+    )
+
+
+def _returned(frame: DataFrame, groupings: int) -> list[list[pa.Table]]:
+    table = frame.toArrow()
+    tables = [pa.ipc.open_stream(payload.as_buffer()).read_all() for payload in table["payload"]]
+    return [tables[at : at + groupings] for at in range(0, len(tables), groupings)]
+
+
+def _from_files(events: Events, plan: Plan, pieces: Sequence[Piece]) -> list[list[pa.Table]]:
+    stream = events.stream
+    needed = kernel_columns(plan.groupings)
+    assert needed is not None
+    types = {name: stream.types[name] for name in stream.types if name in needed}
+    job = _job(plan, Input(types))
+    texts = [name for name, type_ in types.items() if type_.kind == "string"]
+    load = partial(_load, job, list(types), stream.time_column, texts, events.low, events.high)
+    if sum(piece.rows for piece in pieces) <= SMALL:
+        return list(load(pieces))
+    session = events.batch.sparkSession
+    parts = shares(pieces, session.sparkContext.defaultParallelism)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for tables in load(parts[number]):
+                    yield _sent_back(tables)
+
+    tasks = session.range(0, len(parts), 1, len(parts))
+    return _returned(tasks.mapInArrow(run, RETURNED), len(plan.groupings))
+
+
+def _load(
+    job: Job,
+    columns: Sequence[str],
+    time: str,
+    texts: Sequence[str],
+    low: int | None,
+    high: int | None,
+    pieces: Sequence[Piece],
+) -> Iterator[list[pa.Table]]:
+    for table in read(pieces, columns, time, texts):
+        yield partials(within(table, low, high), job)
+
+
+def within(table: pa.Table, low: int | None, high: int | None) -> pa.Table:
+    """Events in [low, high); records without a time go with the later ones."""
+    if high is not None:
+        return table.filter(pc.less(table.column("t"), high))
+    if low is not None:
+        return table.filter(pc.greater_equal(table.column("t"), low).fill_null(True))
+    return table
+
+
+def _alike(tables: Sequence[pa.Table], schema: pa.Schema) -> list[pa.Table]:
+    """The tables of each layout together; at least one, perhaps empty."""
+    by_layout: dict[pa.Schema, list[pa.Table]] = {}
+    for table in tables:
+        by_layout.setdefault(table.schema, []).append(table)
+    return [pa.concat_tables(alike) for alike in by_layout.values()] or [schema.empty_table()]

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from mullion.catalog.journal import Mark, serialised, write_whole
 from mullion.planner.plan import Grouping
+from mullion.spark.pipeline import as_schema, plain_schema, typed
 from mullion.windows.due import Due
 from mullion.windows.finalize import Answers, Work, finalize
 from mullion.windows.subwindow import Rows, SubWindows
@@ -47,7 +48,7 @@ class Shards:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             found = list(batches)
             if found:
-                table = pa.Table.from_batches(found)
+                table = typed(pa.Table.from_batches(found), grouping)
                 kept = SubWindows.of(table, grouping).table
                 write_whole(folder / f"{_shard()}.arrow", serialised(kept))
                 yield _message([tally(table, grouping)])
@@ -68,13 +69,13 @@ class Shards:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             found = list(batches)
             if found:
-                table = pa.Table.from_batches(found).cast(entry_schema).replace_schema_metadata(metadata)
+                table = as_schema(pa.Table.from_batches(found), entry_schema).replace_schema_metadata(metadata)
                 write_whole(folder / f"{_shard()}.arrow", serialised(table))
             yield _message([len(found)])
 
         entry_schema = entry.table.schema.remove_metadata()
         keys = [F.col(n) for n in entry.table.schema.names if n.startswith("key") and n[3:].isdigit()]
-        frame = spark.createDataFrame(entry.table)
+        frame = spark.createDataFrame(entry.table.cast(plain_schema(entry.table.schema)))
         frame.repartition(self.count, *keys).mapInArrow(run, "message binary").collect()
         self.entries.append((name, entry.newest))
 

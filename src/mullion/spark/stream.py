@@ -29,7 +29,8 @@ from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
 from mullion.spark.expressions import identifier
-from mullion.spark.pipeline import TIME, Events, collect_partials, partials_frame
+from mullion.spark.files import can_tell_time, files_of, pieces_of
+from mullion.spark.pipeline import TIME, Events, collect_partials, kernel_columns, partials_frame
 from mullion.spark.shards import Shards, Writer
 from mullion.spark.sources import CORRUPT, SOURCE
 from mullion.windows.arrange import arrange
@@ -53,6 +54,7 @@ class Settings:
     sharing: str = "auto"
     slicing: str = "paired"
     way: str = "auto"
+    method: str = "auto"
     shard_above: int = 200_000
     """Groups above which sub-windows stay on executors."""
     shards: int = 8
@@ -99,14 +101,14 @@ class SharingSet:
     def snapshot(self) -> dict[str, Any]:
         return {
             "tier": self.tier.snapshot(),
-            "seen": [self.seen.events, self.seen.span, self.seen.lanes] if self.seen is not NOTHING_SEEN else None,
+            "seen": asdict(self.seen) if self.seen is not NOTHING_SEEN else None,
             "groups": self.groups,
             "shards": {name: [s.directory.name, s.count, s.entries] for name, s in self.shards.items()},
         }
 
     def restore(self, state: dict[str, Any], tables: Sequence[pa.Table], directory: Path) -> None:
         self.tier.restore(state["tier"], tables)
-        self.seen = Observed(*state["seen"]) if state["seen"] else NOTHING_SEEN
+        self.seen = Observed(**state["seen"]) if state["seen"] else NOTHING_SEEN
         self.groups = dict(state["groups"])
         for name, (folder, count, entries) in state["shards"].items():
             self.shards[name] = Shards(directory / folder, count, [(mark, newest) for mark, newest in entries])
@@ -120,8 +122,11 @@ class StreamRun:
         settings: Settings,
         *,
         journal: Journal | None = None,
+        plain: bool = False,
     ) -> None:
-        self.stream, self.sink, self.settings, self.journal = stream, sink, settings, journal
+        """`plain`: the stream reads files and does nothing else to them."""
+        self.stream, self.sink, self.settings, self.journal, self.plain = stream, sink, settings, journal, plain
+        self._restored = False
         self.counts = Counts()
         self.oldest: int | None = None
         self.newest: int | None = None
@@ -134,6 +139,11 @@ class StreamRun:
     @property
     def watermark(self) -> int | None:
         return None if self.newest is None else self.newest - self.stream.lateness
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether the kernel may read the last batch's files itself."""
+        return any(one.plan is not None and one.plan.files for one in self.sets.values())
 
     @property
     def observed(self) -> Observed:
@@ -150,10 +160,15 @@ class StreamRun:
         self.sets = {name: self.sets.get(name, SharingSet()) for name in names}
         for name, one in self.sets.items():
             one.plan = self._plan(one, [q for q in queries if shared or q.name == name])
-            check_complete(one.tier.entries, one.plan)
+            if self._restored:
+                check_complete(one.tier.entries, one.plan)
+        self._restored = False
 
     def _plan(self, one: SharingSet, queries: Sequence[StandingQuery]) -> Plan:
-        return make_plan(self.stream, queries, slicing=self.settings.slicing, way=self.settings.way, seen=one.seen)
+        chosen = self.settings
+        return make_plan(
+            self.stream, queries, slicing=chosen.slicing, way=chosen.way, method=chosen.method, seen=one.seen
+        )
 
     # A batch
 
@@ -193,30 +208,46 @@ class StreamRun:
         seen: Tally | None = None
         if not self.sets:
             return _times_only(events)
+        paths = self._files_of(events)
         for one in self.sets.values():
-            tables = self._collect(one, events, mark)
+            found = self._collect(one, events, mark, paths)
             limit = self.watermark
-            oldest = min((t.oldest for _, _, t in tables if t.oldest is not None), default=None)
+            oldest = min((t.oldest for _, _, t in found if t.oldest is not None), default=None)
             if limit is not None and oldest is not None and oldest < limit:
                 late = events.before(limit)
                 if seen is None:
                     self._write_late(late, mark, limit)
                 self._count_late(one, late)
-                tables = self._collect(one, events.since(limit), mark)
-            first = self._take(one, tables)
+                found = self._collect(one, events.since(limit), mark, paths)
+            first = self._take(one, found)
             seen = seen or first
         return seen or Tally()
 
-    def _collect(self, one: SharingSet, events: Events, mark: Mark) -> list[tuple[Grouping, pa.Table | None, Tally]]:
+    def _files_of(self, events: Events) -> list[str] | None:
+        """The files of the batch, where the kernel may read them itself."""
+        if self.settings.way not in ("auto", "direct") or not can_tell_time(self.stream):
+            return None
+        return files_of(events.batch, plain=self.plain and self.stream.format == "parquet")
+
+    def _collect(self, one: SharingSet, events: Events, mark: Mark, paths: list[str] | None) -> list[Found]:
         """Partials of each grouping: tables on the driver, or tallies of what the shards wrote."""
         assert one.plan is not None
-        plan = one.plan = reconsider(one.plan, one.seen, way=self.settings.way)
+        needed = kernel_columns(one.plan.groupings) if paths is not None else None
+        if paths is not None and needed is not None:
+            pieces = pieces_of(paths, self.stream, needed)
+            events = replace(events, pieces=None if pieces is None else tuple(pieces))
+        plan = one.plan = reconsider(replace(one.plan, files=events.pieces is not None), one.seen)
         self._shard_the_large(one, plan, events)
-        found: list[tuple[Grouping, pa.Table | None, Tally]] = []
+        found: list[Found] = []
         small = _with_groupings(plan, [g for g in plan.groupings if g.name not in one.shards])
+        expected = None if one.seen is NOTHING_SEEN else one.seen.events
         if small.groupings:
-            for grouping, table in zip(small.groupings, collect_partials(events, small), strict=True):
-                found.append((grouping, table, tally(table, grouping)))
+            collected = collect_partials(events, small, expected=expected)
+            for grouping, tables in zip(small.groupings, collected, strict=True):
+                told = Tally()
+                for table in tables:
+                    told.add(tally(table, grouping))
+                found.append((grouping, tables, told))
         for grouping in plan.groupings:
             if grouping.name in one.shards:
                 shards = one.shards[grouping.name]
@@ -224,24 +255,22 @@ class StreamRun:
                 found.append((grouping, None, shards.absorb(partials_frame(events, plan, grouping), grouping, mark)))
         return found
 
-    def _take(self, one: SharingSet, found: list[tuple[Grouping, pa.Table | None, Tally]]) -> Tally:
-        for grouping, table, told in found:
-            if table is not None:
-                self.counts.slices += one.tier.absorb(SubWindows.of(table, grouping))
-            else:
-                self.counts.slices += one.tier.saw(told.slices)
-            one.groups[grouping.name] = max(told.groups, one.groups.get(grouping.name, 0) if table is None else 0)
+    def _take(self, one: SharingSet, found: list[Found]) -> Tally:
+        for grouping, tables, told in found:
+            self.counts.slices += one.tier.saw(told.slices)
+            for table in tables or ():
+                one.tier.absorb(SubWindows.of(table, grouping))
+            one.groups[grouping.name] = max(told.groups, one.groups.get(grouping.name, 0) if tables is None else 0)
             _add(self.counts.bad_by_query, told.bad)
             self.counts.partials += told.partials
-            self.counts.partial_operations += told.events
+            self.counts.partial_operations += told.added
             self.counts.fragments = max(self.counts.fragments, told.fragments)
             self.counts.groups = max(self.counts.groups, told.groups)
         first = found[0][2]
         if one is next(iter(self.sets.values())):
             self.counts.events += first.events
         if first.events and first.newest is not None and first.oldest is not None:
-            lanes = max(1, *(t.groups * t.fragments for _, _, t in found))
-            one.seen = Observed(first.events, max(first.newest - first.oldest, 1), lanes)
+            one.seen = _observed(one.seen, found, max(first.newest - first.oldest, 1))
         return first
 
     def _shard_the_large(self, one: SharingSet, plan: Plan, events: Events) -> None:
@@ -340,6 +369,7 @@ class StreamRun:
             return
         commit, tables = loaded
         self.committed = commit.at
+        self._restored = True
         self.oldest, self.newest = commit.state["oldest"], commit.state["newest"]
         self.counts = Counts(**commit.state["counts"])
         for name, state in commit.state["sets"].items():
@@ -368,8 +398,29 @@ class StreamRun:
 
     def _count_late(self, one: SharingSet, late: Events) -> None:
         assert one.plan is not None
-        for grouping, table in zip(one.plan.groupings, collect_partials(late, one.plan), strict=True):
-            _add(self.counts.late_by_query, late_for(table, grouping))
+        for grouping, tables in zip(one.plan.groupings, collect_partials(late, one.plan), strict=True):
+            for table in tables:
+                _add(self.counts.late_by_query, late_for(table, grouping))
+
+
+Found = tuple[Grouping, list[pa.Table] | None, Tally]
+"""A grouping, its partials when they are on the driver, and what they tell."""
+
+
+def _observed(before: Observed, found: Sequence[Found], span: int) -> Observed:
+    """What a batch showed; of fragments, what the last batch showed that made some."""
+    events = found[0][2].events
+    groups = max(told.groups for _, _, told in found)
+    most = max((told for grouping, _, told in found if grouping.bits), key=lambda t: t.members, default=None)
+    if most is None:
+        return Observed(events, span, groups)
+    alpha = most.members / events
+    if most.bits is None:
+        k, beta = before.fragments, before.beta
+        if k is not None:
+            k = min(events, k * events // max(1, before.events))
+        return Observed(events, span, groups, k, alpha, beta)
+    return Observed(events, span, groups, most.fragments, alpha, most.bits / max(1, most.fragments))
 
 
 def _times_only(events: Events) -> Tally:

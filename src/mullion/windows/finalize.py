@@ -7,8 +7,8 @@
                            [------ window 2 -----]             [---- 2 ----]
 
 Any window of any group is one range of the sequence; a synopsis answers all ranges of a state in one call. A predicate
-selects the fragments whose signature has its bit (krishnamurthy 4.3.2, Algorithm 2); queries with the same predicate
-share the sequence and its synopses. The same function runs on the driver and on executors.
+selects the fragments whose signature has its bit (krishnamurthy 4.3.2, Algorithm 2): its rows form a lane, and all
+lanes follow one another in one sequence. The same function runs on the driver and on executors.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ SYNOPSES: dict[str, type[Running] | type[Interval]] = {s.name: s for s in (Runni
 
 MOST_RANGES = 4_000_000
 """Ranges that are looked up in one call; more are taken in turns to bound memory."""
+
+MOST_MEMBERS = 64_000_000
+"""Pairs of a row and a lane that are looked at in one call."""
 
 Index = npt.NDArray[np.intp]
 
@@ -69,44 +72,54 @@ class Answers:
 def finalize(rows: Rows, grouping: Grouping, due: Due, work: Work, *, arranged: bool = True) -> list[Answers]:
     """Answer the due windows. Without `arranged`, the columns that ORDER BY needs stay for a later `arrange`."""
     answers = []
-    lanes: dict[str | None, _Lane] = {}
-    for predicate, shape, queries in due_by_meaning(grouping, due):
-        lane = lanes[predicate] = lanes.get(predicate) or _lane(rows, predicate)
-        for windows in _turns(queries, lane, grouped=bool(grouping.keys)):
-            made = _answer(lane, grouping, shape, due, windows, work)
-            if made is not None:
-                query, table = made
-                query, table = arrange(query, table, shape, final=arranged)
-                answers.append(_split(grouping, query, table))
-    work.final += sum(lane.operations() for lane in lanes.values())
+    lane = grouping.lane_of[due.query]
+    for lanes in _lanes_in_turns(np.unique(lane), rows):
+        sequence = _sequence(rows, grouping, lanes)
+        mine = np.flatnonzero(np.isin(lane, lanes)) if len(lanes) < len(grouping.lanes) else np.arange(len(due))
+        for shape, windows in due_by_shape(grouping, due, mine):
+            for turn in _turns(windows, lane, sequence, grouped=bool(grouping.keys)):
+                made = _answer(sequence, grouping, shape, due, turn, lane[turn], work)
+                if made is not None:
+                    query, table = made
+                    query, table = arrange(query, table, shape, final=arranged)
+                    answers.append(_split(grouping, query, table))
+        work.final += sequence.operations()
     return answers
 
 
-def due_by_meaning(grouping: Grouping, due: Due) -> Iterator[tuple[str | None, Shape, Index]]:
-    """The due windows of queries that have the same predicate and the same shape."""
-    if not len(due):
+def _lanes_in_turns(lanes: Index, rows: Rows) -> Iterator[Index]:
+    """The lanes in parts whose rows are not too many."""
+    at_once = max(1, MOST_MEMBERS // max(1, len(rows)))
+    for at in range(0, len(lanes), at_once):
+        yield lanes[at : at + at_once]
+
+
+def due_by_shape(grouping: Grouping, due: Due, windows: Index) -> Iterator[tuple[Shape, Index]]:
+    """The due windows of queries that have the same shape."""
+    if not len(windows):
         return
-    codes, meanings = grouping.meanings
-    code = codes[due.query]
+    codes, shapes = grouping.shapes
+    code = codes[due.query[windows]]
     order = np.argsort(code, kind="stable")
     cuts = np.flatnonzero(np.diff(code[order])) + 1
     for part in np.split(order, cuts):
-        yield (*meanings[code[part[0]]], part)
+        yield shapes[code[part[0]]], windows[part]
 
 
 @dataclass
-class _Lane:
-    """The rows that satisfy one predicate, in the order (group, slice)."""
+class _Sequence:
+    """The rows of some lanes in the order (lane, group, slice): any window of any lane and group is one range."""
 
     rows: Rows
     chosen: Index
     ranks: npt.NDArray[np.int64]
-    """For each row, group * number of slices + rank of its slice: ascending."""
+    """For each place, (lane * number of groups + group) * number of slices + rank of its slice: ascending."""
     slices: npt.NDArray[np.int64]
-    groups: npt.NDArray[np.int64]
-    """The groups that have a row here."""
+    groups: int
+    present: npt.NDArray[np.int64]
+    """lane * number of groups + group, where that group has a row in that lane; ascending."""
     first: Index
-    """A row of each of these groups, to take the keys from."""
+    """A row of each of these, to take the keys from."""
     synopses: dict[StateColumn, tuple[tuple[Vector, ...], Synopsis]] = field(default_factory=dict)
 
     def synopsis(self, state: StateColumn) -> tuple[tuple[Vector, ...], Synopsis]:
@@ -116,58 +129,72 @@ class _Lane:
             self.synopses[state] = stored, made
         return self.synopses[state]
 
-    def ranges(self, start: Times, end: Times, group: Times | int) -> tuple[Index, Index]:
-        """Where the rows of a group within [start, end) lie."""
-        base = group * len(self.slices)
+    def ranges(self, start: Times, end: Times, line: Times) -> tuple[Index, Index]:
+        """Where the rows of a lane and group within [start, end) lie."""
+        base = line * len(self.slices)
         low = np.searchsorted(self.ranks, base + np.searchsorted(self.slices, start))
         high = np.searchsorted(self.ranks, base + np.searchsorted(self.slices, end))
         return low, high
+
+    def lines(self, lane: Index) -> tuple[Index, Index]:
+        """For each lane given, where its groups begin in `present` and how many they are."""
+        begin = np.searchsorted(self.present, lane * self.groups)
+        return begin, np.searchsorted(self.present, (lane + 1) * self.groups) - begin
 
     def operations(self) -> int:
         return sum(synopsis.operations for _, synopsis in self.synopses.values())
 
 
-def _lane(rows: Rows, predicate: str | None) -> _Lane:
-    chosen = np.flatnonzero(rows.member(predicate))
+def _sequence(rows: Rows, grouping: Grouping, lanes: Index) -> _Sequence:
+    names = grouping.lane_names
+    chosen, lane = rows.members({names[i]: int(i) for i in lanes})
+    group, groups = rows.groups
     slices = np.unique(rows.slices)
-    group = rows.groups[0][chosen]
-    ranks = group * len(slices) + np.searchsorted(slices, rows.slices[chosen])
-    order = np.argsort(ranks, kind="stable")
-    chosen, ranks, group = chosen[order], ranks[order], group[order]
-    starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]])) if len(group) else chosen[:0]
-    return _Lane(rows, chosen, ranks, slices, group[starts], chosen[starts])
+    line = lane * max(1, groups) + group[chosen]
+    ranks = line * len(slices) + np.searchsorted(slices, rows.slices)[chosen]
+    if len(ranks) and not (ranks[1:] >= ranks[:-1]).all():
+        order = np.argsort(ranks, kind="stable")
+        chosen, ranks, line = chosen[order], ranks[order], line[order]
+    starts = np.flatnonzero(np.concatenate([[True], line[1:] != line[:-1]])) if len(line) else chosen[:0]
+    return _Sequence(rows, chosen, ranks, slices, max(1, groups), line[starts], chosen[starts])
 
 
-def _turns(windows: Index, lane: _Lane, *, grouped: bool) -> Iterator[Index]:
+def _turns(windows: Index, lane: Index, sequence: _Sequence, *, grouped: bool) -> Iterator[Index]:
     """The windows in parts whose ranges are not too many."""
-    at_once = max(1, MOST_RANGES // max(1, len(lane.groups) if grouped else 1))
-    for at in range(0, len(windows), at_once):
-        yield windows[at : at + at_once]
+    if not grouped:
+        yield windows
+        return
+    ranges = np.cumsum(sequence.lines(lane[windows])[1])
+    full = np.arange(MOST_RANGES, int(ranges[-1]) if len(ranges) else 0, MOST_RANGES)
+    for part in np.split(windows, np.unique(np.searchsorted(ranges, full) + 1)):
+        if len(part):
+            yield part
 
 
 def _answer(
-    lane: _Lane, grouping: Grouping, shape: Shape, due: Due, windows: Index, work: Work
+    sequence: _Sequence, grouping: Grouping, shape: Shape, due: Due, windows: Index, lane: Index, work: Work
 ) -> tuple[Index, pa.Table] | None:
     query, start, end = due.query[windows], due.start[windows], due.end[windows]
     keys: list[pa.ChunkedArray] = []
     if grouping.keys:
-        which = np.repeat(np.arange(len(windows)), len(lane.groups))
-        group = np.tile(np.arange(len(lane.groups)), len(windows))
-        low, high = lane.ranges(start[which], end[which], lane.groups[group])
+        begin, count = sequence.lines(lane)
+        which = np.repeat(np.arange(len(windows)), count)
+        at = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + begin[which]
+        low, high = sequence.ranges(start[which], end[which], sequence.present[at])
         present = high > low
-        which, group, low, high = which[present], group[present], low[present], high[present]
+        which, at, low, high = which[present], at[present], low[present], high[present]
         query, start, end = query[which], start[which], end[which]
-        firsts = pa.array(lane.first[group])
-        keys = [lane.rows.key(i).take(firsts) for i in range(len(grouping.keys))]
+        firsts = pa.array(sequence.first[at])
+        keys = [sequence.rows.key(i).take(firsts) for i in range(len(grouping.keys))]
     else:
-        low, high = lane.ranges(start, end, 0)
+        low, high = sequence.ranges(start, end, lane.astype(np.int64))
     if not len(query):
         return None
     columns = _Columns(shape, keys, start, end)
     for i, aggregate in enumerate(shape.aggregates):
         states = []
         for state in states_of(aggregate):
-            stored, synopsis = lane.synopsis(state)
+            stored, synopsis = sequence.synopsis(state)
             states.append(state.partial.store(synopsis.between(low, high), stored))
         columns[f"#a{i}"] = REGISTRY[aggregate.function].lower(aggregate.argument_type, states)
     return columns.table(query, grouping, work)

@@ -1,14 +1,14 @@
 """Sub-windows: the immutable partials that windows are made of, as they came from one batch.
 
 A sub-window's columns are named by what they hold, not by their place in a plan, so that sub-windows made under
-different plans still serve a query that both knew: `slice`, `sig0..`, `key0..`, `<state>.<field>`. The predicates that
-the bits of the signature stand for are in the schema's metadata.
+different plans still serve a query that both knew: `slice`, `signature` or `lane`, `key0..`, `<state>.<field>`. What
+the bits of a signature and the numbers of lanes stand for is in the schema's metadata.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,11 +19,12 @@ import pyarrow as pa
 
 from mullion.aggregates import Partial
 from mullion.kernels.encode import codes_of, combine, runs
-from mullion.kernels.signature import satisfies
+from mullion.kernels.signature import unpack
 from mullion.language.vector import Vector, arrow_type
 from mullion.planner.plan import Grouping, StateColumn
 
 Times = npt.NDArray[np.int64]
+Index = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -32,25 +33,36 @@ class SubWindows:
 
     @staticmethod
     def of(partials: pa.Table, grouping: Grouping) -> SubWindows:
-        """From the partials of a batch; rows without a slice (malformed records) are left out."""
+        """From the partials of a batch, without the rows that only tell which slices hold an event."""
         names = {f"k{i}": f"key{i}" for i in range(len(grouping.keys))}
         for i, state in enumerate(grouping.states):
             names |= {f"s{i}_{j}": f"{state.name}.{j}" for j in range(len(state.partial.stored))}
-        kept = [n for n in partials.schema.names if n == "slice" or n.startswith("sig") or n in names]
+        kept = [n for n in partials.schema.names if n in ("slice", "signature", "lane") or n in names]
+        lanes = grouping.lane_names if "lane" in kept else grouping.lane_names[: len(grouping.bits)]
+        metadata = {
+            "grouping": grouping.name,
+            "lanes": json.dumps(lanes),
+            "everyone": json.dumps(not grouping.selective),
+        }
+        rows = has_states(partials, grouping)
         table = partials.select(kept).rename_columns([names.get(n, n) for n in kept])
-        if table.column("slice").null_count:
-            table = table.filter(table.column("slice").is_valid())
-        metadata = {"grouping": grouping.name, "predicates": json.dumps(grouping.predicate_names)}
-        return SubWindows(table.combine_chunks().replace_schema_metadata(metadata))
+        table = table if rows.all() else table.filter(pa.array(rows))
+        return SubWindows(table.unify_dictionaries().combine_chunks().replace_schema_metadata(metadata))
 
     @cached_property
     def grouping(self) -> str:
         return str(self.table.schema.metadata[b"grouping"].decode())
 
     @cached_property
-    def predicates(self) -> list[str]:
-        names: list[str] = json.loads(self.table.schema.metadata[b"predicates"])
+    def lanes(self) -> list[str]:
+        names: list[str] = json.loads(self.table.schema.metadata[b"lanes"])
         return names
+
+    def knows(self, lane: str) -> bool:
+        """Whether events of the lane were kept here."""
+        if "lane" not in self.table.schema.names and not lane:
+            return bool(json.loads(self.table.schema.metadata[b"everyone"]))
+        return lane in self.lanes
 
     @cached_property
     def slices(self) -> Times:
@@ -60,19 +72,31 @@ class SubWindows:
     def newest(self) -> int:
         return int(self.slices.max()) if len(self.slices) else np.iinfo(np.int64).min
 
-    @cached_property
-    def signature(self) -> npt.NDArray[np.int64]:
-        words = [n for n in self.table.schema.names if n.startswith("sig") and n[3:].isdigit()]
-        columns = [np.asarray(self.table.column(w).combine_chunks(), np.int64) for w in words]
-        return np.stack(columns, axis=1) if columns else np.zeros((len(self.slices), 0), np.int64)
+    def members(self, lanes: Mapping[str, int], order: Index) -> tuple[Index, Index]:
+        """Pairs of a row and the number of a lane that it belongs to, for the lanes asked for, rows of each lane in the
+        given order; none for a lane that was not known yet (krishnamurthy Algorithm 2)."""
+        if "lane" in self.table.schema.names:
+            number_of = np.array([lanes.get(name, -1) for name in self.lanes], np.intp)
+            number = number_of[np.asarray(self.table.column("lane").combine_chunks())[order]]
+            chosen = np.flatnonzero(number >= 0)
+            return order[chosen], number[chosen]
+        found = [(bit, lanes[name]) for bit, name in enumerate(self.lanes) if name in lanes]
+        codes, bits = self._signatures
+        inside = bits[:, [bit for bit, _ in found]].T[:, codes[order]]
+        lane, row = np.nonzero(inside)
+        rows, numbers = order[row], np.array([number for _, number in found], np.intp)[lane]
+        if "" in lanes and self.knows(""):
+            rows = np.concatenate([rows, order])
+            numbers = np.concatenate([numbers, np.full(len(order), lanes[""])])
+        return rows, numbers
 
-    def member(self, predicate: str | None) -> npt.NDArray[np.bool_]:
-        """The rows that satisfy the predicate; none when it was not known yet."""
-        if predicate is None:
-            return np.ones(len(self.slices), np.bool_)
-        if predicate not in self.predicates:
-            return np.zeros(len(self.slices), np.bool_)
-        return satisfies(self.signature, self.predicates.index(predicate))
+    @cached_property
+    def _signatures(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The fragment of each row, and the lanes of each fragment."""
+        column = self.table.column("signature").combine_chunks()
+        width = column.type.value_type.byte_width
+        body = np.frombuffer(b"".join(column.dictionary.to_pylist()), np.uint8).reshape(-1, width)
+        return np.asarray(column.indices, np.int64), unpack(body, len(self.lanes))
 
     def state(self, state: StateColumn) -> tuple[Vector, ...]:
         """The stored fields of a state; its identity throughout when it was not kept yet."""
@@ -89,6 +113,21 @@ class SubWindows:
         return SubWindows(self.table.filter(pa.array(self.slices >= time)))
 
 
+def has_states(partials: pa.Table, grouping: Grouping) -> npt.NDArray[np.bool_]:
+    """The rows that answer somebody; others only tell which slices hold an event."""
+    rows: npt.NDArray[np.bool_] = np.asarray(partials.column("s0_0").fill_null(0).combine_chunks()) > 0
+    rows = rows & np.asarray(partials.column("slice").combine_chunks().is_valid())
+    if "signature" in partials.schema.names and grouping.selective:
+        rows &= _satisfies_any(partials.column("signature"))
+    return rows
+
+
+def _satisfies_any(signatures: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    column = signatures.unify_dictionaries().combine_chunks()
+    some = np.array([any(bits) for bits in column.dictionary.to_pylist()] + [False], np.bool_)
+    return some[np.asarray(column.indices.fill_null(len(some) - 1), np.int64)]
+
+
 def merge(entries: Sequence[SubWindows], states: Sequence[StateColumn]) -> list[SubWindows]:
     """Fewer, equal sub-windows: those of one layout become one, equal (slice, fragment, group) rows one row."""
     by_layout: dict[str, list[SubWindows]] = {}
@@ -98,7 +137,7 @@ def merge(entries: Sequence[SubWindows], states: Sequence[StateColumn]) -> list[
 
 
 def _merge_alike(entries: Sequence[SubWindows], states: Sequence[StateColumn]) -> SubWindows:
-    table = pa.concat_tables([e.table for e in entries]).combine_chunks()
+    table = pa.concat_tables([e.table for e in entries]).unify_dictionaries().combine_chunks()
     fields = {f"{s.name}.{j}" for s in states for j in range(len(s.partial.stored))}
     if not len(table) or any("." in n and n not in fields for n in table.schema.names):
         return SubWindows(table)
@@ -139,8 +178,20 @@ class Rows:
         chunks = [c for e in self.entries for c in e.table.column(f"key{index}").chunks]
         return pa.chunked_array(chunks)
 
-    def member(self, predicate: str | None) -> npt.NDArray[np.bool_]:
-        return _concat([e.member(predicate) for e in self.entries], np.bool_)
+    @cached_property
+    def order(self) -> Index:
+        """The rows by group, then slice."""
+        groups, _ = self.groups
+        return np.lexsort((self.slices, groups)) if self._keys else np.argsort(self.slices, kind="stable")
+
+    def members(self, lanes: Mapping[str, int]) -> tuple[Index, Index]:
+        """Pairs of a row and the number of a lane that it belongs to."""
+        if len(self.entries) == 1:
+            return self.entries[0].members(lanes, self.order)
+        first = np.concatenate([[0], np.cumsum([len(e.slices) for e in self.entries])])
+        parts = [e.members(lanes, np.arange(len(e.slices))) for e in self.entries]
+        rows = [rows + first[i] for i, (rows, _) in enumerate(parts)]
+        return _concat(rows, np.intp), _concat([numbers for _, numbers in parts], np.intp)
 
     def state(self, state: StateColumn) -> tuple[Vector, ...]:
         parts = [e.state(state) for e in self.entries]

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from mullion.catalog.queries import StandingQuery
 from mullion.kernels.encode import codes_of, combine
-from mullion.kernels.signature import satisfies, words_for
 from mullion.planner.plan import Grouping
 from mullion.windows.due import last_end
+from mullion.windows.subwindow import SubWindows, has_states
 
 Times = npt.NDArray[np.int64]
 
@@ -27,6 +27,12 @@ class Tally:
     partials: int = 0
     fragments: int = 0
     groups: int = 0
+    added: int = 0
+    """Events that were added to a partial, once for each partial."""
+    members: int = 0
+    """Predicates that these events satisfy, all together: alpha |T| (krishnamurthy 4.3.3)."""
+    bits: int | None = None
+    """Predicates that the fragments satisfy, all together: k beta."""
     slices: Times = field(default_factory=lambda: np.empty(0, np.int64))
     bad: dict[str, int] = field(default_factory=dict)
 
@@ -39,28 +45,49 @@ class Tally:
         self.partials += other.partials
         self.fragments = max(self.fragments, other.fragments)
         self.groups += other.groups
+        self.added += other.added
+        self.members += other.members
+        self.bits = other.bits if self.bits is None else max(self.bits, other.bits or 0)
         self.slices = np.union1d(self.slices, other.slices)
         for name, number in other.bad.items():
             self.bad[name] = self.bad.get(name, 0) + number
 
 
 def tally(partials: pa.Table, grouping: Grouping) -> Tally:
-    rows = _column(partials, "s0_0")
+    events = _column(partials, "events")
     placed = np.asarray(partials.column("slice").combine_chunks().is_valid())
+    kept = _column(partials, "s0_0") > 0
     made = Tally(
-        events=int(rows[placed].sum()),
-        malformed=int(rows[~placed].sum()),
+        events=int(events[placed].sum()),
+        malformed=int(events[~placed].sum()),
         oldest=pc.min(partials.column("t_min")).as_py(),
         newest=pc.max(partials.column("t_max")).as_py(),
-        partials=int(placed.sum()),
-        slices=np.unique(_column(partials, "slice")[placed]),
+        partials=int((placed & kept).sum()),
+        slices=np.unique(_column(partials, "slice")[placed & (events > 0)]),
     )
-    words = words_for(len(grouping.predicates))
-    made.fragments = _distinct(partials, [f"sig{w}" for w in range(words)]) if words else 1
-    made.groups = _distinct(partials, [f"k{i}" for i in range(len(grouping.keys))]) if grouping.keys else 1
+    states = partials if kept.all() else partials.filter(pa.array(kept))
+    rows = _column(states, "s0_0")
+    made.added = int(rows.sum())
+    if "signature" in partials.schema.names:
+        _tell_fragments(made, states.column("signature"), rows)
+    else:
+        made.members = made.added
+    made.groups = _distinct(states, [f"k{i}" for i in range(len(grouping.keys))]) if grouping.keys else 1
     if grouping.checks:
         made.bad = _bad(partials, grouping)
     return made
+
+
+def _tell_fragments(made: Tally, signatures: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> None:
+    column = signatures.unify_dictionaries().combine_chunks()
+    codes = np.asarray(column.indices, np.int64)
+    satisfied = np.array(
+        [int.from_bytes(bits, "little").bit_count() for bits in column.dictionary.to_pylist()], np.int64
+    )
+    there = np.unique(codes)
+    made.fragments = len(there)
+    made.members = int((satisfied[codes] * rows).sum()) if len(codes) else 0
+    made.bits = int(satisfied[there].sum())
 
 
 def _column(partials: pa.Table, name: str) -> npt.NDArray[np.int64]:
@@ -68,55 +95,67 @@ def _column(partials: pa.Table, name: str) -> npt.NDArray[np.int64]:
 
 
 def _distinct(partials: pa.Table, names: list[str]) -> int:
-    return combine([codes_of(partials.column(n)) for n in names], len(partials))[1]
-
-
-def _signature(partials: pa.Table, grouping: Grouping) -> npt.NDArray[np.int64]:
-    words = [_column(partials, f"sig{w}") for w in range(words_for(len(grouping.predicates)))]
-    return np.stack(words, axis=1) if words else np.zeros((len(partials), 0), np.int64)
+    coded = [codes_of(partials.column(n)) for n in names]
+    return len(np.unique(combine(coded, len(partials))[0]))
 
 
 def _bad(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
     """Bad values of each query: its WHERE on all events, the rest on the events that it selects."""
-    signature = _signature(partials, grouping)
+    everywhere = _column(partials, "events") > 0
+    columns = {check: _column(partials, f"bad{i}") for i, check in enumerate(grouping.checks)}
+    if not any(column.any() for column in columns.values()):
+        return {}
+    selected = _Selected(partials, grouping)
     found: dict[str, int] = {}
-    for query in grouping.queries:
+    for i, query in enumerate(grouping.queries):
         number = 0
-        for i, check in enumerate(grouping.checks):
-            column = _column(partials, f"bad{i}")
+        for check, column in columns.items():
             if check == query.predicate:
-                number += int(column.sum())
+                number += int(column[everywhere].sum())
             elif check in query.event_expressions():
-                number += int(column[selected(query, grouping, signature)].sum())
+                number += int(selected.of(i, column).sum())
         if number:
             found[query.name] = number
     return found
 
 
-def selected(query: StandingQuery, grouping: Grouping, signature: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """The partials that satisfy the query's predicate."""
-    if query.predicate is None:
-        return np.ones(len(signature), np.bool_)
-    return satisfies(signature, grouping.predicates.index(query.predicate))
+class _Selected:
+    """What the partials of a query's lane hold."""
+
+    def __init__(self, partials: pa.Table, grouping: Grouping) -> None:
+        rows = np.flatnonzero(has_states(partials, grouping))
+        placed = SubWindows.of(partials, grouping)
+        lanes = {name: i for i, name in enumerate(grouping.lane_names)}
+        kept, self._lanes = placed.members(lanes, np.arange(len(rows)))
+        self._rows = rows[kept]
+        self._lane_of = grouping.lane_of
+        self._by_lane: dict[int, npt.NDArray[np.intp]] = {}
+
+    def of(self, query: int, column: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        lane = int(self._lane_of[query])
+        if lane not in self._by_lane:
+            self._by_lane[lane] = self._rows[self._lanes == lane]
+        return column[self._by_lane[lane]]
 
 
 def late_for(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
     """How many of these events each query would have counted, had they come in time."""
-    placed = partials.filter(partials.column("slice").is_valid())
-    rows, slices = _column(placed, "s0_0"), _column(placed, "slice")
-    signature = _signature(placed, grouping)
+    rows, slices = _column(partials, "s0_0"), _column(partials, "slice")
+    selected = _Selected(partials, grouping)
     found: dict[str, int] = {}
-    for query in grouping.queries:
-        chosen = selected(query, grouping, signature)
-        held = np.array([_is_held(int(s), query) for s in slices], np.bool_)
-        number = int(rows[chosen & held].sum())
+    for i, query in enumerate(grouping.queries):
+        mine = selected.of(i, slices)
+        number = int(selected.of(i, rows)[_is_held(mine, query)].sum())
         if number:
             found[query.name] = number
     return found
 
 
-def _is_held(slice_: int, query: StandingQuery) -> bool:
-    end = last_end(slice_, query.window)
+def _is_held(slices: Times, query: StandingQuery) -> npt.NDArray[np.bool_]:
+    """Which slices lie in a window that the query answers."""
+    window = query.window
+    end = window.offset + (slices + window.range - window.offset) // window.slide * window.slide
     if query.stop is not None:
-        end = min(end, last_end(query.stop - query.window.range, query.window))
-    return end > slice_ and (query.start is None or end - query.window.range >= query.start)
+        end = np.minimum(end, last_end(query.stop - window.range, window))
+    held = end > slices
+    return held if query.start is None else held & (end - window.range >= query.start)

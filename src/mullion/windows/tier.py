@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mullion.catalog.queries import StandingQuery
 from mullion.errors import CheckpointError
 from mullion.language.query import Period
-from mullion.planner.plan import Grouping, Plan, states_of
+from mullion.planner.plan import Grouping, Plan, lane_of, states_of
 from mullion.windows.due import Cursor, Due, Seen, Times, due_windows, first_end
 from mullion.windows.finalize import Answers, Work, finalize
 from mullion.windows.subwindow import Rows, SubWindows, merge
@@ -30,13 +31,11 @@ class WindowTier:
         self.cursors: dict[str, Cursor] = {}
         self.slices: Times = np.empty(0, np.int64)
 
-    def absorb(self, new: SubWindows) -> int:
-        """Add the sub-windows of a batch; returns how many slices are new."""
-        if not len(new.slices):
-            return 0
-        self.entries.append(new)
-        self._unsaved.append(new)
-        return self.saw(new.slices)
+    def absorb(self, new: SubWindows) -> None:
+        """Add the sub-windows of a batch."""
+        if len(new.slices):
+            self.entries.append(new)
+            self._unsaved.append(new)
 
     def saw(self, slices: Times) -> int:
         """Note slices that hold an event; returns how many are new."""
@@ -93,10 +92,15 @@ def check_complete(entries: Iterable[SubWindows], plan: Plan) -> None:
         for query in grouping.queries if grouping is not None else ():
             if query.start is not None and query.start > entry.newest:
                 continue
-            states = (state for aggregate in query.shape.aggregates for state in states_of(aggregate))
-            if any(f"{state.name}.0" not in entry.table.schema.names for state in states):
+            if not holds(entry, query):
                 hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
                 raise CheckpointError(f"the checkpoint does not hold what query '{query.name}' needs", hint=hint)
+
+
+def holds(entry: SubWindows, query: StandingQuery) -> bool:
+    """Whether the sub-windows kept what the query needs of their events."""
+    states = (state for aggregate in query.shape.aggregates for state in states_of(aggregate))
+    return entry.knows(lane_of(query).name) and all(f"{s.name}.0" in entry.table.schema.names for s in states)
 
 
 def needed_from(window: Period, start: int | None, stop: int | None, watermark: int) -> int:

@@ -1,0 +1,130 @@
+"""The columns of a batch of events, decoded when they are needed, and the expressions over them, each computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.language.evaluate import Evaluation
+from mullion.language.query import Column, Expr, walk
+from mullion.language.types import Type
+from mullion.language.vector import Vector, dtype_of
+
+Codes = npt.NDArray[np.int64]
+
+
+class Columns(Mapping[str, Vector]):
+    """Columns by name. An expression that reads one column of texts is computed once for each different text.
+
+    `named` tells which columns hold the values of expressions that were computed before.
+    """
+
+    def __init__(self, length: int, named: Mapping[Expr, str] | None = None) -> None:
+        self.length = length
+        self._named = named or {}
+        self._arrays: dict[str, tuple[pa.Array, Type]] = {}
+        self._made: dict[str, Callable[[], Vector]] = {}
+        self._vectors: dict[str, Vector] = {}
+        self._dictionaries: dict[str, tuple[Codes, Vector]] = {}
+        self._values: dict[Expr, Vector] = {}
+        self._evaluation = Evaluation(self, length)
+
+    @staticmethod
+    def of(
+        batch: pa.RecordBatch | pa.Table, types: Mapping[str, Type], named: Mapping[Expr, str] | None = None
+    ) -> Columns:
+        columns = Columns(len(batch), named)
+        for name, type_ in types.items():
+            columns.add(name, batch.column(name), type_)
+        return columns
+
+    def add(self, name: str, array: pa.Array | pa.ChunkedArray, type_: Type) -> None:
+        if isinstance(array, pa.ChunkedArray):
+            array = (array.unify_dictionaries() if pa.types.is_dictionary(array.type) else array).combine_chunks()
+        self._arrays[name] = array, type_
+
+    def add_later(self, name: str, make: Callable[[], Vector]) -> None:
+        """A column that is made when it is first asked for."""
+        self._made[name] = make
+
+    def __getitem__(self, name: str) -> Vector:
+        vector = self._vectors.get(name)
+        if vector is None:
+            vector = self._vectors[name] = self._decode(name)
+        return vector
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._arrays, **self._made})
+
+    def __len__(self) -> int:
+        return len(self._arrays) + len(self._made)
+
+    def _decode(self, name: str) -> Vector:
+        if name in self._made:
+            return self._made[name]()
+        array, type_ = self._arrays[name]
+        if dtype_of(type_) is np.object_ or pa.types.is_dictionary(array.type):
+            codes, values = self.dictionary(name)
+            return values.take(codes)
+        return Vector.from_arrow(array, type_)
+
+    def dictionary(self, name: str) -> tuple[Codes, Vector]:
+        """The column as numbers into its different values, of which the last is NULL."""
+        if name not in self._dictionaries:
+            array, type_ = self._arrays[name]
+            encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+            values = Vector.from_arrow(
+                pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)]), type_
+            )
+            codes = np.asarray(encoded.indices.fill_null(len(values) - 1), np.int64)
+            self._dictionaries[name] = codes, values
+        return self._dictionaries[name]
+
+    def is_text(self, name: str) -> bool:
+        return name in self._arrays and dtype_of(self._arrays[name][1]) is np.object_
+
+    def value(self, expr: Expr) -> Vector:
+        """The expression's values, computed once however often it is asked for, in whole or in part."""
+        expr = self._known(expr)
+        if isinstance(expr, Column):
+            return self[expr.name]
+        if expr not in self._values:
+            found = self.by_dictionary(expr)
+            self._values[expr] = self._evaluation.full(expr) if found is None else found[1].take(found[0])
+        return self._values[expr]
+
+    def by_dictionary(self, expr: Expr) -> tuple[Codes, Vector] | None:
+        """The value of an expression for each different text of the one column that it reads, if it is such a one."""
+        expr = self._known(expr)
+        read = {node.name for node in walk(expr) if isinstance(node, Column)}
+        if len(read) != 1:
+            return None
+        (name,) = read
+        if not self.is_text(name):
+            return None
+        codes, values = self.dictionary(name)
+        if isinstance(expr, Column):
+            return codes, values
+        return codes, Evaluation({name: values}, len(values)).full(expr)
+
+    def bad(self, expr: Expr) -> npt.NDArray[np.bool_]:
+        """Where the expression met a bad value."""
+        return self._evaluation.full_bad(expr)
+
+    def array(self, expr: Expr) -> pa.Array:
+        """The expression's values for Arrow, texts as a dictionary."""
+        found = self.by_dictionary(expr)
+        if found is not None:
+            codes, values = found
+            return pa.DictionaryArray.from_arrays(pa.array(codes), values.to_arrow())
+        expr = self._known(expr)
+        if isinstance(expr, Column) and expr.name in self._arrays:
+            return self._arrays[expr.name][0]
+        return self.value(expr).to_arrow()
+
+    def _known(self, expr: Expr) -> Expr:
+        name = self._named.get(expr)
+        return expr if name is None else Column(name)

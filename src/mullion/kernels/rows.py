@@ -1,0 +1,224 @@
+"""Dense rows: partials of many predicates without a hash table (design decision 4).
+
+Every event is compared with every predicate, but at the price of a byte: membership bytes of the regions that it falls
+into, taken together, select the predicates whose states it is added to. There are no fragments, so there is no final
+step over them, and every predicate is cut at the edges of its own windows only. In the words of krishnamurthy Table 5
+this is the unshared aggregation, alpha |T|, with everything but the additions shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.aggregates.base import Partial
+from mullion.aggregates.count import Count
+from mullion.aggregates.doubles import CARRY, CoarseSum, Residue
+from mullion.aggregates.extremes import Largest, Smallest
+from mullion.kernels.compiled import states_by_group, states_by_slice
+from mullion.kernels.signature import Masks
+from mullion.language.vector import Vector
+from mullion.planner.slices import Progressions
+
+Whole = npt.NDArray[np.int64]
+Real = npt.NDArray[np.float64]
+Index = npt.NDArray[np.intp]
+
+MOST_OWN = 1 << 24
+"""Entries of the table slice x predicate that groups need."""
+
+
+@dataclass
+class Fields:
+    """The states of events, lifted and laid out for the compiled loops, and the way back.
+
+    Counting values none of which is NULL is counting rows. The two whole numbers of a sum of doubles are one while they
+    fit into it.
+    """
+
+    whole: list[Whole]
+    real: list[Real]
+    least: list[Whole]
+    _back: list[tuple[Partial, str, int, tuple[Vector, ...]]]
+
+    @staticmethod
+    def of(states: Sequence[tuple[Partial, Vector]], bad: Sequence[npt.NDArray[np.bool_]]) -> Fields:
+        fields = Fields([], [], [], [])
+        for partial, events in states:
+            fields._add(partial, events)
+        fields.whole += [b.astype(np.int64) for b in bad]
+        return fields
+
+    def _add(self, partial: Partial, events: Vector) -> None:
+        if isinstance(partial, Count) and events.valid.all():
+            self._back.append((partial, "rows", 0, ()))
+            return
+        lifted = partial.lift(events)
+        state = partial.load(lifted)
+        if isinstance(partial, Residue):
+            self._back.append((partial, "real", len(self.real), lifted))
+            self.real.append(state[0])
+        elif isinstance(partial, Smallest | Largest):
+            self._back.append((partial, "least", len(self.least), lifted))
+            self.least.append(state[0] if isinstance(partial, Smallest) else ~state[0])
+        elif isinstance(partial, CoarseSum) and _fits(*state):
+            self._back.append((partial, "fixed", len(self.whole), lifted))
+            self.whole.append((state[0] << CARRY) + state[1])
+        else:
+            self._back.append((partial, "whole", len(self.whole), lifted))
+            self.whole += state
+
+    def in_order(self, order: Index | slice) -> tuple[Whole, Real, Whole]:
+        """The fields of the events in that order, as the loops want them."""
+        length = len((self.whole or self.real or self.least or [np.empty(0)])[0])
+        return (
+            _stacked([f[order] for f in self.whole], np.int64, length),
+            _stacked([f[order] for f in self.real], np.float64, length),
+            _stacked([f[order] for f in self.least], np.int64, length),
+        )
+
+    def stored(self, rows: Whole, whole: Whole, real: Real, least: Whole) -> list[tuple[Vector, ...]]:
+        """The kept form of each state of the rows that a loop wrote."""
+        found = []
+        for partial, kind, at, lifted in self._back:
+            if kind == "rows":
+                state: tuple[npt.NDArray[np.generic], ...] = (rows,)
+            elif kind == "real":
+                state = (real[at],)
+            elif kind == "least":
+                state = (least[at] if isinstance(partial, Smallest) else ~least[at],)
+            elif kind == "fixed":
+                state = (whole[at] >> CARRY, whole[at] & (2**CARRY - 1))
+            else:
+                state = tuple(whole[at + i] for i in range(len(partial.stored)))
+            found.append(partial.store(state, lifted))
+        return found
+
+
+def _fits(coarse: Whole, fine: Whole) -> bool:
+    """Whether sums of any of these stay within 63 bits when both are one number."""
+    largest = int(np.abs(coarse).max(initial=0)) + 1
+    return bool(largest * max(1, len(coarse)) < 2 ** (62 - CARRY))
+
+
+def _stacked(fields: list[Any], dtype: npt.DTypeLike, length: int) -> Any:
+    return np.ascontiguousarray(np.stack(fields), dtype) if fields else np.empty((0, length), dtype)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where predicates are cut: all edges in the stretch of the events, and which predicates have one there."""
+
+    edges: Whole
+    lanes: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int64]
+    """Predicates `lanes[starts[s]:starts[s + 1]]` have an edge at edge s. Edge 0 lies before all events."""
+
+    @staticmethod
+    def of(progressions: Progressions, low: int, high: int) -> Cut:
+        lane, edge = progressions.edges(low, high)
+        edges, at = np.unique(edge, return_inverse=True)
+        order = np.argsort(at, kind="stable")
+        return Cut(edges, lane[order].astype(np.int32), np.searchsorted(at[order], np.arange(len(edges) + 1)))
+
+
+@dataclass(frozen=True)
+class Made:
+    """Rows: the predicate, the start of its slice, an event of it (for its keys), and the states."""
+
+    lane: npt.NDArray[np.int32]
+    slices: Whole
+    event: Index
+    rows: Whole
+    whole: Whole
+    real: Real
+    least: Whole
+
+    def first(self, number: int) -> Made:
+        return Made(
+            self.lane[:number],
+            self.slices[:number],
+            self.event[:number],
+            self.rows[:number],
+            self.whole[:, :number],
+            self.real[:, :number],
+            self.least[:, :number],
+        )
+
+
+def _room(number: int, whole: int, real: int, least: int) -> Made:
+    return Made(
+        np.empty(number, np.int32),
+        np.empty(number, np.int64),
+        np.zeros(number, np.intp),
+        np.empty(number, np.int64),
+        np.empty((whole, number), np.int64),
+        np.empty((real, number), np.float64),
+        np.empty((least, number), np.int64),
+    )
+
+
+def dense_rows(
+    times: Whole, groups: npt.NDArray[np.int64] | None, found: Masks, fields: Fields, progressions: Progressions
+) -> Made:
+    """The rows of a batch. Times and groups of the events are given in the order of the batch."""
+    if not len(times):
+        return _room(0, len(fields.whole), len(fields.real), len(fields.least))
+    cut = Cut.of(progressions, int(times.min()), int(times.max()))
+    slices = np.searchsorted(cut.edges, times, "right") - 1
+    order: Index | slice = slice(None)
+    if groups is not None:
+        order = np.lexsort((slices, groups))
+    elif (slices[1:] < slices[:-1]).any():
+        order = np.argsort(slices, kind="stable")
+    states = fields.in_order(order)
+    codes = np.ascontiguousarray(found.codes[:, order])
+    if groups is None:
+        return _without_groups(cut, slices[order], codes, found, states)
+    return _with_groups(cut, slices[order], groups[order], codes, found, states, order)
+
+
+def _without_groups(
+    cut: Cut, slices: Index, codes: npt.NDArray[np.int32], found: Masks, states: tuple[Whole, Real, Whole]
+) -> Made:
+    lanes = found.table.shape[1]
+    start = np.full(lanes, cut.edges[0], np.int64)
+    room = _room(len(cut.lanes) + lanes, *(len(s) for s in states))
+    rows = states_by_slice(
+        slices, cut.edges, cut.starts, cut.lanes, start, codes, found.table, found.first, *states,
+        room.lane, room.slices, room.rows, room.whole, room.real, room.least,
+    )  # fmt: skip
+    return room.first(rows)
+
+
+def _with_groups(
+    cut: Cut,
+    slices: Index,
+    groups: npt.NDArray[np.int64],
+    codes: npt.NDArray[np.int32],
+    found: Masks,
+    states: tuple[Whole, Real, Whole],
+    order: Index | slice,
+) -> Made:
+    lanes = found.table.shape[1]
+    own = np.zeros((len(cut.edges), lanes), np.int32)
+    which = np.repeat(np.arange(len(cut.edges)), np.diff(cut.starts))
+    own[which, cut.lanes] = which
+    own = np.maximum.accumulate(own, axis=0)
+    size = 2 * len(slices) + lanes
+    while True:
+        room = _room(size, *(len(s) for s in states))
+        rows = states_by_group(
+            slices, groups, own, codes, found.table, found.first, *states,
+            room.lane, room.slices, room.event, room.rows, room.whole, room.real, room.least,
+        )  # fmt: skip
+        if rows >= 0:
+            break
+        size *= 4
+    made = room.first(rows)
+    events = np.arange(len(slices))[order] if isinstance(order, slice) else order
+    return Made(made.lane, cut.edges[made.slices], events[made.event], made.rows, made.whole, made.real, made.least)

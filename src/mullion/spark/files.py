@@ -1,0 +1,158 @@
+"""The direct way: which files a batch consists of, and reading just the needed columns of them in the kernel.
+
+Spark decides what a batch is; where a batch is nothing but Parquet files, its Python workers are given names and row
+groups instead of rows, which would take longer to arrive than to compute with (design decision 2). Files that pyarrow
+may read otherwise than Spark are left to Spark: other types than declared, old calendars, partition columns in paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+
+from mullion.catalog.streams import Stream
+from mullion.language.types import Type
+from mullion.language.vector import arrow_type
+
+MOST_FILES = 2000
+"""Files of a batch whose footers the driver looks into."""
+LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A row group of a file."""
+
+    path: str
+    group: int
+    rows: int
+
+
+def files_of(batch: DataFrame, *, plain: bool) -> list[str] | None:
+    """The local files that a batch consists of, whole and unfiltered; None where that cannot be told.
+
+    `plain` says that the batch comes from a stream that reads files and does nothing else to them.
+    """
+    try:
+        plan = batch._jdf.queryExecution().analyzed()
+        kind = plan.getClass().getSimpleName()
+        if kind == "LogicalRelation":
+            found = list(batch.inputFiles())
+        elif kind == "LogicalRDD" and plain:
+            found = _scanned(plan.rdd())
+        else:
+            return None
+    except (Py4JError, TypeError, AttributeError):
+        return None
+    paths = [_local(name) for name in found]
+    known = [path for path in paths if path is not None]
+    return sorted(known) if known and len(known) == len(paths) else None
+
+
+def _scanned(rdd: Any) -> list[str]:
+    """The files of the one scan that an RDD of a micro-batch stands on."""
+    while rdd.getClass().getSimpleName() != "FileScanRDD":
+        before = rdd.dependencies()
+        if before.size() != 1:
+            return []
+        rdd = before.apply(0).rdd()
+    partitions = rdd.filePartitions()
+    names: dict[str, None] = {}
+    for i in range(partitions.size()):
+        for file in partitions.apply(i).files():
+            names[file.toPath().toUri().toString()] = None
+    return list(names)
+
+
+def _local(name: str) -> str | None:
+    parsed = urlparse(name)
+    return unquote(parsed.path) if parsed.scheme in ("", "file") and parsed.netloc in ("", "localhost") else None
+
+
+def pieces_of(paths: Sequence[str], stream: Stream, columns: Iterable[str]) -> list[Piece] | None:
+    """The row groups of the files in their order; None where Spark had better read them."""
+    if len(paths) > MOST_FILES or any("=" in path for path in paths):
+        return None
+    types = {name: stream.types[name] for name in {*columns, stream.time_column}}
+    pieces = []
+    for path in paths:
+        try:
+            file = pq.ParquetFile(path)
+        except (OSError, pa.ArrowException):
+            return None
+        metadata = file.metadata
+        if any(key in LEGACY for key in metadata.metadata or {}) or not _is_as_declared(file.schema_arrow, types):
+            return None
+        pieces += [Piece(path, g, metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)]
+    return pieces
+
+
+def _is_as_declared(schema: pa.Schema, types: Mapping[str, Type]) -> bool:
+    for name, type_ in types.items():
+        at = schema.get_all_field_indices(name)
+        if len(at) != 1:
+            return False
+        found = schema.field(at[0]).type
+        if type_.kind in ("timestamp", "timestamp_ntz"):
+            aware = type_.kind == "timestamp"
+            if not pa.types.is_timestamp(found) or found.unit not in ("us", "ms") or (found.tz is not None) != aware:
+                return False
+        elif found != arrow_type(type_):
+            return False
+    return True
+
+
+def can_tell_time(stream: Stream) -> bool:
+    return stream.types[stream.time_column].kind in ("timestamp", "timestamp_ntz")
+
+
+def shares(pieces: Sequence[Piece], tasks: int) -> list[list[Piece]]:
+    """The pieces for so many tasks, neighbours together and about equal in rows."""
+    total = sum(piece.rows for piece in pieces)
+    parts: list[list[Piece]] = [[] for _ in range(max(1, tasks))]
+    done = 0
+    for piece in pieces:
+        parts[min(len(parts) - 1, (done + piece.rows // 2) * len(parts) // max(1, total))].append(piece)
+        done += piece.rows
+    return [part for part in parts if part]
+
+
+def read(pieces: Sequence[Piece], columns: Sequence[str], time: str, texts: Sequence[str]) -> Iterator[pa.Table]:
+    """The columns of the pieces, with the event time as `t` in microseconds, some pieces at a time."""
+    chunk: list[pa.Table] = []
+    rows = 0
+    for path, groups in _by_file(pieces):
+        file = pq.ParquetFile(path, memory_map=True, read_dictionary=list(texts))
+        table = file.read_row_groups(groups, columns=list({*columns, time}), use_threads=False)
+        at = table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64())
+        chunk.append(table.select(list(columns)).append_column("t", at))
+        rows += len(table)
+        if rows >= MOST_ROWS:
+            yield pa.concat_tables(chunk)
+            chunk, rows = [], 0
+    if chunk:
+        yield pa.concat_tables(chunk)
+
+
+MOST_ROWS = 1_000_000
+"""Rows that the kernel takes at once."""
+
+
+def _by_file(pieces: Sequence[Piece]) -> Iterator[tuple[str, list[int]]]:
+    """Row groups of the same file, as many as the kernel takes at once."""
+    at, groups, rows = "", list[int](), 0
+    for piece in pieces:
+        if groups and (piece.path != at or rows + piece.rows > MOST_ROWS):
+            yield at, groups
+            groups, rows = [], 0
+        at, rows = piece.path, rows + piece.rows
+        groups.append(piece.group)
+    if groups:
+        yield at, groups
