@@ -242,7 +242,8 @@ class _Joiner:
         source = self.parts.sources[number]
         table, name = self.scope.relations[number], source.alias or source.name
         first = self.parts.sources[self.stream]
-        column = table.columns[0][0] if table.columns else "key"
+        common = [name for name in table.types if name.lower() in self.scope.relations[self.stream].spelling]
+        column = next(iter(common or table.types), "key")
         message = f"nothing says which rows of table '{table.name}' belong to an event"
         equality = f"{first.alias or first.name}.{column} = {name}.{column}"
         clause = "ON" if number in self.optional else "WHERE"
