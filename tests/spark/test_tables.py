@@ -158,7 +158,7 @@ def test_rows_handed_over(spark: SparkSession) -> None:
 
 
 def test_rows_from_python_are_a_table(spark: SparkSession) -> None:
-    made = pa.table({"symbol": ["A", None], "cp": [1.5, 2.5]})
+    made = pa.table({"symbol": ["A", None], "cp": [1.5, 2.5], "tags": [["nested", "types"], ["are left out"]]})
     with Engine(spark) as engine:
         events = spark.createDataFrame([(datetime(2024, 1, 1, tzinfo=UTC), "A")], "ts timestamp, symbol string")
         engine.stream("trades", events, time="ts")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mullion.errors import CheckError, Place, closest
 from mullion.language.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, Type
+from mullion.language.vector import has_arrow_type
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Table:
         return {name.lower(): name for name, _ in self.columns}
 
     def check(self, place: Place | None = None) -> Table:
-        """The table; refuses columns whose names differ by case alone."""
+        """The table without columns of nested types, which serve no expression; refuses names that differ by case."""
         if len(self.spelling) < len(self.columns):
             raise CheckError(f"two columns of {self.name} have the same name", place)
-        return self
+        return replace(self, columns=tuple((name, type_) for name, type_ in self.columns if has_arrow_type(type_)))

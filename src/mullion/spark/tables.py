@@ -28,8 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mullion.catalog.journal import serialised, write_whole
 from mullion.catalog.streams import Table
 from mullion.errors import CheckpointError, MullionError, SourceError
-from mullion.language.types import Type
-from mullion.language.vector import ARROW, arrow_type
+from mullion.language.vector import arrow_type
 from mullion.spark.sources import open_table, table_files, unreadable
 
 log = logging.getLogger("mullion")
@@ -67,8 +66,8 @@ class TableStore:
     def current(self, name: str, batch: int) -> pa.Table:
         """The rows that the batch sees, with exactly the types of the table's columns.
 
-        Columns of nested types are left out. A table that cannot be read any more keeps its last rows, and a warning
-        is logged; one that never could be read is a SourceError.
+        A table that cannot be read any more keeps its last rows, and a warning is logged; one that never could be read
+        is a SourceError.
         """
         versions = self._known_versions(name)
         before = [version for version in versions if version <= batch]
@@ -166,11 +165,7 @@ def _collected(table: Table, frame: DataFrame) -> pa.Table:
 
 
 def _schema(table: Table) -> pa.Schema:
-    return pa.schema([(name, arrow_type(type_)) for name, type_ in table.columns if _is_plain(type_)])
-
-
-def _is_plain(type_: Type) -> bool:
-    return type_.kind == "decimal" or type_.kind in ARROW
+    return pa.schema([(name, arrow_type(type_)) for name, type_ in table.columns])
 
 
 def _same(a: pa.Table, b: pa.Table) -> bool:
