@@ -11,9 +11,9 @@ import pytest
 
 from mullion.aggregates import REGISTRY
 from mullion.catalog.queries import bind
-from mullion.catalog.streams import Stream
+from mullion.catalog.streams import Stream, Table
 from mullion.language.parse import parse_script
-from mullion.language.query import CreateQuery, CreateStream
+from mullion.language.query import CreateQuery, CreateStream, CreateTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,12 +38,14 @@ def test_scripts_are_right(path: Path) -> None:
     scripts = blocks(path.read_text(encoding="utf-8"), "sql")
     assert scripts
     for script in scripts:
-        streams = {}
+        streams, tables = {}, {}
         for statement in parse_script(script):
             if isinstance(statement, CreateStream):
                 streams[statement.name] = Stream(statement.name, statement.columns, statement.time_column).check()
+            if isinstance(statement, CreateTable):
+                tables[statement.name] = Table(statement.name, statement.columns, statement.format)
             if isinstance(statement, CreateQuery):
-                bind(statement.query, streams)
+                bind(statement.query, streams, tables)
 
 
 def test_the_example_prints_what_it_says(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:

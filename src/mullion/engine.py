@@ -41,6 +41,7 @@ from mullion.spark.results import Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
 from mullion.spark.sources import check_format, is_endless, open_stream, read_columns
 from mullion.spark.stream import Counts, Settings, StreamRun
+from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class Engine:
         self.catalog = Catalog()
         self.runs: dict[str, StreamRun] = {}
         self._frames: dict[str, DataFrame] = {}
+        self._table_frames: dict[str, DataFrame] = {}
+        self._stores: dict[str, TableStore] = {}
         self._feeds: list[Feed] = []
         self._lock = threading.RLock()
         self._owned: SparkSession | None = None
@@ -120,12 +123,16 @@ class Engine:
             case CreateStream():
                 self._create_stream(statement)
             case CreateTable(retroactive=True):
-                raise NotSupported("CREATE RETROACTIVE TABLE", statement.place)
+                hint = (
+                    "a change of its rows would revise answers already given, which is not built yet: use CREATE TABLE"
+                )
+                raise NotSupported("CREATE RETROACTIVE TABLE", statement.place, hint=hint)
             case CreateTable():
                 options = dict(statement.options)
                 format_ = check_format(statement.format, options, statement.place)
                 columns = statement.columns or read_columns(self.session, statement.name, format_, options, ())
-                self.catalog.add_table(Table(statement.name, columns, format_, statement.options), statement.place)
+                made = Table(statement.name, columns, format_, statement.options)
+                self.catalog.add_table(made.check(statement.place), statement.place)
             case CreateQuery(query=query):
                 self._add(query)
             case DropQuery(name=name):
@@ -154,6 +161,25 @@ class Engine:
             self.catalog.add_stream(Stream(name, columns, time, parse_duration(lateness)).check())
             self._frames[name] = adopt(self.session, dataframe)
 
+    def table(self, name: str, rows: Any) -> None:
+        """Name rows to join to streams: a static DataFrame, or a pyarrow or pandas table.
+
+        They are read when a query first needs them and stay as they are then.
+        """
+        with self._lock:
+            frame = static_frame(self.session, name, rows)
+            self.catalog.add_table(Table(name, columns_from_spark(frame.schema), "frame").check())
+            self._table_frames[name] = adopt(self.session, frame)
+
+    def tables_of(self, stream: str) -> TableStore:
+        """The rows of tables as the batches of a stream see them."""
+        if stream not in self._stores:
+            directory = None if self.checkpoint is None else Path(self.checkpoint) / stream
+            self._stores[stream] = TableStore(self.session, {}, directory)
+        store = self._stores[stream]
+        store.tables, store.frames = self.catalog.tables, self._table_frames
+        return store
+
     def query(self, sql: str, *, name: str | None = None, on_answer: OnAnswer | None = None) -> str:
         """Add a standing query, also while the engine runs; returns its name.
 
@@ -170,7 +196,7 @@ class Engine:
         return bound.name
 
     def _add(self, query: Query) -> StandingQuery:
-        bound = bind(query, self.catalog.streams)
+        bound = bind(query, self.catalog.streams, self.catalog.tables)
         run = self.runs.get(bound.stream)
         if run is not None and run.newest is not None:
             bound = _joining(bound, run.newest)
@@ -293,7 +319,14 @@ class Engine:
             journal = None if self.checkpoint is None else Journal(Path(self.checkpoint) / name)
             settings = Settings(self.sharing, self.slicing, self.way, self.method, self.shard_above)
             plain = name not in self._frames
-            self.runs[name] = StreamRun(self.catalog.streams[name], self.sink, settings, journal=journal, plain=plain)
+            self.runs[name] = StreamRun(
+                self.catalog.streams[name],
+                self.sink,
+                settings,
+                journal=journal,
+                plain=plain,
+                table=lambda table, batch: self.tables_of(name).current(table, batch),
+            )
             self.runs[name].restore()
         return self.runs[name]
 
@@ -323,7 +356,7 @@ class Engine:
         if journal is None:
             return queries
         if journal.was_begun(number):
-            return [_from_journal(entry, self.catalog.streams) for entry in journal.queries_of(number) or []]
+            return [_from_journal(entry, self.catalog) for entry in journal.queries_of(number) or []]
         journal.begin(number, [_to_journal(q) for q in queries])
         return queries
 
@@ -414,8 +447,9 @@ def _to_journal(query: StandingQuery) -> dict[str, Any]:
     return {"name": query.name, "text": query.text, "start": query.start}
 
 
-def _from_journal(entry: Mapping[str, Any], streams: Mapping[str, Stream]) -> StandingQuery:
-    return replace(bind(parse_query(entry["text"]), streams), name=entry["name"], start=entry["start"])
+def _from_journal(entry: Mapping[str, Any], catalog: Catalog) -> StandingQuery:
+    bound = bind(parse_query(entry["text"]), catalog.streams, catalog.tables)
+    return replace(bound, name=entry["name"], start=entry["start"])
 
 
 __all__ = ["Engine"]

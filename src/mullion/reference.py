@@ -41,11 +41,12 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
+from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import WINDOW_COLUMNS, BoundAggregate, StandingQuery, bind
-from mullion.catalog.streams import Stream
+from mullion.catalog.streams import Stream, Table
 from mullion.language.evaluate import evaluate
 from mullion.language.query import Expr, Query
-from mullion.language.types import DATE, TIMESTAMP, Type
+from mullion.language.types import BOOLEAN, DATE, TIMESTAMP, Type
 from mullion.language.vector import Vector
 
 DAY = 86_400_000_000
@@ -71,10 +72,20 @@ class _Event:
     arguments: tuple[Any, ...]
 
 
-def answer(query: Query, stream: Stream, events: Sequence[Mapping[str, Any]]) -> Answer:
-    """The answer over a bounded input. Values are as in `Vector`: times in microseconds, dates in days."""
-    bound = bind(query, {stream.name: stream})
-    seen = [_event(bound, stream, event) for event in events if event[stream.time_column] is not None]
+Rows = Sequence[Mapping[str, Any]]
+Tables = Mapping[str, tuple[Table, Rows]]
+
+
+def answer(query: Query, stream: Stream, events: Rows, tables: Tables | None = None) -> Answer:
+    """The answer over a bounded input, with tables as (table, rows) by name.
+
+    Values are as in `Vector`: times in microseconds, dates in days.
+    """
+    tables = tables or {}
+    bound = bind(query, {stream.name: stream}, {name: table for name, (table, _) in tables.items()})
+    found = [_Rows(lookup, tables[lookup.table][1]) for lookup in bound.lookups]
+    timed = [event for event in events if event[stream.time_column] is not None]
+    seen = [_event(bound, stream, event, columns) for event in timed for columns in _joined(stream, event, found)]
     rows = []
     for end in _instants(bound, [event.time for event in seen]):
         start = end - bound.window.range
@@ -84,8 +95,43 @@ def answer(query: Query, stream: Stream, events: Sequence[Mapping[str, Any]]) ->
     return Answer((*WINDOW_COLUMNS, *bound.shape.names), types, rows)
 
 
-def _event(query: StandingQuery, stream: Stream, event: Mapping[str, Any]) -> _Event:
-    columns = {name: Vector.of(type_, [event[name]]) for name, type_ in stream.columns}
+class _Rows:
+    """The rows of a table that a lookup may find, each with its keys and the columns that it gives to an event."""
+
+    def __init__(self, lookup: Lookup, rows: Rows) -> None:
+        self.lookup = lookup
+        types = lookup.types()
+        self.missing = {name: Vector.of(type_, [None]) for name, type_ in types.items()}
+        self.missing[lookup.matched] = Vector.of(BOOLEAN, [False])
+        self.rows: list[tuple[list[Any], dict[str, Vector]]] = []
+        for row in rows:
+            own = {name: Vector.of(type_, [row[name]]) for name, type_ in lookup.columns}
+            if lookup.where is None or _value(lookup.where, own) is True:
+                given = {lookup.column(name): vector for name, vector in own.items()}
+                given[lookup.matched] = Vector.of(BOOLEAN, [True])
+                self.rows.append(([_value(key, own) for _, key in lookup.keys], given))
+
+    def of(self, columns: Mapping[str, Vector]) -> list[dict[str, Vector]]:
+        """What an event becomes: once for every row that it finds, or once without one."""
+        keys = [_value(key, columns) for key, _ in self.lookup.keys]
+        found = [given for own, given in self.rows if all(map(_equal, keys, own))]
+        return [{**columns, **given} for given in found or [self.missing]]
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """NULL equals nothing, NaN equals NaN."""
+    return a is not None and b is not None and bool(a == b or (a != a and b != b))
+
+
+def _joined(stream: Stream, event: Mapping[str, Any], lookups: list[_Rows]) -> list[dict[str, Vector]]:
+    """The columns of the event with each combination of rows that it finds."""
+    found = [{name: Vector.of(type_, [event[name]]) for name, type_ in stream.columns}]
+    for lookup in lookups:
+        found = [joined for columns in found for joined in lookup.of(columns)]
+    return found
+
+
+def _event(query: StandingQuery, stream: Stream, event: Mapping[str, Any], columns: Mapping[str, Vector]) -> _Event:
     time = event[stream.time_column] * (DAY if stream.types[stream.time_column] == DATE else 1)
     selected = query.predicate is None or _value(query.predicate, columns) is True
     keys = tuple(_canonical(_value(key, columns)) for key in query.keys)

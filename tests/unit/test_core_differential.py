@@ -18,7 +18,7 @@ from mullion import reference
 from mullion.catalog.journal import serialised
 from mullion.catalog.queries import StandingQuery, bind
 from mullion.catalog.streams import Stream
-from mullion.kernels.partial import Input, partials
+from mullion.kernels.partial import Input, Job, partials
 from mullion.language.parse import parse_query
 from mullion.language.query import Query
 from mullion.language.types import TIMESTAMP, Type
@@ -28,6 +28,7 @@ from mullion.planner.rules import make_plan
 from mullion.windows import tier as tiers
 from mullion.windows.finalize import Work
 from mullion.windows.subwindow import SubWindows
+from mullion.windows.tally import tally
 from mullion.windows.tier import WindowTier
 from strategies import Event, Example, examples
 
@@ -44,6 +45,7 @@ class Manner:
     partitions: int = 1
     most_entries: int = 48
     restart: bool = False
+    method: str = "auto"
     lag: int = 0
     """How far the watermark stays behind what it could be."""
 
@@ -72,7 +74,7 @@ class Run:
 
     def ask(self, queries: Sequence[StandingQuery]) -> None:
         """From now on, answer these."""
-        self.plan: Plan = make_plan(self.stream, queries, slicing=self.manner.slicing)
+        self.plan: Plan = make_plan(self.stream, queries, slicing=self.manner.slicing, method=self.manner.method)
         self.by_name = {q.name: q for q in queries}
 
     def over(self, events: Sequence[Event]) -> dict[str, Rows]:
@@ -96,9 +98,12 @@ class Run:
     def take(self, batch: Sequence[Event]) -> None:
         inputs = Input(columns=self.stream.types)
         parts = [to_batch(self.stream, part) for part in cut(batch, self.manner.partitions)]
-        for grouping in self.plan.groupings:
-            made = [partials(p, grouping, self.plan.windows, inputs, slicing=self.plan.slicing) for p in parts]
-            self.tier.absorb(SubWindows.of(pa.Table.from_batches(made), grouping))
+        job = Job(self.plan.groupings, self.plan.methods, self.plan.windows, inputs, self.plan.slicing)
+        made = [partials(part, job) for part in parts]
+        for i, grouping in enumerate(self.plan.groupings):
+            for tables in made:
+                self.tier.saw(tally(tables[i], grouping).slices)
+                self.tier.absorb(SubWindows.of(tables[i], grouping))
 
     def settle(self, seen: list[int], watermark: int | None) -> None:
         for grouping in self.plan.groupings:
@@ -178,6 +183,7 @@ manners = st.builds(
     partitions=st.sampled_from((1, 1, 3)),
     most_entries=st.sampled_from((48, 0, 2)),
     restart=st.booleans(),
+    method=st.sampled_from(("auto", "fragments", "rows")),
     lag=st.sampled_from((0, 0, 1, 100_000_000)),
 )
 
@@ -190,6 +196,8 @@ MANNERS = {
     "paned": Manner(slicing="paned", batches=3),
     "merged": Manner(batches=7, most_entries=0),
     "restarted": Manner(batches=5, restart=True),
+    "dense rows": Manner(batches=2, partitions=2, method="rows"),
+    "fragments": Manner(batches=2, partitions=2, method="fragments"),
     "slow watermark": Manner(batches=7, lag=100_000_000),
 }
 

@@ -1,4 +1,4 @@
-"""A standing query checked against its stream: what it needs of every event, and what it makes of a window.
+"""A standing query checked against its sources: what it needs of every event, and what it makes of a window.
 
 Binding splits a query in two. Below the aggregates stand expressions over events: the predicate, the group keys and
 the arguments; queries share those that are equal. Above them stands the `Shape`: the items, HAVING, ORDER BY and LIMIT
@@ -15,7 +15,10 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 
 from mullion.aggregates import REGISTRY
-from mullion.catalog.streams import Stream
+from mullion.catalog.joins import Joined, join
+from mullion.catalog.lookups import Lookup
+from mullion.catalog.scope import WINDOW_COLUMNS
+from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.language.dialect import AGGREGATES
 from mullion.language.evaluate import is_fallible
@@ -26,13 +29,10 @@ from mullion.language.query import (
     Case,
     Cast,
     Column,
-    Derived,
     Exists,
     Expr,
     Item,
-    Join,
     Literal,
-    Named,
     Order,
     Period,
     Query,
@@ -44,8 +44,6 @@ from mullion.language.render import render
 from mullion.language.types import DOUBLE, INT, TIMESTAMP, Type
 from mullion.language.typing import resolve, resolve_predicate
 from mullion.language.vector import arrow_type
-
-WINDOW_COLUMNS = ("window_start", "window_end")
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class StandingQuery:
-    """A query as the engine runs it. Answers windows with window_start >= start and window_end <= stop."""
+    """A query as the engine runs it. Answers windows with window_start >= start and window_end <= stop.
+
+    Its expressions are over the stream's columns and those that the lookups add, in their order.
+    """
 
     name: str
     text: str
@@ -123,6 +124,7 @@ class StandingQuery:
     stop: int | None = None
     tag: str = ""
     """Not empty for a query that must not be answered from what others keep."""
+    lookups: tuple[Lookup, ...] = ()
 
     def event_expressions(self) -> Iterator[Expr]:
         """What is evaluated on the events that the query selects."""
@@ -132,20 +134,18 @@ class StandingQuery:
                 yield aggregate.argument
 
 
-def bind(query: Query, streams: Mapping[str, Stream]) -> StandingQuery:
+def bind(query: Query, streams: Mapping[str, Stream], tables: Mapping[str, Table] | None = None) -> StandingQuery:
     """Check the query and prepare it. Raises CheckError or NotSupported with the place."""
-    source = _source(query, streams)
-    stream = streams[source.name]
-    window = _window(source.window, stream, source.place)
-    return _Binder(query, source, stream).bind(window)
+    _refuse(query)
+    joined = join(query, streams, tables or {})
+    window = _window(joined.source.window, joined.stream, joined.source.place)
+    return _Binder(query, joined).bind(window)
 
 
-def _source(query: Query, streams: Mapping[str, Stream]) -> Named:
-    """The one stream that the query reads; refuses all that is not executed yet."""
+def _refuse(query: Query) -> None:
+    """Refuses all that is not executed yet, but for sources."""
     refused = [
         (bool(query.union), "UNION ALL", query.union[0].place if query.union else None),
-        (isinstance(query.source, Join), "a join", query.source.place),
-        (isinstance(query.source, Derived), "a sub-query in FROM", query.source.place),
         (query.distinct, "SELECT DISTINCT", query.place),
         (query.approximate, "SELECT APPROX", query.place),
         (query.backfill, "BACKFILL", query.place),
@@ -157,13 +157,6 @@ def _source(query: Query, streams: Mapping[str, Stream]) -> Named:
     if query.output is not None and (query.output.kind.upper() != "RSTREAM" or query.output.restore):
         feature = query.output.kind.upper() + (" RESTORE" if query.output.restore else "")
         raise NotSupported(feature, query.output.place)
-    assert isinstance(query.source, Named)
-    by_lower = {name.lower(): name for name in streams}
-    name = by_lower.get(query.source.name.lower())
-    if name is None:
-        hint = closest(query.source.name, streams) or "declare it first with CREATE STREAM"
-        raise CheckError(f"unknown stream '{query.source.name}'", query.source.place, hint=hint)
-    return replace(query.source, name=name)
 
 
 def _window(window: Window | None, stream: Stream, place: Place | None) -> Period:
@@ -171,7 +164,7 @@ def _window(window: Window | None, stream: Stream, place: Place | None) -> Perio
         hint = "write one after its name, such as [RANGE '10 min' SLIDE '1 min']"
         raise CheckError(f"stream '{stream.name}' needs a window", place, hint=hint)
     if window.attribute is not None and window.attribute.lower() != stream.time_column.lower():
-        if window.attribute.lower() not in {name.lower() for name in stream.types}:
+        if window.attribute.lower() not in stream.spelling:
             near = closest(window.attribute, stream.types)
             raise CheckError(f"unknown column '{window.attribute}' in {stream.name}", window.place, hint=near)
         raise NotSupported(f"a window over '{window.attribute}' instead of the event time", window.place)
@@ -193,10 +186,9 @@ def _window(window: Window | None, stream: Stream, place: Place | None) -> Perio
 
 
 class _Binder:
-    def __init__(self, query: Query, source: Named, stream: Stream) -> None:
-        self.query, self.stream = query, stream
-        self.qualifiers = {source.name.lower(), (source.alias or source.name).lower()}
-        self.spelling = {name.lower(): name for name in stream.types}
+    def __init__(self, query: Query, joined: Joined) -> None:
+        self.query, self.joined = query, joined
+        self.stream, self.scope, self.event_types = joined.stream, joined.scope, joined.types
         self.aliases = {item.name.lower(): item.expr for item in query.items if item.name}
         self.keys: list[Expr] = []
         self.key_types: list[Type] = []
@@ -209,10 +201,8 @@ class _Binder:
             self._known_functions(*(item.expr for item in query.items))
             hint = "take an aggregate such as count(*), or GROUP BY"
             raise NotSupported("a query without aggregates", query.items[0].place or query.place, hint=hint)
-        predicate = None
-        if query.where is not None:
-            self._no_aggregate(query.where, "WHERE")
-            predicate = resolve_predicate(self._plain(query.where), self.stream.types)
+        where = self.joined.where
+        predicate = None if where is None else resolve_predicate(where, self.event_types)
         for key in query.group_by:
             self._add_key(key)
         items = self._items()
@@ -249,6 +239,7 @@ class _Binder:
             shape=shape,
             start=query.start_at,
             stop=query.stop_at,
+            lookups=self.joined.lookups,
         )
 
     def _items(self) -> list[tuple[str, Expr, Type]]:
@@ -272,27 +263,16 @@ class _Binder:
         return column_types(self.key_types, self.aggregates)
 
     def _plain(self, expr: Expr) -> Expr:
-        """The expression over the stream's own column names, without qualifiers."""
-
-        def change(node: Expr) -> Expr | None:
-            if isinstance(node, Exists):
-                raise NotSupported("EXISTS", node.place)
-            if not isinstance(node, Column):
-                return None
-            if node.table is not None and node.table.lower() not in self.qualifiers:
-                hint = closest(node.table, self.qualifiers)
-                raise CheckError(f"unknown stream or alias '{node.table}'", node.place, hint=hint)
-            return replace(node, table=None, name=self.spelling.get(node.name.lower(), node.name))
-
-        return rewrite(expr, change)
+        """The expression over the columns of events, without qualifiers."""
+        return self.scope.plain(expr)
 
     def _add_key(self, key: Expr) -> None:
-        if isinstance(key, Column) and key.table is None and key.name.lower() not in self.spelling:
+        if isinstance(key, Column) and key.table is None and not self.scope.has(key.name):
             key = self.aliases.get(key.name.lower(), key)
         self._no_aggregate(key, "GROUP BY")
         raw = self._plain(key)
         if raw not in self.raw_keys:
-            resolved, type_ = resolve(raw, self.stream.types)
+            resolved, type_ = resolve(raw, self.event_types)
             self.raw_keys[raw] = len(self.keys)
             self.keys.append(resolved)
             self.key_types.append(type_)
@@ -344,11 +324,12 @@ class _Binder:
     def _unknown(self, column: Column) -> None:
         plain = self._plain(column)
         assert isinstance(plain, Column)
-        if plain.name not in self.stream.types:
-            known = [*self.stream.types, *WINDOW_COLUMNS]
+        if plain.name not in self.event_types:
+            known = [*self.scope.column_names(), *WINDOW_COLUMNS]
             hint = closest(column.name, known)
             raise CheckError(f"unknown column '{column.name}' in {self.stream.name}", column.place, hint=hint)
-        hint = f"add {column.name} to GROUP BY, or take an aggregate of it such as max({column.name})"
+        written = render(column)
+        hint = f"add {written} to GROUP BY, or take an aggregate of it such as max({written})"
         raise CheckError(f"column '{column.name}' is neither grouped nor aggregated", column.place, hint=hint)
 
     def _aggregate(self, node: Aggregate) -> int:
@@ -375,8 +356,8 @@ class _Binder:
         if node.where is not None:
             condition = self._plain(node.where)
             argument = Case(((condition, Literal(1, INT) if argument is None else argument),), place=node.place)
-            resolve_predicate(condition, self.stream.types)
-        resolved, type_ = (None, None) if argument is None else resolve(argument, self.stream.types)
+            resolve_predicate(condition, self.event_types)
+        resolved, type_ = (None, None) if argument is None else resolve(argument, self.event_types)
         aggregate = REGISTRY[node.function]
         if resolved is not None and type_ is not None and type_.kind == "string" and node.function not in _ANY_TYPE:
             resolved, type_ = Cast(resolved, DOUBLE), DOUBLE
@@ -397,4 +378,4 @@ _SHAPES: WeakValueDictionary[Shape, Shape] = WeakValueDictionary()
 
 _ANY_TYPE = ("count", "min", "max")
 
-__all__ = ["BoundAggregate", "Shape", "StandingQuery", "bind"]
+__all__ = ["WINDOW_COLUMNS", "BoundAggregate", "Shape", "StandingQuery", "bind"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mullion.errors import CheckError, Place, closest
 from mullion.language.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, Type
+from mullion.language.vector import has_arrow_type
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class Stream:
     def types(self) -> Mapping[str, Type]:
         return dict(self.columns)
 
+    @cached_property
+    def spelling(self) -> Mapping[str, str]:
+        """The names of the columns by their lower case."""
+        return {name.lower(): name for name, _ in self.columns}
+
     def check(self, place: Place | None = None) -> Stream:
         """The stream with its time column spelt as in the schema; refuses one that cannot tell the time."""
         by_lower = {name.lower(): name for name, _ in self.columns}
@@ -45,9 +51,24 @@ class Stream:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to join to a stream."""
+    """Rows to join to a stream. `format` is 'frame' for rows that the caller handed over."""
 
     name: str
     columns: tuple[tuple[str, Type], ...]
     format: str
     options: tuple[tuple[str, str], ...] = field(default=())
+
+    @cached_property
+    def types(self) -> Mapping[str, Type]:
+        return dict(self.columns)
+
+    @cached_property
+    def spelling(self) -> Mapping[str, str]:
+        """The names of the columns by their lower case."""
+        return {name.lower(): name for name, _ in self.columns}
+
+    def check(self, place: Place | None = None) -> Table:
+        """The table without columns of nested types, which serve no expression; refuses names that differ by case."""
+        if len(self.spelling) < len(self.columns):
+            raise CheckError(f"two columns of {self.name} have the same name", place)
+        return replace(self, columns=tuple((name, type_) for name, type_ in self.columns if has_arrow_type(type_)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.kernels.lookup import Attached
 from mullion.language.evaluate import Evaluation
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import Type
@@ -26,7 +27,7 @@ class Columns(Mapping[str, Vector]):
         self.length = length
         self._named = named or {}
         self._arrays: dict[str, tuple[pa.Array, Type]] = {}
-        self._made: dict[str, Callable[[], Vector]] = {}
+        self._attached: dict[str, Attached] = {}
         self._vectors: dict[str, Vector] = {}
         self._dictionaries: dict[str, tuple[Codes, Vector]] = {}
         self._values: dict[Expr, Vector] = {}
@@ -46,9 +47,16 @@ class Columns(Mapping[str, Vector]):
             array = (array.unify_dictionaries() if pa.types.is_dictionary(array.type) else array).combine_chunks()
         self._arrays[name] = array, type_
 
-    def add_later(self, name: str, make: Callable[[], Vector]) -> None:
-        """A column that is made when it is first asked for."""
-        self._made[name] = make
+    def attach(self, attached: Attached) -> None:
+        """Columns that a lookup adds."""
+        for name in attached:
+            self._attached[name] = attached
+
+    def attached(self, name: str) -> Attached:
+        return self._attached[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays or name in self._attached
 
     def __getitem__(self, name: str) -> Vector:
         vector = self._vectors.get(name)
@@ -57,14 +65,14 @@ class Columns(Mapping[str, Vector]):
         return vector
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._arrays, **self._made})
+        return iter({**self._arrays, **self._attached})
 
     def __len__(self) -> int:
-        return len(self._arrays) + len(self._made)
+        return len(self._arrays) + len(self._attached)
 
     def _decode(self, name: str) -> Vector:
-        if name in self._made:
-            return self._made[name]()
+        if name in self._attached:
+            return self._attached[name][name]
         array, type_ = self._arrays[name]
         if dtype_of(type_) is np.object_ or pa.types.is_dictionary(array.type):
             codes, values = self.dictionary(name)
@@ -97,9 +105,15 @@ class Columns(Mapping[str, Vector]):
         return self._values[expr]
 
     def by_dictionary(self, expr: Expr) -> tuple[Codes, Vector] | None:
-        """The value of an expression for each different text of the one column that it reads, if it is such a one."""
+        """An expression that reads one column of texts, or columns of one table: its value for each different text or
+        row of the table, and which of them each event has."""
         expr = self._known(expr)
         read = {node.name for node in walk(expr) if isinstance(node, Column)}
+        tables = {id(self._attached[name]): self._attached[name] for name in read if name in self._attached}
+        if len(tables) == 1 and all(name in self._attached for name in read):
+            (table,) = tables.values()
+            rows = {name: table.of_rows(name) for name in read}
+            return table.codes, Evaluation(rows, table.prepared.rows.num_rows + 1).full(expr)
         if len(read) != 1:
             return None
         (name,) = read

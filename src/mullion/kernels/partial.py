@@ -24,8 +24,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.catalog.lookups import Lookup
 from mullion.kernels.columns import Columns
 from mullion.kernels.encode import canonical_floats, codes_of, combine, runs
+from mullion.kernels.lookup import Prepared, attach, probe
 from mullion.kernels.rows import MOST_OWN, Fields, dense_rows
 from mullion.kernels.signature import bytes_for, fragments, masks
 from mullion.kernels.slicing import slice_starts
@@ -57,6 +59,8 @@ class Job:
     windows: tuple[Period, ...]
     inputs: Input
     slicing: str = "paired"
+    tables: tuple[Prepared, ...] = ()
+    """The tables of all lookups."""
 
 
 def partial_schema(grouping: Grouping, method: str) -> pa.Schema:
@@ -100,7 +104,7 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
         batch = batch.filter(present)
     events = _Events(batch, job)
     return [
-        _with_slices(events, grouping, method, malformed)
+        _with_slices(events, events.joined(grouping.lookups), grouping, method, malformed)
         for grouping, method in zip(job.groupings, job.methods, strict=True)
     ]
 
@@ -109,11 +113,33 @@ class _Events:
     """The events of a batch and what all groupings ask of them."""
 
     def __init__(self, batch: pa.RecordBatch | pa.Table, job: Job) -> None:
-        self.job, self.inputs = job, job.inputs
+        self.batch, self.job, self.inputs = batch, job, job.inputs
         self.length = len(batch)
         self.columns = Columns.of(batch, job.inputs.columns, job.inputs.evaluated)
         times = batch.column(TIME)
         self.times = np.asarray(times if isinstance(times, pa.Array) else times.combine_chunks(), np.int64)
+
+    def joined(self, lookups: tuple[Lookup, ...]) -> _Events:
+        """The events with what the lookups find. Where a lookup finds several rows, they are other events."""
+        prepared = {table.lookup: table for table in self.job.tables}
+        events = self
+        for at, lookup in enumerate(lookups):
+            if lookup.matched in events.columns:
+                continue
+            keys = [events.columns.array(key) for key, _ in lookup.keys]
+            repeated, row = probe(prepared[lookup], keys, events.length)
+            if repeated is not None:
+                events = events._repeated(repeated, lookups[:at])
+            events.columns.attach(attach(prepared[lookup], row))
+        return events
+
+    def _repeated(self, index: npt.NDArray[np.int64], lookups: tuple[Lookup, ...]) -> _Events:
+        """Events with the earlier lookups done, as often as the index has them."""
+        events = _Events(self.batch.take(pa.array(index)), self.job)
+        for lookup in lookups:
+            found = self.columns.attached(lookup.matched)
+            events.columns.attach(attach(found.prepared, found.row[index]))
+        return events
 
     def bad(self, check: Expr) -> npt.NDArray[np.bool_]:
         told = self.inputs.bad.get(check)
@@ -130,10 +156,10 @@ class _Events:
         return runs(self.slices)
 
 
-def _with_slices(events: _Events, grouping: Grouping, method: str, malformed: int) -> pa.Table:
-    """The partials of a grouping, and a row for each slice that holds an event."""
-    rows = ROWS if method == ROWS and _is_worth_cutting(events, grouping) else FRAGMENTS
-    made = _rows(events, grouping) if rows == ROWS else _shards(events, grouping)
+def _with_slices(events: _Events, joined: _Events, grouping: Grouping, method: str, malformed: int) -> pa.Table:
+    """The partials of a grouping, and a row for each slice that holds an event, whatever the lookups make of it."""
+    rows = ROWS if method == ROWS and _is_worth_cutting(joined, grouping) else FRAGMENTS
+    made = _rows(joined, grouping) if rows == ROWS else _shards(joined, grouping)
     schema = partial_schema(grouping, rows)
     order, starts = events.by_slice
     counted: dict[str, Any] = {
@@ -143,7 +169,10 @@ def _with_slices(events: _Events, grouping: Grouping, method: str, malformed: in
         "t_max": _reduce(np.maximum, events.times[order], starts),
     }
     for i, check in enumerate(grouping.checks):
-        counted[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[order], starts)
+        if joined is events:
+            counted[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[order], starts)
+        elif len(starts):
+            counted[f"bad{i}"] = np.append(np.zeros(len(starts) - 1, np.int64), joined.bad(check).sum())
     tables = [_table(made, schema), _table(counted, schema)]
     if malformed:
         tables.append(_table({"slice": pa.nulls(1, pa.int64()), "events": np.array([malformed])}, schema))

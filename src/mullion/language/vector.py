@@ -65,6 +65,11 @@ def arrow_type(type_: Type) -> pa.DataType:
     return pa.decimal128(type_.precision, type_.scale) if type_.kind == "decimal" else ARROW[type_.kind]
 
 
+def has_arrow_type(type_: Type) -> bool:
+    """Nested types have none here."""
+    return type_.kind == "decimal" or type_.kind in ARROW
+
+
 @dataclass(frozen=True, slots=True)
 class Vector:
     type: Type
@@ -127,4 +132,4 @@ def constant(type_: Type, value: Any, length: int) -> Vector:
     return Vector(type_, values, np.full(length, value is not None))
 
 
-__all__ = ["Vector", "arrow_type", "constant", "dtype_of"]
+__all__ = ["Vector", "arrow_type", "constant", "dtype_of", "has_arrow_type"]

@@ -166,7 +166,7 @@ def _reason(
     return text
 
 
-NO_NATIVE = "a table has a key twice, so rows are multiplied in the kernel"
+NO_NATIVE = "the kernel looks tables up"
 
 
 def least_rate_to_share(windows: list[tuple[int, int]], slices: int, span: int) -> float:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates import REGISTRY, Invertible, Partial
+from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import BoundAggregate, Shape, StandingQuery
 from mullion.catalog.streams import Stream
 from mullion.language.query import Expr, Literal, Period
@@ -85,7 +86,8 @@ class Grouping:
     key_types: tuple[Type, ...]
     queries: tuple[StandingQuery, ...]
     types: Mapping[str, Type]
-    """The columns that its expressions read."""
+    """The columns that its expressions may read: the stream's, and those that lookups add."""
+    lookups: tuple[Lookup, ...] = ()
     lanes: tuple[Lane, ...] = ()
     """Those with a condition first: they are the bits of the signature, in this order."""
     states: tuple[StateColumn, ...] = ()
@@ -94,7 +96,8 @@ class Grouping:
     @cached_property
     def name(self) -> str:
         """A name by which the sub-windows of one grouping find each other across plans."""
-        return ", ".join(render(key) for key in self.keys) or "()"
+        keys = ", ".join(render(key) for key in self.keys) or "()"
+        return " with ".join([keys, *(lookup.name for lookup in self.lookups)])
 
     @cached_property
     def bits(self) -> tuple[Lane, ...]:
@@ -176,7 +179,7 @@ class Plan:
     files: bool = False
     """The source is files that the kernel can read by itself."""
     native: bool = True
-    """Spark can make partials: no table multiplies rows."""
+    """Spark can make partials: there is no lookup, which is the kernel's."""
     windows: tuple[Period, ...] = ()
     grid: Grid = NO_GRID
     groupings: tuple[Grouping, ...] = ()

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TypeVar
 
 from mullion.aggregates.count import Count
+from mullion.catalog.lookups import Lookup, event_types
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
 from mullion.language.evaluate import is_fallible
@@ -26,14 +27,19 @@ EVENTS = StateColumn("rows", Count(BOOLEAN), None)
 
 def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
     """Queries that group by the same expressions share partials; each key set is one grouping of the same pass."""
-    by_keys: dict[tuple[Expr, ...], list[StandingQuery]] = {}
+    by_keys: dict[tuple[tuple[Expr, ...], tuple[Lookup, ...]], list[StandingQuery]] = {}
     for query in plan.queries:
-        by_keys.setdefault(query.keys, []).append(query)
-    types = plan.stream.types
-    groupings = tuple(Grouping(keys, q[0].shape.keys, tuple(q), types) for keys, q in by_keys.items())
+        by_keys.setdefault((query.keys, query.lookups), []).append(query)
+    groupings = tuple(
+        Grouping(keys, q[0].shape.keys, tuple(q), event_types(plan.stream, lookups), lookups)
+        for (keys, lookups), q in by_keys.items()
+    )
     sets = _plural(len(groupings), "key set")
     text = f"{_plural(len(plan.queries), 'query', 'queries')} over {sets}, in one pass"
-    return _because(replace(plan, groupings=groupings), "group_by_key_sets", text)
+    tables = {lookup.name for g in groupings for lookup in g.lookups}
+    if tables:
+        text += f"; {_plural(len(tables), 'lookup')} of rows of tables, each done once for an event"
+    return _because(replace(plan, groupings=groupings, native=not tables), "group_by_key_sets", text)
 
 
 def share_predicates(plan: Plan, seen: Observed) -> Plan:
@@ -72,7 +78,7 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
         shapes = _distinct(q.shape for q in grouping.queries)
         arguments = (aggregate.argument for shape in shapes for aggregate in shape.aggregates)
         expressions = _distinct(chain(grouping.predicates, grouping.keys, arguments))
-        return tuple(e for e in expressions if e is not None and is_fallible(e, plan.stream.types))
+        return tuple(e for e in expressions if e is not None and is_fallible(e, grouping.types))
 
     groupings = tuple(replace(g, checks=checks(g)) for g in plan.groupings)
     number = sum(len(g.checks) for g in groupings)

@@ -9,7 +9,7 @@ takes hundreds of calls into the JVM, which cost as much as the pass itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from mullion.catalog.journal import serialised
 from mullion.catalog.streams import Stream
+from mullion.kernels.lookup import Prepared
 from mullion.kernels.partial import Input, Job, partial_schema, partials, signature_array
 from mullion.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.language.evaluate import is_vectorised
@@ -51,6 +52,8 @@ class Events:
     """Only events within [low, high); records without a time go with the later ones."""
     pieces: tuple[Piece, ...] | None = None
     """The row groups that the batch consists of, where the kernel may read them."""
+    tables: tuple[Prepared, ...] = ()
+    """The tables that events are looked up in, as this batch finds them."""
 
     @property
     def where(self) -> str:
@@ -109,7 +112,7 @@ def partials_frame(events: Events, plan: Plan, grouping: Grouping) -> DataFrame:
     if plan.way == "native":
         return _native(events, plan, grouping)
     frame, inputs = _send(events, (grouping,))
-    job = Job((grouping.for_workers(),), (FRAGMENTS,), plan.windows, inputs, plan.slicing)
+    job = Job((grouping.for_workers(),), (FRAGMENTS,), plan.windows, inputs, plan.slicing, events.tables)
     schema = plain_schema(partial_schema(grouping, FRAGMENTS))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -262,49 +265,70 @@ def kernel_columns(groupings: Sequence[Grouping]) -> set[str] | None:
     needed: set[str] = set()
     for grouping in groupings:
         wanted = [*_wanted([grouping]), *grouping.checks]
-        if not all(_in_kernel(expr, grouping.types) for expr in wanted):
+        if not all(_in_kernel(expr, grouping) for expr in wanted):
             return None
-        needed |= {node.name for expr in wanted for node in walk(expr) if isinstance(node, Column)}
+        needed |= {name for expr in wanted for name in columns_of(expr)} - _looked_up(grouping)
     return needed
+
+
+def columns_of(expr: Expr) -> set[str]:
+    return {node.name for node in walk(expr) if isinstance(node, Column)}
+
+
+def _looked_up(grouping: Grouping) -> set[str]:
+    """The columns that lookups add."""
+    return {name for lookup in grouping.lookups for name in lookup.types()}
+
+
+def table_columns(grouping: Grouping) -> set[str]:
+    """The columns of tables that the grouping reads."""
+    return {name for expr in _wanted([grouping]) for name in columns_of(expr)} & _looked_up(grouping)
 
 
 def _wanted(groupings: Sequence[Grouping]) -> list[Expr]:
     """Everything that is computed of an event: each expression once."""
     compared = (a.expr for g in groupings for a in g.index.attributes)
-    return list(dict.fromkeys([*compared, *(k for g in groupings for k in g.keys), *_arguments(groupings)]))
+    found = (key for g in groupings for lookup in g.lookups for key, _ in lookup.keys)
+    return list(dict.fromkeys([*compared, *(k for g in groupings for k in g.keys), *_arguments(groupings), *found]))
 
 
-def _in_kernel(expr: Expr, types: Mapping[str, Type]) -> bool:
-    """Whether the kernel computes the expression quickly: on whole arrays, or once for each different text."""
-    if is_vectorised(expr, types):
+def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
+    """Whether the kernel computes the expression: on whole arrays, once for each different text, or because Spark does
+    not know the columns of tables."""
+    if is_vectorised(expr, grouping.types):
         return True
-    read = {node.name for node in walk(expr) if isinstance(node, Column)}
-    return len(read) == 1 and types[next(iter(read))].kind == "string"
+    read = columns_of(expr)
+    return bool(read & _looked_up(grouping)) or (len(read) == 1 and grouping.types[next(iter(read))].kind == "string")
 
 
 def _send(events: Events, groupings: Sequence[Grouping]) -> tuple[DataFrame, Input]:
     """Few, narrow columns: those that the kernel computes with, and what only Spark can compute."""
-    types = groupings[0].types
     evaluated: dict[Expr, str] = {}
+    bad: dict[Expr, str] = {}
     columns: dict[str, Type] = {}
     selected = [f"{TIME} AS t"]
-    for expr in _wanted(groupings):
-        if _in_kernel(expr, types):
-            for node in walk(expr):
-                if isinstance(node, Column) and node.name not in columns:
-                    columns[node.name] = types[node.name]
-                    selected.append(identifier(node.name))
-        else:
-            evaluated[expr] = f"#e{len(evaluated)}"
-            columns[evaluated[expr]] = type_of(expr, types)
-            selected.append(f"{spark_text(expr)} AS `{evaluated[expr]}`")
-    bad: dict[Expr, str] = {}
-    for check in _checks(groupings):
-        read = {node.name for node in walk(check) if isinstance(node, Column)}
-        if not is_vectorised(check, types) or not read <= set(columns):
-            bad[check] = f"#b{len(bad)}"
-            columns[bad[check]] = BOOLEAN
-            selected.append(f"{bad_text(check, types) or 'FALSE'} AS `{bad[check]}`")
+
+    def send(name: str, type_: Type, text: str) -> None:
+        if name not in columns:
+            columns[name] = type_
+            selected.append(f"{text} AS {identifier(name)}")
+
+    for grouping in groupings:
+        own = events.stream.types
+        for expr in _wanted([grouping]):
+            if _in_kernel(expr, grouping):
+                for name in sorted(columns_of(expr) & own.keys()):
+                    send(name, own[name], identifier(name))
+            else:
+                name = evaluated.setdefault(expr, f"#e{len(evaluated)}")
+                send(name, type_of(expr, own), spark_text(expr))
+        for check in grouping.checks:
+            if _in_kernel(check, grouping):
+                for name in sorted(columns_of(check) & own.keys()):
+                    send(name, own[name], identifier(name))
+            else:
+                name = bad.setdefault(check, f"#b{len(bad)}")
+                send(name, BOOLEAN, bad_text(check, own) or "FALSE")
     return events.select(selected), Input(columns, evaluated, bad)
 
 
@@ -315,7 +339,7 @@ def _collect_from_kernel(events: Events, plan: Plan, expected: int | None) -> li
         payloads = _from_files(events, plan, events.pieces)
     else:
         frame, inputs = _send(events, groupings)
-        job = _job(plan, inputs)
+        job = _job(plan, inputs, events.tables)
         if expected is not None and expected <= SMALL:
             payloads = [partials(frame.toArrow(), job)]
         else:
@@ -326,11 +350,12 @@ def _collect_from_kernel(events: Events, plan: Plan, expected: int | None) -> li
     ]
 
 
-def _job(plan: Plan, inputs: Input) -> Job:
+def _job(plan: Plan, inputs: Input, tables: tuple[Prepared, ...]) -> Job:
     for grouping, method in zip(plan.groupings, plan.methods, strict=True):
         if method == ROWS:
             _ = grouping.index.tables
-    return Job(tuple(g.for_workers() for g in plan.groupings), plan.methods, plan.windows, inputs, plan.slicing)
+    slim = tuple(g.for_workers() for g in plan.groupings)
+    return Job(slim, plan.methods, plan.windows, inputs, plan.slicing, tables)
 
 
 RETURNED = "grouping long, payload binary"
@@ -372,7 +397,7 @@ def _from_files(events: Events, plan: Plan, pieces: Sequence[Piece]) -> list[lis
     needed = kernel_columns(plan.groupings)
     assert needed is not None
     types = {name: stream.types[name] for name in stream.types if name in needed}
-    job = _job(plan, Input(types))
+    job = _job(plan, Input(types), events.tables)
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
     load = partial(_load, job, list(types), stream.time_column, texts, events.low, events.high)
     if sum(piece.rows for piece in pieces) <= SMALL:

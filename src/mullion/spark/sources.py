@@ -9,11 +9,12 @@ from __future__ import annotations
 import glob
 import os
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion.catalog.streams import Stream
+from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckError, Place, SourceError, closest
 from mullion.language.types import Type
 from mullion.spark.types import columns_from_spark, schema_text
@@ -66,7 +67,7 @@ def read_columns(
             frame = spark.readStream.format(format_).options(**options).load()
         return tuple(c for c in columns_from_spark(frame.schema) if c[0] != CORRUPT)
     except PySparkException as problem:
-        raise _unreadable(name, problem) from None
+        raise unreadable(name, problem) from None
 
 
 def _located(path: str) -> str:
@@ -97,7 +98,48 @@ def open_stream(spark: SparkSession, stream: Stream) -> DataFrame:
         frame = reader.schema(schema_text(columns)).load(_located(path))
         return frame.withColumn(SOURCE, F.col("_metadata.file_path"))
     except PySparkException as problem:
-        raise _unreadable(stream.name, problem) from None
+        raise unreadable(stream.name, problem) from None
+
+
+def open_table(spark: SparkSession, table: Table) -> DataFrame:
+    """The table's rows as they are now; a value that does not parse is NULL."""
+    options, path = _options(table.options), dict(table.options).get("path")
+    _require_files(table.name, table.format, dict(table.options), empty_is_fine=True)
+    reader = spark.read.format(table.format).options(**options).schema(schema_text(table.columns))
+    try:
+        return reader.load(_located(path)) if path is not None else reader.load()
+    except PySparkException as problem:
+        raise unreadable(table.name, problem) from None
+
+
+def table_files(table: Table) -> tuple[tuple[str, int, int, int], ...] | None:
+    """The table's files with their size, time of change and number on the disk; None where that cannot be known.
+
+    As Spark has it, names that start with a dot or an underscore are no data.
+    """
+    path = dict(table.options).get("path")
+    if table.format not in FILE_FORMATS or path is None or "://" in path:
+        return None
+    found = []
+    for root in [path] if os.path.exists(path) else sorted(glob.glob(path)):
+        found += [root] if os.path.isfile(root) else _files_below(root)
+    return tuple(seen for file in found if (seen := _seen(file)) is not None)
+
+
+def _files_below(folder: str) -> list[str]:
+    found: list[str] = []
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith((".", "_")))
+        found += [os.path.join(where, file) for file in sorted(files) if not file.startswith((".", "_"))]
+    return found
+
+
+def _seen(file: str) -> tuple[str, int, int, int] | None:
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return file, status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _require_files(name: str, format_: str, options: dict[str, str], *, empty_is_fine: bool = False) -> None:
@@ -110,8 +152,11 @@ def _require_files(name: str, format_: str, options: dict[str, str], *, empty_is
         raise SourceError(f"{name}: the directory {os.path.abspath(path)} is empty, so its schema cannot be read")
 
 
-def _unreadable(name: str, problem: PySparkException) -> SourceError:
+def unreadable(name: str, problem: PySparkException | Py4JJavaError) -> SourceError:
+    """What the user is told when Spark cannot read a stream or table: the innermost cause of a job that failed."""
     lines = str(problem).strip().splitlines()
+    causes = [line.partition("Caused by: ")[2].partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
+    lines = [cause for cause in causes[-1:] if cause] or lines
     hint = None
     if "TIMESTAMP(NANOS" in str(problem):
         hint = "Spark has no nanoseconds: write microseconds, in pandas by to_parquet(..., coerce_timestamps='us')"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -23,14 +23,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion.catalog.journal import Commit, Journal, Mark, step
+from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
+from mullion.kernels.lookup import Prepared, prepare
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
 from mullion.spark.expressions import identifier
 from mullion.spark.files import can_tell_time, files_of, pieces_of
-from mullion.spark.pipeline import TIME, Events, collect_partials, kernel_columns, partials_frame
+from mullion.spark.pipeline import TIME, Events, collect_partials, kernel_columns, partials_frame, table_columns
 from mullion.spark.shards import Shards, Writer
 from mullion.spark.sources import CORRUPT, SOURCE
 from mullion.windows.arrange import arrange
@@ -39,6 +41,10 @@ from mullion.windows.finalize import Answers, Work
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
 from mullion.windows.tier import WindowTier, check_complete
+
+
+def no_table(name: str, batch: int) -> pa.Table:
+    raise AssertionError(f"no table '{name}'")
 
 
 class AnswerSink(Protocol):
@@ -123,8 +129,12 @@ class StreamRun:
         *,
         journal: Journal | None = None,
         plain: bool = False,
+        table: Callable[[str, int], pa.Table] = no_table,
     ) -> None:
-        """`plain`: the stream reads files and does nothing else to them."""
+        """`plain`: the stream reads files and does nothing else to them. `table` gives a table's rows as a batch sees
+        them."""
+        self._table = table
+        self._prepared: dict[Lookup, tuple[pa.Table, frozenset[str], Prepared]] = {}
         self.stream, self.sink, self.settings, self.journal, self.plain = stream, sink, settings, journal, plain
         self._restored = False
         self.counts = Counts()
@@ -236,6 +246,7 @@ class StreamRun:
         if paths is not None and needed is not None:
             pieces = pieces_of(paths, self.stream, needed)
             events = replace(events, pieces=None if pieces is None else tuple(pieces))
+        events = replace(events, tables=self._look_up(one.plan, mark))
         plan = one.plan = reconsider(replace(one.plan, files=events.pieces is not None), one.seen)
         self._shard_the_large(one, plan, events)
         found: list[Found] = []
@@ -254,6 +265,22 @@ class StreamRun:
                 shards.entries = [e for e in shards.entries if e[0] != mark.text]
                 found.append((grouping, None, shards.absorb(partials_frame(events, plan, grouping), grouping, mark)))
         return found
+
+    def _look_up(self, plan: Plan, mark: Mark) -> tuple[Prepared, ...]:
+        """The tables that the plan looks events up in, as this batch finds them, prepared once for each version."""
+        needed: dict[Lookup, set[str]] = {}
+        for grouping in plan.groupings:
+            for lookup in grouping.lookups:
+                needed.setdefault(lookup, set()).update(table_columns(grouping))
+        found = []
+        for lookup, columns in needed.items():
+            rows = self._table(lookup.table, mark.batch)
+            known = self._prepared.get(lookup)
+            if known is None or known[0] is not rows or not columns <= known[1]:
+                known = self._prepared[lookup] = rows, frozenset(columns), prepare(lookup, rows, columns)
+            found.append(known[2])
+        self._prepared = {lookup: self._prepared[lookup] for lookup in needed}
+        return tuple(found)
 
     def _take(self, one: SharingSet, found: list[Found]) -> Tally:
         for grouping, tables, told in found:

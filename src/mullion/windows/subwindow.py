@@ -20,7 +20,7 @@ import pyarrow as pa
 from mullion.aggregates import Partial
 from mullion.kernels.encode import codes_of, combine, runs
 from mullion.kernels.signature import unpack
-from mullion.language.vector import Vector, arrow_type
+from mullion.language.vector import Vector, arrow_type, dtype_of
 from mullion.planner.plan import Grouping, StateColumn
 
 Times = npt.NDArray[np.int64]
@@ -164,7 +164,7 @@ class Rows:
     def __init__(self, entries: Sequence[SubWindows], grouping: Grouping) -> None:
         self.entries = [e for e in entries if e.grouping == grouping.name]
         self.slices: Times = _concat([e.slices for e in self.entries], np.int64)
-        self._keys = len(grouping.keys)
+        self._key_types = grouping.key_types
 
     def __len__(self) -> int:
         return len(self.slices)
@@ -172,17 +172,17 @@ class Rows:
     @cached_property
     def groups(self) -> tuple[npt.NDArray[np.int64], int]:
         """The group of each row as a number, and how many groups there are."""
-        return combine([codes_of(self.key(i)) for i in range(self._keys)], len(self))
+        return combine([codes_of(self.key(i)) for i in range(len(self._key_types))], len(self))
 
     def key(self, index: int) -> pa.ChunkedArray:
         chunks = [c for e in self.entries for c in e.table.column(f"key{index}").chunks]
-        return pa.chunked_array(chunks)
+        return pa.chunked_array(chunks, arrow_type(self._key_types[index]))
 
     @cached_property
     def order(self) -> Index:
         """The rows by group, then slice."""
         groups, _ = self.groups
-        return np.lexsort((self.slices, groups)) if self._keys else np.argsort(self.slices, kind="stable")
+        return np.lexsort((self.slices, groups)) if self._key_types else np.argsort(self.slices, kind="stable")
 
     def members(self, lanes: Mapping[str, int]) -> tuple[Index, Index]:
         """Pairs of a row and the number of a lane that it belongs to."""
@@ -198,7 +198,7 @@ class Rows:
         return tuple(
             Vector(
                 type_,
-                _concat([p[j].values for p in parts], None),
+                _concat([p[j].values for p in parts], dtype_of(type_)),
                 _concat([p[j].valid for p in parts], np.bool_),
             )
             for j, type_ in enumerate(state.partial.stored)

@@ -1,0 +1,273 @@
+"""Finding the rows of a table that events belong to.
+
+A table is prepared once per version: rows that can be found are sorted by their keys' codes, so that equal keys stand
+together. Events are probed a column at a time: values to codes of the table's distinct values, codes of several keys
+to one, and that to the place of the rows. A row number of -1 means that no row was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.catalog.lookups import Lookup
+from mullion.kernels.encode import canonical_floats
+from mullion.language.evaluate import evaluate
+from mullion.language.query import Column, walk
+from mullion.language.types import BOOLEAN
+from mullion.language.vector import Vector, arrow_type
+
+Index = npt.NDArray[np.int64]
+Key: TypeAlias = Vector | pa.Array | pa.ChunkedArray
+
+WIDEST_TABLE = 1 << 22
+"""Whole numbers within so many of each other are found by position, others by hash."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A lookup with its table's rows, ready to be probed; made once per table version, picklable and small.
+
+    - `rows`: the rows that can be found, in the order of their keys, columns named as on events.
+    - `unique`: no key occurs twice.
+    - `distinct`: for each key its distinct values: an Arrow array, or sorted whole numbers.
+    - `pairs`: for each key after the first, the sorted combinations of its codes with what stands before it.
+    - `starts`: where the rows of each combination of keys start in `rows`, and where the last ones end.
+    """
+
+    lookup: Lookup
+    rows: pa.Table
+    unique: bool
+    distinct: tuple[pa.Array | Index, ...]
+    pairs: tuple[Index, ...]
+    starts: Index
+
+    @cached_property
+    def _columns(self) -> dict[str, Vector]:
+        return {}
+
+    def vector(self, name: str) -> Vector:
+        """A column of the rows with a NULL after the last, which is what -1 finds."""
+        kept = self._columns.get(name)
+        if kept is None:
+            type_ = self.lookup.types()[name]
+            column = self.rows.column(name)
+            extended = pa.concat_arrays([*column.chunks, pa.nulls(1, column.type)])
+            kept = self._columns[name] = Vector.from_arrow(extended, type_)
+        return kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_columns"}
+
+
+def prepare(lookup: Lookup, table: pa.Table, needed: Collection[str] | None = None) -> Prepared:
+    """The table ready for a lookup, with only the needed columns, given by their names on events."""
+    used = {node.name for expr in _own_expressions(lookup) for node in walk(expr) if isinstance(node, Column)}
+    types = dict(lookup.columns)
+    columns = {name: Vector.from_arrow(table.column(name), types[name]) for name in used}
+    length = table.num_rows
+    keep = np.ones(length, np.bool_)
+    if lookup.where is not None:
+        condition = evaluate(lookup.where, columns, length)
+        keep &= condition.valid & condition.values
+    keys = [evaluate(own, columns, length) for _, own in lookup.keys]
+    for key in keys:
+        keep &= key.valid
+    at = np.flatnonzero(keep)
+    distinct: list[pa.Array | Index] = []
+    pairs: list[Index] = []
+    codes = np.zeros(len(at), np.int64)
+    for i, key in enumerate(keys):
+        values, own = _distinct(_comparable(key.take(at)))
+        distinct.append(values)
+        if i == 0:
+            codes = own
+        else:
+            pair, codes = np.unique(codes * len(values) + own, return_inverse=True)
+            pairs.append(pair)
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(_size(distinct, pairs) + 1))
+    kept = {lookup.column(name): name for name, _ in lookup.columns if name in table.column_names}
+    kept = {event: name for event, name in kept.items() if needed is None or event in needed}
+    rows = table.select(list(kept.values())).rename_columns(list(kept)).take(pa.array(at[order])).combine_chunks()
+    unique = bool((np.diff(starts) == 1).all())
+    return Prepared(lookup, rows, unique, tuple(distinct), tuple(pairs), starts.astype(np.int64))
+
+
+def probe(prepared: Prepared, keys: Sequence[Key], length: int) -> tuple[Index | None, Index]:
+    """The rows that events find, as (events, rows): an event once for every row, once with -1 where it finds none.
+
+    `keys` are the values of the lookup's keys over the events. They have the type that the lookup compares in; Arrow
+    columns may be dictionaries. `events` is None when every event stands once, in order.
+    """
+    codes = np.full(length, 0, np.int64)
+    for i, (key, distinct) in enumerate(zip(keys, prepared.distinct, strict=True)):
+        own = _codes(key, distinct)
+        if i == 0:
+            codes = own
+        else:
+            pair = codes * len(distinct) + own
+            pair[(codes < 0) | (own < 0)] = -1
+            codes = _places(pair, prepared.pairs[i - 1])
+    if prepared.unique:
+        return None, codes
+    return _spread(codes, prepared.starts)
+
+
+def _spread(codes: Index, starts: Index) -> tuple[Index, Index]:
+    """Every event with all rows of its code."""
+    found = codes >= 0
+    first = np.where(found, starts[codes], -1)
+    counts = np.where(found, starts[codes + 1] - first, 1)
+    events = np.repeat(np.arange(len(codes)), counts)
+    before = np.cumsum(counts) - counts
+    rows = np.arange(len(events)) - np.repeat(before - first, counts)
+    return events, rows
+
+
+class Attached(Mapping[str, Vector]):
+    """The columns that a lookup adds to events, each made when it is first asked for."""
+
+    def __init__(self, prepared: Prepared, row: Index) -> None:
+        self.prepared, self.row = prepared, row
+        self.made: dict[str, Vector] = {}
+
+    def __getitem__(self, name: str) -> Vector:
+        made = self.made.get(name)
+        if made is None:
+            made = self.made[name] = self._make(name)
+        return made
+
+    def _make(self, name: str) -> Vector:
+        return self.of_rows(name).take(self.row)
+
+    def of_rows(self, name: str) -> Vector:
+        """A column for each row of the table, and last for events that found none."""
+        if name == self.prepared.lookup.matched:
+            length = self.prepared.rows.num_rows + 1
+            return Vector(BOOLEAN, np.arange(length) < length - 1, np.ones(length, np.bool_))
+        if name not in self.prepared.rows.column_names:
+            raise KeyError(name)
+        return self.prepared.vector(name)
+
+    @cached_property
+    def codes(self) -> Index:
+        """The place of each event's row in `of_rows`."""
+        return np.where(self.row < 0, self.prepared.rows.num_rows, self.row)
+
+    def dictionary(self, name: str) -> pa.DictionaryArray:
+        """A column as an Arrow dictionary over the table's distinct values, without touching a value per event."""
+        encoded = self.prepared.rows.column(name).combine_chunks().dictionary_encode()
+        own = np.append(np.asarray(encoded.indices.fill_null(-1), np.int32), np.int32(-1))
+        codes = own[self.row]
+        indices = pa.array(codes, mask=codes < 0)
+        return pa.DictionaryArray.from_arrays(indices, encoded.dictionary)
+
+    def __iter__(self) -> Iterator[str]:
+        yield self.prepared.lookup.matched
+        yield from self.prepared.rows.column_names
+
+    def __len__(self) -> int:
+        return 1 + len(self.prepared.rows.column_names)
+
+
+def attach(prepared: Prepared, row: Index) -> Attached:
+    """The columns of the rows found, NULL where none was, and whether one was."""
+    return Attached(prepared, row)
+
+
+def _own_expressions(lookup: Lookup) -> Iterator[Any]:
+    yield from (own for _, own in lookup.keys)
+    if lookup.where is not None:
+        yield lookup.where
+
+
+def _size(distinct: list[pa.Array | Index], pairs: list[Index]) -> int:
+    return len(pairs[-1]) if pairs else len(distinct[0])
+
+
+def _comparable(key: Vector) -> pa.Array | npt.NDArray[Any]:
+    """Values that are equal exactly where Spark has them equal: whole numbers, or Arrow's strings, bytes, decimals."""
+    return _arrow(key) if key.values.dtype == np.object_ else _numbers(key.values)
+
+
+def _arrow(key: Vector) -> pa.Array:
+    return pa.array(key.values, arrow_type(key.type), mask=None if key.valid.all() else ~key.valid)
+
+
+def _numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Doubles by their bits, so that all NaNs are one and so are both zeros."""
+    if values.dtype.kind != "f":
+        return values.astype(np.int64, copy=False)
+    values = values + values.dtype.type(0.0)
+    values[np.isnan(values)] = np.nan
+    return values.view(np.int64 if values.dtype == np.float64 else np.int32).astype(np.int64, copy=False)
+
+
+def _distinct(values: pa.Array | npt.NDArray[Any]) -> tuple[pa.Array | Index, Index]:
+    """The distinct values of a key that is never NULL, and which of them each row has."""
+    if isinstance(values, pa.Array):
+        encoded = values.dictionary_encode()
+        return encoded.dictionary, np.asarray(encoded.indices, np.int64)
+    found, codes = np.unique(values, return_inverse=True)
+    return found, codes.astype(np.int64)
+
+
+def _codes(key: Key, distinct: pa.Array | Index) -> Index:
+    """Which of the table's distinct values each event has; -1 for others and for NULL."""
+    if isinstance(key, Vector):
+        if isinstance(distinct, pa.Array):
+            return _found(_arrow(key), distinct)
+        codes = _places(_numbers(key.values), distinct)
+        return codes if key.valid.all() else np.where(key.valid, codes, -1)
+    if isinstance(key, pa.ChunkedArray):
+        key = key.combine_chunks() if key.num_chunks != 1 else key.chunk(0)
+    if pa.types.is_dictionary(key.type):
+        own = np.append(_codes(key.dictionary, distinct), np.int64(-1))
+        return own[np.asarray(key.indices.fill_null(-1), np.int64)]
+    if isinstance(distinct, pa.Array):
+        return _found(key, distinct)
+    if pa.types.is_floating(key.type):
+        numbers = canonical_floats(key).view(pa.int64() if pa.types.is_float64(key.type) else pa.int32())
+    elif pa.types.is_boolean(key.type):
+        numbers = key.cast(pa.int8())
+    elif pa.types.is_date32(key.type):
+        numbers = key.view(pa.int32())
+    elif pa.types.is_temporal(key.type):
+        unit = pa.duration("us") if pa.types.is_duration(key.type) else pa.timestamp("us", key.type.tz)
+        numbers = key.cast(unit).view(pa.int64())
+    else:
+        numbers = key
+    values = np.asarray(numbers.fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+    codes = _places(values, distinct)
+    return codes if not key.null_count else np.where(np.asarray(key.is_valid()), codes, -1)
+
+
+def _found(values: pa.Array, distinct: pa.Array) -> Index:
+    if values.type != distinct.type:
+        distinct = distinct.cast(values.type)
+    found = pc.index_in(values, value_set=distinct, skip_nulls=True)
+    return np.asarray(found.fill_null(-1), np.int64)
+
+
+def _places(values: npt.NDArray[Any], known: Index) -> Index:
+    """The place of each value among the known ones, which are sorted; -1 for those that are not among them."""
+    if not len(known):
+        return np.full(len(values), -1, np.int64)
+    low, high = int(known[0]), int(known[-1])
+    if high - low <= min(WIDEST_TABLE, 4 * len(values)):
+        place = np.full(high - low + 2, -1, np.int64)
+        place[known - low] = np.arange(len(known))
+        inside = (values >= low) & (values <= high)
+        return place[np.where(inside, values - low, -1)]
+    return _found(pa.array(values), pa.array(known))
+
+
+__all__ = ["Attached", "Prepared", "attach", "prepare", "probe"]

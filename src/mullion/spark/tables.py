@@ -1,0 +1,176 @@
+"""The rows of tables as batches see them.
+
+A table is read through Spark when it is first asked for, and again when its files have other names, sizes or times.
+That is looked at once per batch and costs no Spark job. What lies behind a URL (`s3://...`) or in no files at all is
+read once and kept, as is a DataFrame that the caller handed over.
+
+With a directory, every version is written down before the first batch that sees it is answered:
+
+    DIRECTORY/tables/close/000000000007.arrow       what batches from 7 on see of the table close
+
+A batch that is played again after a crash sees what it saw: the newest version of its number or before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from mullion.catalog.journal import serialised, write_whole
+from mullion.catalog.streams import Table
+from mullion.errors import CheckpointError, MullionError, SourceError
+from mullion.language.vector import arrow_type
+from mullion.spark.sources import open_table, table_files, unreadable
+
+log = logging.getLogger("mullion")
+
+Files = tuple[tuple[str, int, int, int], ...] | None
+
+
+@dataclass
+class _Kept:
+    """A version in memory. `files` are those that it was read from; `fresh` is False until this run has read it."""
+
+    rows: pa.Table
+    files: Files = None
+    fresh: bool = True
+    warned: bool = False
+
+
+class TableStore:
+    """The tables that the queries of one stream join. `tables` may be changed between batches."""
+
+    def __init__(
+        self, session: SparkSession, tables: Mapping[str, Table], journal_directory: Path | None = None
+    ) -> None:
+        self.session, self.tables, self.directory = session, tables, journal_directory
+        self.frames: dict[str, DataFrame] = {}
+        self._kept: dict[str, _Kept] = {}
+        self._versions: dict[str, list[int]] = {}
+        self._replayed: dict[str, int] = {}
+
+    def hand_over(self, name: str, frame: DataFrame) -> None:
+        """Take a table's rows from a static DataFrame."""
+        self.frames[name] = frame
+        self._kept.pop(name, None)
+
+    def current(self, name: str, batch: int) -> pa.Table:
+        """The rows that the batch sees, with exactly the types of the table's columns.
+
+        A table that cannot be read any more keeps its last rows, and a warning is logged; one that never could be read
+        is a SourceError.
+        """
+        versions = self._known_versions(name)
+        before = [version for version in versions if version <= batch]
+        if before and batch <= self._replayed[name]:
+            return self._load(name, before[-1])
+        kept = self._kept.get(name)
+        if kept is None and before:
+            kept = self._kept[name] = _Kept(self._load(name, before[-1]), fresh=False)
+        read = self._read(name, kept)
+        if read is not kept:
+            if kept is None or not _same(read.rows, kept.rows):
+                self._write(name, batch, read.rows)
+            self._kept[name] = read
+        return read.rows
+
+    def _read(self, name: str, kept: _Kept | None) -> _Kept:
+        """What is kept when nothing has changed, otherwise what is there now."""
+        table = self.tables[name]
+        files = None if name in self.frames else table_files(table)
+        if kept is not None and kept.fresh and kept.files == files:
+            return kept
+        try:
+            frame = self.frames[name] if name in self.frames else open_table(self.session, table)
+            return _Kept(_collected(table, frame), files)
+        except SourceError as problem:
+            if kept is None:
+                hint = problem.hint or "check the table's format, options and columns"
+                raise SourceError(f"table {problem.message}", hint=hint) from None
+            if not kept.warned:
+                log.warning("table %s; the rows read last are used until it can be read again", problem.message)
+                kept.warned = True
+            return kept
+
+    # Versions on the disk
+
+    def forget(self, before: int) -> None:
+        """Remove the versions that no batch from this one on can see."""
+        for name, versions in self._versions.items():
+            folder = self._folder(name)
+            needed = max((version for version in versions if version <= before), default=before)
+            if folder is None:
+                continue
+            for version in [v for v in versions if v < needed]:
+                (folder / f"{version:012d}.arrow").unlink(missing_ok=True)
+            self._versions[name] = [version for version in versions if version >= needed]
+
+    def _known_versions(self, name: str) -> list[int]:
+        """The versions written, in order; those of earlier runs decide what a batch that is played again sees."""
+        if name not in self._versions:
+            folder = self._folder(name)
+            found = [] if folder is None or not folder.exists() else folder.glob("*.arrow")
+            self._versions[name] = sorted(int(file.stem) for file in found)
+            self._replayed[name] = max(self._versions[name], default=-1)
+        return self._versions[name]
+
+    def _folder(self, name: str) -> Path | None:
+        return None if self.directory is None else self.directory / "tables" / quote(name, safe=" ")
+
+    def _write(self, name: str, batch: int, rows: pa.Table) -> None:
+        folder = self._folder(name)
+        if folder is not None:
+            write_whole(folder / f"{batch:012d}.arrow", serialised(rows))
+            self._versions[name] = sorted({*self._versions[name], batch})
+
+    def _load(self, name: str, version: int) -> pa.Table:
+        folder = self._folder(name)
+        assert folder is not None
+        path = folder / f"{version:012d}.arrow"
+        try:
+            rows = pa.ipc.open_stream(path.read_bytes()).read_all()
+        except (OSError, pa.ArrowException) as problem:
+            raise CheckpointError(f"the checkpoint file {path} is damaged: {problem}") from None
+        if rows.schema != _schema(self.tables[name]):
+            hint = "go back to the columns that it was made with, or start with a new checkpoint directory"
+            raise CheckpointError(f"table '{name}' has not the columns that the checkpoint {path} knows", hint=hint)
+        return rows
+
+
+def static_frame(session: SparkSession, name: str, rows: Any) -> DataFrame:
+    """Rows of the caller's, a DataFrame or a pyarrow or pandas table, as a DataFrame."""
+    frame = rows if isinstance(rows, DataFrame) else session.createDataFrame(rows)
+    if frame.isStreaming:
+        hint = "a table is a static DataFrame: name this one with Engine.stream"
+        raise MullionError(f"'{name}' is a streaming DataFrame", hint=hint)
+    return frame
+
+
+def _collected(table: Table, frame: DataFrame) -> pa.Table:
+    schema = _schema(table)
+    try:
+        rows = frame.select(*(f"`{name.replace('`', '``')}`" for name in schema.names)).toArrow()
+    except (PySparkException, Py4JJavaError) as problem:
+        raise unreadable(table.name, problem) from None
+    return rows.cast(schema).combine_chunks()
+
+
+def _schema(table: Table) -> pa.Schema:
+    return pa.schema([(name, arrow_type(type_)) for name, type_ in table.columns])
+
+
+def _same(a: pa.Table, b: pa.Table) -> bool:
+    """By their bytes, for NaN is not equal to itself."""
+    return a.num_rows == b.num_rows and serialised(a.combine_chunks()) == serialised(b.combine_chunks())
+
+
+__all__ = ["TableStore", "static_frame"]
