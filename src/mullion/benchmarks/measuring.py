@@ -45,6 +45,10 @@ class Timing:
     def best(self) -> float:
         return min(self.seconds)
 
+    def times(self, factor: float, name: str) -> Timing:
+        """What so many times the work would take."""
+        return Timing(name, [seconds * factor for seconds in self.seconds])
+
 
 @dataclass
 class Stopwatch:

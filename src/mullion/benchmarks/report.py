@@ -20,7 +20,7 @@ from mullion.spark.session import machine_bytes
 
 _SENSES = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
 
-PACKAGES = ("mullion", "pyspark", "pyarrow", "numpy", "pandas", "polars")
+PACKAGES = ("mullion", "pyspark", "pyarrow", "numpy", "pandas", "numba", "polars", "duckdb")
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Bar:
 def _figure(value: float, unit: str) -> str:
     if unit == "s":
         return f"{value:.3f} s"
+    if unit == "GiB":
+        return f"{value:.2f} GiB"
     if unit == "x":
         return f"{value:.2f} x" if value < 100 else f"{value:,.0f} x"
     return f"{value:,.0f}{f' {unit}' if unit else ''}"
