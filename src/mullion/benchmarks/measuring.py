@@ -67,11 +67,12 @@ class Stopwatch:
                 if not timing.seconds or timing.best < LONG:
                     _time(task, timing)
         for timing in found:
-            self.timings[timing.name] = timing
-            self._say(timing)
+            self.add(timing)
         return found
 
-    def _say(self, timing: Timing) -> None:
+    def add(self, timing: Timing) -> None:
+        """Keep and tell times, also those that were taken elsewhere."""
+        self.timings[timing.name] = timing
         raw = " ".join(f"{s:.3f}" for s in timing.seconds)
         self.console.print(f"  {timing.name:<58} {timing.best:>9.3f} s   [dim]({raw})[/dim]", highlight=False)
 
