@@ -38,6 +38,8 @@ class SharingSize(Size):
     """Queries that are timed without sharing for all."""
     polars: int = 256
     duckdb: int = 32
+    flink: int = 64
+    """Statements in Flink's set, of which each takes it seconds."""
     batch: int = 20_000
     """Events in a micro-batch."""
 
@@ -59,6 +61,7 @@ QUICK = SharingSize(
     unshared=4,
     polars=16,
     duckdb=4,
+    flink=4,
     batch=5_000,
 )
 
