@@ -260,7 +260,12 @@ class TestMistakes:
     def test_an_unknown_benchmark_lists_the_known(self) -> None:
         result = inside("bench", "xyz")
         assert result.code == 1
-        assert "there is windows" in result.stderr
+        assert "there is sharing, windows" in result.stderr
+
+    def test_flink_belongs_to_one_benchmark(self) -> None:
+        result = inside("bench", "windows", "--flink", "python")
+        assert result.code == 1
+        assert "the benchmark 'windows' does not measure Flink" in result.stderr
 
     def test_what_nobody_foresaw_is_called_a_bug(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def broken(name: str) -> str:

@@ -35,14 +35,46 @@ class Oracle:
         self.times = trades["ts"].cast(pa.int64()).to_numpy()
         self.values = trades["price"].to_numpy() * trades["volume"].to_numpy()
 
-    def answer(self, window: Window) -> Answer:
-        """Windows end at multiples of the slide; those that hold an event are answered."""
-        range_, slide = window
-        ends = np.arange(self.times[0] // slide + 1, (self.times[-1] + range_) // slide + 1) * slide
-        low, high = np.searchsorted(self.times, ends - range_), np.searchsorted(self.times, ends)
-        holds = high > low
-        totals = [self.values[a:b].sum() for a, b in zip(low[holds], high[holds], strict=True)]
-        return answer(ends[holds] - range_, totals)
+    def answer(self, window: Window, mask: npt.NDArray[np.bool_] | None = None) -> Answer:
+        """Windows end at multiples of the slide; those that hold an event are answered. The mask selects events."""
+        times, values = self._selected(mask)
+        starts, low, high = _windows(times, window)
+        return answer(starts, [values[a:b].sum() for a, b in zip(low, high, strict=True)])
+
+    def by_group(
+        self, window: Window, codes: npt.NDArray[np.int64], mask: npt.NDArray[np.bool_] | None = None
+    ) -> Answer:
+        """For every group that a window holds; see `group_keys` for what stands in place of the starts."""
+        times, values = self._selected(mask)
+        codes = codes if mask is None else codes[mask]
+        keys: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+        totals: list[npt.NDArray[np.float64]] = [np.empty(0)]
+        for start, a, b in zip(*_windows(times, window), strict=True):
+            present = np.unique(codes[a:b])
+            keys.append(group_keys(start, present))
+            totals.append(np.asarray(np.bincount(codes[a:b], weights=values[a:b])[present], np.float64))
+        return answer(np.concatenate(keys), np.concatenate(totals))
+
+    def _selected(self, mask: npt.NDArray[np.bool_] | None) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        return (self.times, self.values) if mask is None else (self.times[mask], self.values[mask])
+
+
+def _windows(
+    times: npt.NDArray[np.int64], window: Window
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Where the windows that hold an event start, and which events they hold."""
+    if not len(times):
+        return np.empty(0, np.int64), np.empty(0, np.intp), np.empty(0, np.intp)
+    range_, slide = window
+    ends = np.arange(times[0] // slide + 1, (times[-1] + range_) // slide + 1) * slide
+    low, high = np.searchsorted(times, ends - range_), np.searchsorted(times, ends)
+    holds = high > low
+    return (ends - range_)[holds], low[holds], high[holds]
+
+
+def group_keys(starts: npt.ArrayLike, codes: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """A number for each window and group: windows of whole seconds leave room for a million groups."""
+    return np.asarray(starts, np.int64) + np.asarray(codes, np.int64)
 
 
 def check(what: str, window: Window, got: Answer, expected: Answer, *, part: bool = False) -> None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from mullion.benchmarks import mullion_runs, spark_baselines
-from mullion.benchmarks.answers import Answer, Oracle, check
-from mullion.benchmarks.measuring import Stopwatch, Task
+from mullion.benchmarks import spark_baselines
+from mullion.benchmarks.answers import Oracle
+from mullion.benchmarks.measuring import Stopwatch, Timing
 from mullion.benchmarks.report import Report
-from mullion.benchmarks.workloads import EVENTS, Window, workload_a, write_trades
-from mullion.engine import Engine
+from mullion.benchmarks.workloads import EVENTS, generate_trades, write_trades
 from mullion.errors import MullionError
 
-SEED = 1
+T1 = "Spark, 1 tumbling sum (T1)"
 
 
 @dataclass(frozen=True)
@@ -26,12 +23,11 @@ class Size:
     """How much is measured."""
 
     events: int = EVENTS
+    files: int = 12
     queries: int = 256
-    many: int = 1000
+    """Of the query sets that most bars are about."""
     jobs: int = 32
     """Spark jobs that are timed for all queries' jobs."""
-    files: int = 12
-    stream_files: int = 60
     warm: int = 10
     """Rounds of warming up for what takes less than a second: the JVM compiles for about ten runs."""
     repeat: int = 3
@@ -39,42 +35,35 @@ class Size:
     """Of more queries than have a baseline, how many are compared with the oracle."""
 
 
-FULL = Size()
-QUICK = Size(events=20_000, queries=16, many=32, jobs=2, files=4, stream_files=4, warm=1, repeat=1, checked=4)
-
-
 @dataclass
 class Lab:
-    """What all measurements use."""
+    """What all measurements of a benchmark use."""
 
     session: Any
     size: Size
     folder: Path
-    trades: pa.Table
     watch: Stopwatch
     report: Report
 
     def __post_init__(self) -> None:
+        self.trades = self.make_trades()
         self.files = write_trades(self.folder / "static", files=self.size.files, table=self.trades)
         self.frame = spark_baselines.read_trades(self.session, self.files)
         self.oracle = Oracle(self.trades)
-        self.windows = workload_a(self.size.queries, seed=SEED)
-        self.expected = [self.oracle.answer(window) for window in self.windows]
         self.counts: dict[str, Any] = {}
 
-    def engine_task(self, name: str, windows: Sequence[Window], **options: str) -> Task:
-        prepare = partial(mullion_runs.over_frame, self.session, self.frame, windows, **options)
-        return Task(name, mullion_runs.run, prepare)
+    def make_trades(self) -> pa.Table:
+        return generate_trades(self.size.events)
 
-    def check_all(self, what: str, got: Sequence[Answer], *, part: bool = False) -> None:
-        """Answers of the workload's windows, or of the first of them."""
-        if not got:
-            raise MullionError(f"{what}: no answers")
-        for window, one, right in zip(self.windows, got, self.expected, strict=False):
-            check(what, window, one, right, part=part)
+    def facts(self) -> dict[str, Any]:
+        """What the report tells beside times and bars."""
+        return {}
 
-    def check_engine(self, what: str, engine: Engine, windows: Sequence[Window], number: int | None = None) -> None:
-        """The engine's answers to all windows, or to `number` of them, evenly chosen."""
-        step = max(1, len(windows) // (number or len(windows)))
-        for i in range(0, len(windows), step):
-            check(what, windows[i], mullion_runs.answer_of(engine, i), self.oracle.answer(windows[i]))
+    def count(self, name: str, timing: Timing) -> None:
+        """Keep what the engine of the last run counted."""
+        self.counts[name] = timing.result.counts["trades"]
+
+    def check_t1(self, timing: Timing) -> None:
+        found, expected = sum(row["total"] for row in timing.result), float(self.oracle.values.sum())
+        if abs(found - expected) > 1e-9 * expected:
+            raise MullionError(f"{timing.name}: {found!r} instead of {expected!r}")

@@ -45,6 +45,10 @@ class Timing:
     def best(self) -> float:
         return min(self.seconds)
 
+    def times(self, factor: float, name: str) -> Timing:
+        """What so many times the work would take."""
+        return Timing(name, [seconds * factor for seconds in self.seconds])
+
 
 @dataclass
 class Stopwatch:
@@ -63,11 +67,12 @@ class Stopwatch:
                 if not timing.seconds or timing.best < LONG:
                     _time(task, timing)
         for timing in found:
-            self.timings[timing.name] = timing
-            self._say(timing)
+            self.add(timing)
         return found
 
-    def _say(self, timing: Timing) -> None:
+    def add(self, timing: Timing) -> None:
+        """Keep and tell times, also those that were taken elsewhere."""
+        self.timings[timing.name] = timing
         raw = " ".join(f"{s:.3f}" for s in timing.seconds)
         self.console.print(f"  {timing.name:<58} {timing.best:>9.3f} s   [dim]({raw})[/dim]", highlight=False)
 

@@ -1,20 +1,24 @@
-"""A picture of the times: bars on a logarithmic axis."""
+"""Pictures of the times, on logarithmic axes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 MULLION, OTHERS, T1 = "#2a78b5", "#b8b8b8", "#555555"
 
 
+GROWTH = ("#2a78b5", "#7fb2d9", "#d1495b", "#e8a33d", "#8f8f8f")
+"""The colours of lines, in their order."""
+
+Line = Mapping[int, float]
+"""Seconds by the number of queries."""
+
+
 def draw(path: Path, rows: Sequence[tuple[str, float]], title: str, *, reference: float) -> None:
     """One bar for each (name, seconds), in the given order from the top; a dashed line at the reference."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = _pyplot()
     figure, axes = pyplot.subplots(figsize=(9, 0.42 * len(rows) + 1.4))
     names, seconds = [name for name, _ in rows], [time for _, time in rows]
     bars = axes.barh(names, seconds, color=[_colour(name) for name in names], height=0.68)
@@ -27,10 +31,49 @@ def draw(path: Path, rows: Sequence[tuple[str, float]], title: str, *, reference
     axes.set_title(title, fontsize=11, loc="left")
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
+    _save(figure, path)
+
+
+def draw_growth(path: Path, panels: Mapping[str, Mapping[str, Line]], title: str, *, reference: float) -> None:
+    """A panel for each workload with a line for each path; a dashed line at the reference."""
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    figure, grid = _pyplot().subplots(2, 2, figsize=(11, 8), sharex=True, sharey=True)
+    for axes, (workload, lines) in zip(grid.flat, panels.items(), strict=True):
+        for name, line in lines.items():
+            numbers = sorted(line)
+            colour = GROWTH[names.index(name) % len(GROWTH)]
+            axes.plot(numbers, [line[n] for n in numbers], label=name, color=colour, marker="o", markersize=3.5)
+        axes.axhline(reference, color=T1, linewidth=1, linestyle="--", label="one plain Spark sum (T1)", zorder=0)
+        axes.set_xscale("log", base=4)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_yscale("log")
+        axes.set_title(workload, fontsize=10, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelbottom=True)
+    for axes in grid[-1]:
+        axes.set_xlabel("queries")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("seconds")
+    handles, labels = max((axes.get_legend_handles_labels() for axes in grid.flat), key=lambda found: len(found[1]))
+    figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=9)
+    figure.suptitle(title, fontsize=11, x=0.06, ha="left")
+    _save(figure, path, bottom=0.08)
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _save(figure: Any, path: Path, *, bottom: float = 0.0) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, bottom, 1, 1))
     figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    _pyplot().close(figure)
 
 
 def _colour(name: str) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mullion.benchmarks.answers import Answer, answer
-from mullion.benchmarks.workloads import Window
+from mullion.benchmarks.market import INDEXES
+from mullion.benchmarks.questions import QUANTITIES, Question
 
 Frame = Any
 """A polars DataFrame."""
@@ -29,23 +30,32 @@ def read(directory: Path) -> Frame:
     return _values(directory).collect()
 
 
-def one_by_one(frame: Frame, windows: Sequence[Window]) -> list[Frame]:
+def join(trades: Path, close: Path, index: Path) -> Frame:
+    """The columns that predicates speak of and the product, of trades joined with both tables, in memory."""
+    pl = _polars()
+    joined = pl.scan_parquet(trades / "*.parquet").join(pl.scan_parquet(close), on="symbol", maintain_order="left")
+    joined = joined.join(pl.scan_parquet(index), on="symbol", maintain_order="left")
+    value, change = pl.col("price") * pl.col("volume"), (pl.col("price") - pl.col("cp")).abs() / pl.col("cp")
+    return joined.select(_time(pl), *INDEXES, "volume", value=value, change=change).collect()
+
+
+def one_by_one(frame: Frame, questions: Sequence[Question]) -> list[Frame]:
     """From memory, one query after the other."""
     values = frame.lazy().set_sorted("ts")
-    return [_asked(values, window).collect() for window in windows]
+    return [_asked(values, question).collect() for question in questions]
 
 
-def all_at_once(frame: Frame, windows: Sequence[Window]) -> list[Frame]:
+def all_at_once(frame: Frame, questions: Sequence[Question]) -> list[Frame]:
     """From memory, all queries in one call, so that polars may run them side by side."""
     values = frame.lazy().set_sorted("ts")
-    found: list[Frame] = _polars().collect_all([_asked(values, window) for window in windows])
+    found: list[Frame] = _polars().collect_all([_asked(values, question) for question in questions])
     return found
 
 
-def from_files(directory: Path, windows: Sequence[Window]) -> list[Frame]:
+def from_files(directory: Path, questions: Sequence[Question]) -> list[Frame]:
     """Every query reads the files itself."""
     values = _values(directory).set_sorted("ts")
-    return [_asked(values, window).collect() for window in windows]
+    return [_asked(values, question).collect() for question in questions]
 
 
 def answers(frames: Sequence[Frame]) -> list[Answer]:
@@ -57,16 +67,26 @@ def _polars() -> Any:
     return import_module("polars")
 
 
+def _time(pl: Any) -> Any:
+    return pl.col("ts").dt.replace_time_zone(None)
+
+
+def _columns() -> dict[str, Any]:
+    return {name: _polars().col(name) for name in (*INDEXES, *QUANTITIES)}
+
+
 def _values(directory: Path) -> Lazy:
     """Instants without a time zone, which polars groups faster, and the product that all queries add up."""
     pl = _polars()
     trades = pl.scan_parquet(directory / "*.parquet")
-    return trades.select(pl.col("ts").dt.replace_time_zone(None), value=pl.col("price") * pl.col("volume"))
+    return trades.select(_time(pl), value=pl.col("price") * pl.col("volume"))
 
 
-def _asked(values: Lazy, window: Window) -> Lazy:
+def _asked(values: Lazy, question: Question) -> Lazy:
     """Polars' windows start at multiples of `every`; shifted, they end there as Mullion's do."""
-    range_, slide = window
+    range_, slide = question.window
+    if question.predicate is not None:
+        values = values.filter(question.predicate.holds(_columns())).set_sorted("ts")
     grouped = values.group_by_dynamic(
         "ts", every=f"{slide}us", period=f"{range_}us", offset=f"{-range_ % slide}us", closed="left"
     )

@@ -18,9 +18,9 @@ from rich.table import Table
 from mullion.benchmarks.measuring import Timing
 from mullion.spark.session import machine_bytes
 
-_SENSES = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
+_SENSES = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, "==": operator.eq}
 
-PACKAGES = ("mullion", "pyspark", "pyarrow", "numpy", "pandas", "polars")
+PACKAGES = ("mullion", "pyspark", "pyarrow", "numpy", "pandas", "numba", "polars", "duckdb")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Bar:
     measured: float
     bar: float | None = None
     sense: str = ""
-    """'<=', '>=' or '==': how the figure must stand to the bar."""
+    """'<', '<=', '>=' or '==': how the figure must stand to the bar."""
     unit: str = "x"
     note: str = ""
 
@@ -53,9 +53,27 @@ class Bar:
 def _figure(value: float, unit: str) -> str:
     if unit == "s":
         return f"{value:.3f} s"
+    if unit == "GiB":
+        return f"{value:.2f} GiB"
     if unit == "x":
         return f"{value:.2f} x" if value < 100 else f"{value:,.0f} x"
     return f"{value:,.0f}{f' {unit}' if unit else ''}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Figures side by side."""
+
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+    def table(self) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for i, name in enumerate(self.header):
+            table.add_column(name, justify="right" if i else "left")
+        for row in self.rows:
+            table.add_row(*row)
+        return table
 
 
 @dataclass
@@ -63,6 +81,7 @@ class Report:
     judged: bool = True
     """Small data meet no bars and miss none."""
     bars: list[Bar] = field(default_factory=list)
+    grids: list[Grid] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Timing] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
@@ -83,21 +102,27 @@ class Report:
         for bar in self.bars:
             table.add_row(bar.what, bar.measured_text, bar.bar_text, self._verdict(bar))
         console.print(table)
+        for grid in self.grids:
+            console.print()
+            console.print(grid.table())
         for text in self.left_out:
             console.print(f"Left out: {text}", markup=False)
 
     def _verdict(self, bar: Bar) -> str:
+        note = f"[dim]{bar.note}[/dim]" if bar.note else ""
         if bar.met is None:
-            return f"[dim]{bar.note}[/dim]"
+            return note
         if not self.judged:
             return "[dim]not judged[/dim]"
-        return "[green]met[/green]" if bar.met else "[bold red]missed[/bold red]"
+        verdict = "[green]met[/green]" if bar.met else "[bold red]missed[/bold red]"
+        return f"{verdict}  {note}" if note else verdict
 
     def to_json(self) -> dict[str, Any]:
         return {
             **self.facts,
             "seconds": {name: timing.seconds for name, timing in self.timings.items()},
             "figures": [{**asdict(bar), "met": bar.met if self.judged else None} for bar in self.bars],
+            "tables": [asdict(grid) for grid in self.grids],
             "left_out": self.left_out,
             "judged": self.judged,
             "passed": self.passed if self.judged else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mullion.benchmarks.answers import Answer, answer
+from mullion.benchmarks.questions import JOINED, TABLES, Question
 from mullion.benchmarks.workloads import SECOND, Window
 
 Session = Any
@@ -32,16 +34,70 @@ def tumbling(session: Session) -> list[Any]:
     return list(session.sql(text).collect())
 
 
+def read_tables(session: Session, close: Path, index: Path) -> None:
+    """The files as the views `close` and `idx`."""
+    session.read.parquet(str(close)).createOrReplaceTempView("close")
+    session.read.parquet(str(index)).createOrReplaceTempView("idx")
+
+
+def tumbling_by_symbol(session: Session) -> list[Any]:
+    """One tumbling sum of ten minutes for each symbol."""
+    text = "SELECT symbol, window, sum(price * volume) AS total FROM trades GROUP BY symbol, window(ts, '10 minutes')"
+    return list(session.sql(text).collect())
+
+
+def jobs(session: Session, questions: Sequence[Question]) -> list[Answer]:
+    """One Spark job for each question."""
+    return [_answer(session.sql(_question_text(question)).collect()) for question in questions]
+
+
+def _question_text(question: Question) -> str:
+    total = "sum(t.price * t.volume) AS total"
+    source = f"trades t, {TABLES} WHERE {question.condition()}"
+    return f"SELECT unix_micros(window.start) AS start, {total} FROM {source} GROUP BY {_call(question.window)}"
+
+
+def conditional_sums(session: Session, questions: Sequence[Question]) -> list[Answer]:
+    """One Spark job for questions that differ in their predicates only: a sum with a filter for each."""
+    (window,) = {question.window for question in questions}
+    filters = [question.predicate.text() for question in questions if question.predicate is not None]
+    sums = ", ".join(f"sum(t.price * t.volume) FILTER (WHERE {text}) AS total{i}" for i, text in enumerate(filters))
+    source = f"trades t, {TABLES} WHERE {JOINED}"
+    text = f"SELECT unix_micros(window.start) AS start, {sums} FROM {source} GROUP BY {_call(window)}"
+    rows = session.sql(text).collect()
+    return [_column(rows, f"total{i}") for i in range(len(filters))]
+
+
+def _column(rows: Sequence[Any], name: str) -> Answer:
+    held = [row for row in rows if row[name] is not None]
+    return answer([row["start"] for row in held], [row[name] for row in held])
+
+
+def empty_triggers(session: Session, directory: Path) -> list[float]:
+    """When each batch of the files came to a foreachBatch that does nothing, a file a batch."""
+    stamps: list[float] = []
+    frame = session.readStream.schema(session.table("trades").schema).option("maxFilesPerTrigger", "1")
+    with tempfile.TemporaryDirectory(prefix="mullion-bench-", ignore_cleanup_errors=True) as checkpoint:
+        writer = frame.parquet(str(directory)).writeStream.foreachBatch(lambda *_: stamps.append(time.perf_counter()))
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        query.awaitTermination()
+    return stamps
+
+
 def sliding(session: Session, windows: Sequence[Window]) -> list[Answer]:
     """One Spark job for each window."""
     return [_answer(session.sql(_sliding_text(window, "trades")).collect()) for window in windows]
 
 
 def _sliding_text(window: Window, view: str) -> str:
+    total = "sum(price * volume) AS total"
+    return f"SELECT unix_micros(window.start) AS start, {total} FROM {view} GROUP BY {_call(window)}"
+
+
+def _call(window: Window) -> str:
     """Spark's windows start at multiples of the slide; shifted, they end there as Mullion's do."""
     range_, slide = window
-    call = f"window(ts, '{range_} microseconds', '{slide} microseconds', '{-range_ % slide} microseconds')"
-    return f"SELECT unix_micros(window.start) AS start, sum(price * volume) AS total FROM {view} GROUP BY {call}"
+    return f"window(ts, '{range_} microseconds', '{slide} microseconds', '{-range_ % slide} microseconds')"
 
 
 def _answer(rows: Sequence[Any]) -> Answer:

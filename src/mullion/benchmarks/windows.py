@@ -6,33 +6,30 @@ most bars, is one plain Spark tumbling sum over the same files.
 
 from __future__ import annotations
 
-import tempfile
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
 
 from mullion.benchmarks import mullion_runs, plot, polars_baselines, report, spark_baselines
 from mullion.benchmarks.answers import check
-from mullion.benchmarks.lab import FULL, QUICK, SEED, Lab, Size
-from mullion.benchmarks.measuring import Stopwatch, Task, Timing
+from mullion.benchmarks.course import EXTRA, conduct, draw_to
+from mullion.benchmarks.lab import T1
+from mullion.benchmarks.measuring import Task, Timing
 from mullion.benchmarks.report import Bar, Report
+from mullion.benchmarks.windows_lab import FULL, QUICK, SEED, WindowsLab, WindowsSize
 from mullion.benchmarks.workloads import (
     SECOND,
     Window,
-    generate_trades,
+    sum_query,
     workload_a,
     workload_a_microseconds,
     write_trades,
 )
-from mullion.errors import MullionError
-from mullion.spark.session import local_session
 
 WIDE: Window = (3600 * SECOND, 10 * SECOND)
 STREAMED: Window = (720 * SECOND, 300 * SECOND)
-EXTRA = "pip install 'mullion[bench]'"
 SLICINGS = ("paired", "paned")
 PAPER_FINAL = {
     "shared": 1_462_391,
@@ -43,7 +40,6 @@ PAPER_FINAL = {
 """Final operations of 256 queries (krishnamurthy 6.2), which adds up the slices of every window anew."""
 
 
-T1 = "Spark, 1 tumbling sum (T1)"
 ONE = "Mullion, 1 query"
 WIDE_MULLION = "Mullion, 60 min every 10 s"
 WIDE_SPARK = "Spark, 60 min every 10 s"
@@ -54,37 +50,13 @@ PANES = "Spark, panes made by hand"
 def run(console: Console, *, json: Path | None = None, plot: Path | None = None, quick: bool = False) -> Report:
     """Measure everything; `quick` tries all paths on little data and judges nothing."""
     size = QUICK if quick else FULL
-    made = Report(judged=not quick)
-    machine = report.machine()
-    if machine["load_average"] > 0.5:
-        load = f"load {machine['load_average']:.1f}"
-        console.print(f"[yellow]The machine is busy ({load}): times will be too long.[/yellow]", highlight=False)
-    session = local_session(app_name="mullion-bench")
-    with tempfile.TemporaryDirectory(prefix="mullion-bench-", ignore_cleanup_errors=True) as folder:
-        watch = Stopwatch(console, size.repeat)
-        lab = Lab(session, size, Path(folder), generate_trades(size.events), watch, made)
-        said = f"{size.events:,} trades of one hour, the best of {size.repeat} runs after warming up"
-        console.print(said, highlight=False)
-        for part in (in_one_pass, spark_jobs, polars, unshared, slicings, wide_window, streaming):
-            part(lab)
-    made.timings = watch.timings
-    made.facts = {
-        "benchmark": "windows",
-        "machine": machine,
-        "versions": report.versions(session),
-        "size": asdict(size),
-        "counts": report.counts_of(lab.counts, COUNTED),
-    }
-    console.print()
-    made.show(console)
-    _write(made, size, console, json, plot)
-    return made
+    parts = (in_one_pass, spark_jobs, polars, unshared, slicings, wide_window, streaming)
+    lab = conduct(console, "windows", WindowsLab, size, parts, judged=not quick, json=json)
+    draw_to(console, plot, partial(_draw, lab.report, size))
+    return lab.report
 
 
-COUNTED = ("events", "slices", "partials", "partial_operations", "final_operations", "window_slices", "answers")
-
-
-def in_one_pass(lab: Lab) -> None:
+def in_one_pass(lab: WindowsLab) -> None:
     """T1, Mullion's shared passes and panes made by hand: all below a second, hence in turn."""
     size, windows = lab.size, lab.windows
     fine = workload_a_microseconds(size.queries, seed=SEED)
@@ -99,14 +71,14 @@ def in_one_pass(lab: Lab) -> None:
         Task(PANES, lambda _: spark_baselines.panes(lab.session, windows)),
     ]
     t1, one, shared, thousand, microseconds, wide, panes = lab.watch.measure(tasks, warm=size.warm)
-    _check_t1(lab, t1)
+    lab.check_t1(t1)
     lab.check_engine(one.name, one.result, windows[:1])
     lab.check_engine(shared.name, shared.result, windows)
     lab.check_engine(thousand.name, thousand.result, many, size.checked)
     lab.check_engine(microseconds.name, microseconds.result, fine, size.checked)
     lab.check_engine(wide.name, wide.result, [WIDE])
     lab.check_all(panes.name, panes.result)
-    _count(lab, "shared", shared)
+    lab.count("shared", shared)
     lab.report.add(
         Bar(f"{size.queries} windows against T1", shared.best / t1.best, 1.2, "<="),
         Bar(f"{size.queries} windows of microseconds against T1", microseconds.best / t1.best, 3.0, "<="),
@@ -117,7 +89,7 @@ def in_one_pass(lab: Lab) -> None:
     )
 
 
-def spark_jobs(lab: Lab) -> None:
+def spark_jobs(lab: WindowsLab) -> None:
     """One Spark job for each query: some are timed, and stand for all."""
     size = lab.size
     few = lab.windows[: size.jobs]
@@ -125,12 +97,12 @@ def spark_jobs(lab: Lab) -> None:
     warm = partial(spark_baselines.sliding, lab.session, few[:2])
     (jobs,) = lab.watch.measure([Task(name, lambda _: spark_baselines.sliding(lab.session, few), warm=warm)])
     lab.check_all(name, jobs.result)
-    lab.watch.timings[_all_jobs(size)] = Timing(_all_jobs(size), [s * size.queries / len(few) for s in jobs.seconds])
+    lab.watch.timings[_all_jobs(size)] = jobs.times(size.queries / len(few), _all_jobs(size))
     ratio = lab.watch[_all_jobs(size)].best / lab.watch[_queries(size.queries)].best
     lab.report.add(Bar(f"{size.queries} windows against as many Spark jobs: faster by", ratio, 150, ">="))
 
 
-def polars(lab: Lab) -> None:
+def polars(lab: WindowsLab) -> None:
     """Polars with the data in memory after one read, which is counted as Mullion's own reading is; and from files."""
     size = lab.size
     if not polars_baselines.is_installed():
@@ -139,9 +111,9 @@ def polars(lab: Lab) -> None:
     frame = polars_baselines.read(lab.files)
     tasks = [
         Task("polars, reading once", lambda _: polars_baselines.read(lab.files)),
-        Task("polars, in memory, one by one", lambda _: polars_baselines.one_by_one(frame, lab.windows)),
-        Task("polars, in memory, all at once", lambda _: polars_baselines.all_at_once(frame, lab.windows)),
-        Task("polars, every query from files", lambda _: polars_baselines.from_files(lab.files, lab.windows)),
+        Task("polars, in memory, one by one", lambda _: polars_baselines.one_by_one(frame, lab.questions)),
+        Task("polars, in memory, all at once", lambda _: polars_baselines.all_at_once(frame, lab.questions)),
+        Task("polars, every query from files", lambda _: polars_baselines.from_files(lab.files, lab.questions)),
     ]
     read, *ways = lab.watch.measure(tasks)
     for timing in ways:
@@ -156,14 +128,14 @@ def polars(lab: Lab) -> None:
     )
 
 
-def unshared(lab: Lab) -> None:
+def unshared(lab: WindowsLab) -> None:
     """The same queries, each for itself, in the same engine."""
     size = lab.size
     whole = lab.engine_task(_off(size), lab.windows, sharing="off")
     warm = lab.engine_task(_off(size), lab.windows[:2], sharing="off").warm_up
     (off,) = lab.watch.measure([Task(whole.name, whole.run, whole.prepare, warm)])
     lab.check_engine(off.name, off.result, lab.windows)
-    _count(lab, "unshared", off)
+    lab.count("unshared", off)
     ratio = off.best / lab.watch[_queries(size.queries)].best
     lab.report.add(Bar(f"{size.queries} windows with sharing against without: faster by", ratio, 19, ">="))
     right = {"shared": size.events, "unshared": size.events * size.queries}
@@ -172,7 +144,7 @@ def unshared(lab: Lab) -> None:
     _tell_final(lab, "shared", "unshared")
 
 
-def slicings(lab: Lab) -> None:
+def slicings(lab: WindowsLab) -> None:
     """Paned against paired slices, by the kernel: the native way sums up steps of the common grid and has no slices."""
     size = lab.size
     tasks = [
@@ -181,13 +153,13 @@ def slicings(lab: Lab) -> None:
     paired, paned = found = lab.watch.measure(tasks, warm=min(3, size.warm))
     for slicing, timing in zip(SLICINGS, found, strict=True):
         lab.check_engine(timing.name, timing.result, lab.windows)
-        _count(lab, f"shared, {slicing} by the kernel", timing)
+        lab.count(f"shared, {slicing} by the kernel", timing)
     note = "the paper: 2.62 x"
     lab.report.add(Bar("paned slices against paired, by the kernel", paned.best / paired.best, note=note))
     _tell_final(lab, *(f"shared, {slicing} by the kernel" for slicing in SLICINGS))
 
 
-def _tell_final(lab: Lab, *names: str) -> None:
+def _tell_final(lab: WindowsLab, *names: str) -> None:
     for name in names:
         lab.report.add(Bar(f"final operations, {name}", lab.counts[name].final_operations, unit=""))
         note = f"the paper: {PAPER_FINAL[name]:,}"
@@ -196,7 +168,7 @@ def _tell_final(lab: Lab, *names: str) -> None:
         )
 
 
-def wide_window(lab: Lab) -> None:
+def wide_window(lab: WindowsLab) -> None:
     """Spark copies every event into each of 360 windows; it is measured once."""
     task = Task(WIDE_SPARK, lambda _: spark_baselines.sliding(lab.session, [WIDE]))
     (spark,) = lab.watch.measure([task], warm=0, repeat=1)
@@ -205,7 +177,7 @@ def wide_window(lab: Lab) -> None:
     lab.report.add(Bar("a window of 60 min every 10 s against Spark's: faster by", ratio, 100, ">="))
 
 
-def streaming(lab: Lab) -> None:
+def streaming(lab: WindowsLab) -> None:
     """All queries in Mullion against one streaming query in Spark, a file in every micro-batch."""
     size = lab.size
     files = write_trades(lab.folder / "stream", files=size.stream_files, table=lab.trades)
@@ -215,14 +187,15 @@ def streaming(lab: Lab) -> None:
         return Task(STREAM_SPARK, lambda _: spark_baselines.streaming(lab.session, directory, STREAMED))
 
     def mullion_task(directory: Path) -> Task:
-        prepare = partial(mullion_runs.over_files, lab.session, directory, lab.windows)
+        texts = [sum_query(window) for window in lab.windows]
+        prepare = partial(mullion_runs.over_files, lab.session, directory, texts)
         return Task(_streamed(size), mullion_runs.run, prepare)
 
     tasks = [replace(task(files), warm=task(few).warm_up) for task in (spark_task, mullion_task)]
     spark, ours = lab.watch.measure(tasks, warm=2)
     check(STREAM_SPARK, STREAMED, spark.result, lab.oracle.answer(STREAMED), part=True)
     lab.check_engine(ours.name, ours.result, lab.windows)
-    _count(lab, "streaming", ours)
+    lab.count("streaming", ours)
     batches = lab.counts["streaming"].batches
     lab.report.add(
         Bar("micro-batches of the stream", batches, size.stream_files, "==", ""),
@@ -230,32 +203,12 @@ def streaming(lab: Lab) -> None:
     )
 
 
-def _check_t1(lab: Lab, timing: Timing) -> None:
-    found = sum(row["total"] for row in timing.result)
-    expected = float(lab.oracle.values.sum())
-    if abs(found - expected) > 1e-9 * expected:
-        raise MullionError(f"{timing.name}: {found!r} instead of {expected!r}")
-
-
-def _count(lab: Lab, name: str, timing: Timing) -> None:
-    lab.counts[name] = timing.result.counts["trades"]
-
-
-def _write(made: Report, size: Size, console: Console, json: Path | None, picture: Path | None) -> None:
-    if json is not None:
-        made.write(json)
-        console.print(f"Figures: {json}", highlight=False)
-    if picture is None:
-        return
-    if find_spec("matplotlib") is None:
-        console.print(f"No picture, because matplotlib is not installed: {EXTRA}", markup=False)
-        return
+def _draw(made: Report, size: WindowsSize, path: Path) -> None:
     title = f"{size.queries} sliding windows over {size.events:,} events on {report.cores()} cores"
-    plot.draw(picture, picture_rows(made, size), title, reference=made.timings[T1].best)
-    console.print(f"Picture: {picture}", highlight=False)
+    plot.draw(path, picture_rows(made, size), title, reference=made.timings[T1].best)
 
 
-def picture_rows(made: Report, size: Size) -> list[tuple[str, float]]:
+def picture_rows(made: Report, size: WindowsSize) -> list[tuple[str, float]]:
     """What the picture shows, from the top."""
     names = [
         T1,
@@ -279,25 +232,25 @@ def _queries(number: int) -> str:
     return f"Mullion, {number:,} queries"
 
 
-def _fine(size: Size) -> str:
+def _fine(size: WindowsSize) -> str:
     return f"Mullion, {size.queries} queries, microsecond windows"
 
 
-def _sliced(size: Size, slicing: str) -> str:
+def _sliced(size: WindowsSize, slicing: str) -> str:
     return f"Mullion, {size.queries} queries, kernel, {slicing} slices"
 
 
-def _off(size: Size) -> str:
+def _off(size: WindowsSize) -> str:
     return f"Mullion, {size.queries} queries, sharing off"
 
 
-def _polars(size: Size) -> str:
+def _polars(size: WindowsSize) -> str:
     return f"polars, {size.queries} queries, one read"
 
 
-def _all_jobs(size: Size) -> str:
+def _all_jobs(size: WindowsSize) -> str:
     return f"Spark, {size.queries} jobs (from {size.jobs})"
 
 
-def _streamed(size: Size) -> str:
+def _streamed(size: WindowsSize) -> str:
     return f"Mullion, streaming, {size.queries} queries"

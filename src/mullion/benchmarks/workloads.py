@@ -129,7 +129,12 @@ def sum_query(window: Window, stream: str = "trades") -> str:
     >>> sum_query((600_000_000, 300_000_000))
     "SELECT sum(price * volume) AS total FROM trades [RANGE '600 s' SLIDE '300 s']"
     """
-    return f"SELECT sum(price * volume) AS total FROM {stream} [RANGE '{_text(window[0])}' SLIDE '{_text(window[1])}']"
+    return f"SELECT sum(price * volume) AS total FROM {stream} [{range_slide(window)}]"
+
+
+def range_slide(window: Window) -> str:
+    """A window as Mullion's SQL writes it between brackets."""
+    return f"RANGE '{_text(window[0])}' SLIDE '{_text(window[1])}'"
 
 
 def _text(duration: int) -> str:

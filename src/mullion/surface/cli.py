@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import time
@@ -168,6 +169,9 @@ def bench(
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the measurements to FILE.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A smaller run, to see that it works.")] = False,
+    flink: Annotated[
+        Path | None, typer.Option(metavar="PYTHON", help="A Python with apache-flink, for sharing to measure it too.")
+    ] = None,
 ) -> None:
     """Measure, and print a table."""
     with told():
@@ -177,9 +181,12 @@ def bench(
         if name not in known:
             hint = closest(name, known) or f"there is {', '.join(known)}"
             raise MullionError(f"there is no benchmark '{name}'", hint=hint if known else None)
+        if flink is not None and name != "sharing":
+            raise MullionError(f"the benchmark '{name}' does not measure Flink", hint="leave --flink out")
         from rich.console import Console
 
-        import_module(f"mullion.benchmarks.{name}").run(Console(), json=json_, plot=plot, quick=quick)
+        more = {} if flink is None else {"flink": flink}
+        import_module(f"mullion.benchmarks.{name}").run(Console(), json=json_, plot=plot, quick=quick, **more)
 
 
 @app.command()
@@ -381,6 +388,9 @@ def _check_places(out: Path, checkpoint: Path | None, stats: Path | None) -> Non
         raise MullionError(f"--stats {stats} cannot be written", hint="name a file in a directory that is there")
 
 
+_RUNS = re.compile(r"^def run\(\s*console", re.MULTILINE)
+
+
 def _benchmarks() -> list[str]:
     """Modules of mullion.benchmarks that have `run(console, ...)`, found without importing them."""
     from importlib.util import find_spec
@@ -391,9 +401,7 @@ def _benchmarks() -> list[str]:
     found = [
         (Path(folder) / f"{module.name}.py", module.name) for folder in folders for module in iter_modules([folder])
     ]
-    return sorted(
-        name for path, name in found if path.is_file() and "\ndef run(console" in path.read_text(encoding="utf-8")
-    )
+    return sorted(name for path, name in found if path.is_file() and _RUNS.search(path.read_text(encoding="utf-8")))
 
 
 # Telling what went wrong
