@@ -228,7 +228,7 @@ def _shards(events: _Events, grouping: Grouping) -> dict[str, Any]:
         lifted = state.partial.lift(values.take(kept).take(order))
         stored = state.partial.store(state.partial.reduce(state.partial.load(lifted), starts), lifted)
         made |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
-    for i, check in enumerate(grouping.checks):
+    for i, check in enumerate(grouping.checks[: grouping.selected_checks]):
         made[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[kept][order], starts)
     return made
 
@@ -240,16 +240,16 @@ def _rows(events: _Events, grouping: Grouping) -> dict[str, Any]:
     groups = combine([codes_of(key) for key in keys], events.length)[0] if keys else None
     ones = _ones(events.length)
     states = [(s.partial, ones if s.argument is None else events.columns.value(s.argument)) for s in grouping.states]
-    fields = Fields.of(states, [events.bad(check) for check in grouping.checks])
+    checks = grouping.checks[: grouping.selected_checks]
+    fields = Fields.of(states, [events.bad(check) for check in checks])
     rows = dense_rows(events.times, groups, found, fields, grouping.progressions)
     made: dict[str, Any] = {"slice": rows.slices, "lane": rows.lane}
     events_of = pa.array(rows.event)
     made |= {f"k{i}": key.take(events_of) for i, key in enumerate(keys)}
     for i, stored in enumerate(fields.stored(rows.rows, rows.whole, rows.real, rows.least)):
         made |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
-    checks = len(grouping.checks)
-    for i in range(checks):
-        made[f"bad{i}"] = rows.whole[len(rows.whole) - checks + i]
+    for i in range(len(checks)):
+        made[f"bad{i}"] = rows.whole[len(rows.whole) - len(checks) + i]
     return made
 
 

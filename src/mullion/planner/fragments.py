@@ -277,6 +277,12 @@ class PredicateIndex:
         return sum(self.attributes[at].regions for at in alone) * len(self)
 
 
+@lru_cache(maxsize=1 << 16)
+def compared_in(predicate: Expr) -> tuple[Expr, ...]:
+    """What a predicate compares: each expression once."""
+    return tuple(dict.fromkeys(comparison.expr for comparison in comparisons(decompose(predicate))))
+
+
 def comparisons(tree: Tree) -> Iterable[Comparison]:
     if isinstance(tree, Comparison):
         yield tree

@@ -92,6 +92,8 @@ class Grouping:
     """Those with a condition first: they are the bits of the signature, in this order."""
     states: tuple[StateColumn, ...] = ()
     checks: tuple[Expr, ...] = ()
+    selected_checks: int = 0
+    """So many of the checks, the first ones, count on the events that a query selects, the others on all events."""
 
     @cached_property
     def name(self) -> str:
@@ -142,9 +144,9 @@ class Grouping:
         return tuple(lane.name for lane in self.lanes)
 
     def for_workers(self) -> Grouping:
-        """What a worker needs: queries stay on the driver."""
+        """What a worker needs: queries stay on the driver, what is made of them comes along."""
         slim = replace(self, queries=())
-        slim.__dict__.update({name: self.__dict__[name] for name in ("index", "progressions") if name in self.__dict__})
+        slim.__dict__.update(index=self.index, progressions=self.progressions)
         return slim
 
 

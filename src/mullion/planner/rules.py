@@ -16,6 +16,7 @@ from mullion.language.evaluate import is_fallible
 from mullion.language.query import Expr
 from mullion.language.types import BOOLEAN
 from mullion.planner.cost import NOTHING_SEEN, Observed, choose
+from mullion.planner.fragments import compared_in
 from mullion.planner.plan import Asked, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
 from mullion.planner.slices import common_grid, slices_of
 
@@ -74,13 +75,16 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
 def count_bad_values(plan: Plan, seen: Observed) -> Plan:
     """Expressions that can meet a bad value (overflow, division by zero, bad cast) have it counted for their query."""
 
-    def checks(grouping: Grouping) -> tuple[Expr, ...]:
+    def checked(grouping: Grouping) -> Grouping:
         shapes = _distinct(q.shape for q in grouping.queries)
         arguments = (aggregate.argument for shape in shapes for aggregate in shape.aggregates)
-        expressions = _distinct(chain(grouping.predicates, grouping.keys, arguments))
-        return tuple(e for e in expressions if e is not None and is_fallible(e, grouping.types))
+        selected = _distinct(e for e in chain(grouping.keys, arguments) if e is not None)
+        compared = _distinct(e for p in grouping.predicates for e in compared_in(p))
+        first = tuple(e for e in selected if is_fallible(e, grouping.types))
+        rest = tuple(e for e in compared if e not in first and is_fallible(e, grouping.types))
+        return replace(grouping, checks=(*first, *rest), selected_checks=len(first))
 
-    groupings = tuple(replace(g, checks=checks(g)) for g in plan.groupings)
+    groupings = tuple(checked(g) for g in plan.groupings)
     number = sum(len(g.checks) for g in groupings)
     text = f"{_plural(number, 'expression')} can meet a bad value, which becomes NULL and is counted"
     return _because(replace(plan, groupings=groupings), "count_bad_values", text)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from mullion.catalog.queries import StandingQuery
 from mullion.kernels.encode import codes_of, combine
+from mullion.planner.fragments import compared_in
 from mullion.planner.plan import Grouping
 from mullion.windows.due import last_end
 from mullion.windows.subwindow import SubWindows, has_states
@@ -100,20 +101,21 @@ def _distinct(partials: pa.Table, names: list[str]) -> int:
 
 
 def _bad(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
-    """Bad values of each query: its WHERE on all events, the rest on the events that it selects."""
+    """Bad values of each query: what its WHERE compares on all events, the rest on the events that it selects."""
     everywhere = _column(partials, "events") > 0
     columns = {check: _column(partials, f"bad{i}") for i, check in enumerate(grouping.checks)}
     if not any(column.any() for column in columns.values()):
         return {}
+    totals = {check: int(column[everywhere].sum()) for check, column in columns.items()}
     selected = _Selected(partials, grouping)
+    first = dict(list(columns.items())[: grouping.selected_checks])
     found: dict[str, int] = {}
     for i, query in enumerate(grouping.queries):
-        number = 0
-        for check, column in columns.items():
-            if check == query.predicate:
-                number += int(column[everywhere].sum())
-            elif check in query.event_expressions():
-                number += int(selected.of(i, column).sum())
+        compared = () if query.predicate is None else compared_in(query.predicate)
+        number = sum(totals.get(expr, 0) for expr in compared)
+        if first:
+            mine = set(query.event_expressions())
+            number += sum(int(selected.of(i, column).sum()) for check, column in first.items() if check in mine)
         if number:
             found[query.name] = number
     return found
