@@ -64,7 +64,7 @@ def test_streams_and_tables_share_their_names(again: str) -> None:
 def test_an_unknown_query_is_refused_with_the_nearest() -> None:
     made = catalog("Total", "other")
     for ask in (made.query, made.drop_query):
-        with pytest.raises(CheckError, match="unknown query 'totl'\n  did you mean 'Total'?"):
+        with pytest.raises(CheckError, match=r"unknown query 'totl'\n  did you mean 'Total'\?"):
             ask("totl")
     assert [*made.queries] == ["Total", "other"]
 

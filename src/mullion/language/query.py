@@ -7,7 +7,8 @@ different users are found to be one and evaluated once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, NamedTuple
 
 from mullion.errors import Place
@@ -112,29 +113,37 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """The expression with each node that `change` answers for replaced (parents first, replacements not entered)."""
+    """The expression with each node that `change` answers for replaced (parents first, replacements not entered).
+    What holds nothing that changed is the same object as before."""
     changed = change(expr)
     if changed is not None:
         return changed
     match expr:
         case Call(args=args):
-            return replace(expr, args=tuple(rewrite(a, change) for a in args))
+            new = _rewrite_all(args, change)
+            return expr if new is args else Call(expr.function, new, place=expr.place)
         case Aggregate(args=args, where=where):
-            return replace(
-                expr,
-                args=tuple(rewrite(a, change) for a in args),
-                where=None if where is None else rewrite(where, change),
-            )
+            new = _rewrite_all(args, change)
+            condition = None if where is None else rewrite(where, change)
+            if new is args and condition is where:
+                return expr
+            return Aggregate(expr.function, new, expr.distinct, condition, place=expr.place)
         case Cast(arg=arg):
-            return replace(expr, arg=rewrite(arg, change))
+            inner = rewrite(arg, change)
+            return expr if inner is arg else Cast(inner, expr.type, place=expr.place)
         case Case(branches=branches, otherwise=otherwise):
-            return replace(
-                expr,
-                branches=tuple((rewrite(c, change), rewrite(v, change)) for c, v in branches),
-                otherwise=None if otherwise is None else rewrite(otherwise, change),
+            return Case(
+                tuple((rewrite(c, change), rewrite(v, change)) for c, v in branches),
+                None if otherwise is None else rewrite(otherwise, change),
+                place=expr.place,
             )
         case _:
             return expr
+
+
+def _rewrite_all(expressions: tuple[Expr, ...], change: Callable[[Expr], Expr | None]) -> tuple[Expr, ...]:
+    new = tuple([rewrite(expr, change) for expr in expressions])
+    return expressions if all(map(is_, new, expressions)) else new
 
 
 # Windows
