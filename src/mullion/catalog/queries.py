@@ -41,6 +41,7 @@ from mullion.language.query import (
     walk,
 )
 from mullion.language.render import render
+from mullion.language.shared import shared
 from mullion.language.types import DOUBLE, INT, TIMESTAMP, Type
 from mullion.language.typing import resolve, resolve_predicate
 from mullion.language.vector import arrow_type
@@ -108,7 +109,7 @@ class Shape:
         return self.having is None and not self.order_by and self.limit is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StandingQuery:
     """A query as the engine runs it. Answers windows with window_start >= start and window_end <= stop."""
 
@@ -220,7 +221,8 @@ class _Binder:
         order_by = []
         for order in query.order_by:
             expr = self._with_aliases(order.expr)
-            order_by.append(replace(order, expr=resolve(self._above(expr), self._types())[0]))
+            term = shared(resolve(self._above(expr), self._types())[0])
+            order_by.append(Order(term, order.descending, order.nulls_first))
         names = [name for name, _, _ in items]
         for index, name in enumerate(names):
             if name.startswith("#"):
@@ -231,8 +233,8 @@ class _Binder:
             keys=tuple(self.key_types),
             aggregates=tuple(self.aggregates),
             names=tuple(names),
-            items=tuple((expr, type_) for _, expr, type_ in items),
-            having=having,
+            items=tuple((shared(expr), type_) for _, expr, type_ in items),
+            having=None if having is None else shared(having),
             order_by=tuple(order_by),
             limit=query.limit,
         )
@@ -242,8 +244,8 @@ class _Binder:
             text=render(query),
             stream=self.stream.name,
             window=window,
-            predicate=predicate,
-            keys=tuple(self.keys),
+            predicate=None if predicate is None else shared(predicate),
+            keys=tuple(map(shared, self.keys)),
             shape=shape,
             start=query.start_at,
             stop=query.stop_at,
@@ -280,7 +282,8 @@ class _Binder:
             if node.table is not None and node.table.lower() not in self.qualifiers:
                 hint = closest(node.table, self.qualifiers)
                 raise CheckError(f"unknown stream or alias '{node.table}'", node.place, hint=hint)
-            return replace(node, table=None, name=self.spelling.get(node.name.lower(), node.name))
+            name = self.spelling.get(node.name.lower(), node.name)
+            return node if node.table is None and name == node.name else Column(name, place=node.place)
 
         return rewrite(expr, change)
 
@@ -379,7 +382,8 @@ class _Binder:
         if resolved is not None and type_ is not None and type_.kind == "string" and node.function not in _ANY_TYPE:
             resolved, type_ = Cast(resolved, DOUBLE), DOUBLE
         try:
-            return BoundAggregate(node.function, resolved, type_, aggregate.result(type_))
+            argument = None if resolved is None else shared(resolved)
+            return BoundAggregate(node.function, argument, type_, aggregate.result(type_))
         except TypeError as wrong:
             raise CheckError(f"{node.function} {wrong}", node.place) from None
 

@@ -126,7 +126,8 @@ class Cursor:
 
     def since(self, start: int) -> Place:
         """The place of what was stepped over since index `start`."""
-        return self.place(start, self.at)
+        last = self.at - 1 if self.at > start else start
+        return Place(self.text, self.tokens[start].start, self.tokens[last].end)
 
     def guess(self, *words: str) -> None:
         """Remembers that the word just stepped over was taken for a name although one of the words may have been

@@ -17,8 +17,16 @@ from mullion.language.types import Type
 # Expressions
 
 
+class _Node:
+    """Expressions may be referred to weakly, and remember their hash, which walks all that is below them. It is not
+    pickled, since it differs between processes."""
+
+    __slots__ = ("__weakref__", "_hash")
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(_Node):
     """A column by its name, perhaps qualified by a stream's, table's or alias's name."""
 
     name: str
@@ -27,7 +35,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(_Node):
     """A constant. Values: bool, int, float, Decimal, str, None; date as days and timestamp as microseconds since the
     epoch (UTC); interval as microseconds."""
 
@@ -37,34 +45,55 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(_Node):
     """A scalar operator or function by its canonical lower-case name (`functions.py` lists them)."""
 
     function: str
     args: tuple[Expr, ...]
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.function, self.args)))
+            return self._hash
+
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(_Node):
     """CAST: a value that does not fit becomes NULL."""
 
     arg: Expr
     type: Type
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.arg, self.type)))
+            return self._hash
+
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(_Node):
     """CASE WHEN. A CASE with an operand is written out as comparisons with it."""
 
     branches: tuple[tuple[Expr, Expr], ...]
     otherwise: Expr | None = None
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.branches, self.otherwise)))
+            return self._hash
+
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(_Node):
     """An aggregate call. `count(*)` has no args."""
 
     function: str
@@ -73,9 +102,16 @@ class Aggregate:
     where: Expr | None = None
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.function, self.args, self.distinct, self.where)))
+            return self._hash
+
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(_Node):
     """[NOT] EXISTS (SELECT ...); NOT is a Call around it."""
 
     query: Query

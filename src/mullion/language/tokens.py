@@ -1,7 +1,7 @@
 """Text to tokens, each with its exact place; what cannot be a token is refused here.
 
-sqlglot's tokenizer says what the tokens are. Most texts hold only plain words, numbers, strings and symbols; one regular
-expression finds the same tokens in these, many times faster, and leaves all others to sqlglot.
+sqlglot's tokenizer says what the tokens are. Most texts hold only plain words, numbers, strings and symbols; one
+regular expression finds the same tokens in these, many times faster, and leaves all others to sqlglot.
 """
 
 from __future__ import annotations
