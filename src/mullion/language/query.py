@@ -43,6 +43,13 @@ class Literal(_Node):
     type: Type
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    def __eq__(self, other: object) -> bool:
+        """Zeros of either sign are two constants: x * -0.0 is not x * 0.0."""
+        if not isinstance(other, Literal):
+            return NotImplemented
+        same = self.type == other.type and bool(self.value == other.value)
+        return same and (self.value != 0 or str(self.value) == str(other.value))
+
 
 @dataclass(frozen=True, slots=True)
 class Call(_Node):
@@ -121,22 +128,17 @@ class Exists(_Node):
 Expr = Column | Literal | Call | Cast | Case | Aggregate | Exists
 
 
-def children(expr: Expr) -> Iterator[Expr]:
-    match expr:
-        case Call(args=args):
-            yield from args
-        case Aggregate(args=args, where=where):
-            yield from args
-            if where is not None:
-                yield where
-        case Cast(arg=arg):
-            yield arg
-        case Case(branches=branches, otherwise=otherwise):
-            for condition, value in branches:
-                yield condition
-                yield value
-            if otherwise is not None:
-                yield otherwise
+def children(expr: Expr) -> tuple[Expr, ...]:
+    if isinstance(expr, Column | Literal | Exists):
+        return ()
+    if isinstance(expr, Call):
+        return expr.args
+    if isinstance(expr, Cast):
+        return (expr.arg,)
+    if isinstance(expr, Aggregate):
+        return expr.args if expr.where is None else (*expr.args, expr.where)
+    parts = tuple(part for branch in expr.branches for part in branch)
+    return parts if expr.otherwise is None else (*parts, expr.otherwise)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -145,7 +147,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(list(children(node))))
+        stack += children(node)[::-1]
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
@@ -154,6 +156,8 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     changed = change(expr)
     if changed is not None:
         return changed
+    if isinstance(expr, Column | Literal):
+        return expr
     match expr:
         case Call(args=args):
             new = _rewrite_all(args, change)

@@ -41,8 +41,10 @@ _PLAIN = re.compile(
       | (\d++(?:\.\d++)?+(?:[bB][dD]|[lLsSyYdDfF])?+)(?![\w.'])
       | '([^'\\]*+)'(?!')
       | (<=>|<=|<>|>=|==|!=|::|\|\||[-+*/%=<>(),.;|&\[\]])
+      | \Z
+      | (.)
     )""",
-    re.ASCII | re.VERBOSE,
+    re.ASCII | re.DOTALL | re.VERBOSE,
 )
 _NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:[bB][dD]|[lLsSyYdDfF])?", re.ASCII)
 _WORD = re.compile(r"\w+")
@@ -66,19 +68,24 @@ def plain_tokens(text: str) -> list[Token] | None:
     """The tokens of a text without comments, escapes, quoted names and rarer forms of numbers; None of another one."""
     if "--" in text or "/*" in text:
         return None
-    kinds = (Kind.END, Kind.WORD, Kind.NUMBER, Kind.STRING, Kind.SYMBOL)
+    word, number, string, symbol = Kind.WORD, Kind.NUMBER, Kind.STRING, Kind.SYMBOL
     tokens: list[Token] = []
-    at = 0
     for match in _PLAIN.finditer(text):
         which = match.lastindex
-        if match.start() != at or which is None:
+        if which is None:
+            return tokens
+        start, end = match.span(which)
+        if which == 1:
+            tokens.append(Token(word, match[1], start, end))
+        elif which == 4:
+            tokens.append(Token(symbol, match[4], start, end))
+        elif which == 3:
+            tokens.append(Token(string, match[3], start - 1, end + 1))
+        elif which == 2 and not (tokens and tokens[-1].kind is symbol and tokens[-1].text == "."):
+            tokens.append(Token(number, match[2], start, end))
+        else:
             return None
-        at = match.end()
-        if which == 2 and tokens and tokens[-1].text == "." and tokens[-1].kind is Kind.SYMBOL:
-            return None
-        start = match.start(which)
-        tokens.append(Token(kinds[which], match[which], start - 1 if which == 3 else start, at))
-    return tokens if text[at:].strip(" \t\r\n") == "" else None
+    return tokens
 
 
 def any_tokens(text: str) -> list[Token]:
