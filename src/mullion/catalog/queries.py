@@ -195,7 +195,7 @@ class _Binder:
     def __init__(self, query: Query, source: Named, stream: Stream) -> None:
         self.query, self.stream = query, stream
         self.qualifiers = {source.name.lower(), (source.alias or source.name).lower()}
-        self.spelling = {name.lower(): name for name in stream.types}
+        self.spelling = stream.spelling
         self.aliases = {item.name.lower(): item.expr for item in query.items if item.name}
         self.keys: list[Expr] = []
         self.key_types: list[Type] = []

@@ -28,6 +28,11 @@ class Stream:
     def types(self) -> Mapping[str, Type]:
         return dict(self.columns)
 
+    @cached_property
+    def spelling(self) -> Mapping[str, str]:
+        """The names of the columns by their lower case."""
+        return {name.lower(): name for name, _ in self.columns}
+
     def check(self, place: Place | None = None) -> Stream:
         """The stream with its time column spelt as in the schema; refuses one that cannot tell the time."""
         by_lower = {name.lower(): name for name, _ in self.columns}

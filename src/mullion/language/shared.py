@@ -1,7 +1,7 @@
 """One object for all expressions that are equal.
 
-What a standing query keeps is passed through `shared`: a thousand queries over `price * volume` hold it once, dicts find
-it by identity, and none of them keeps places or the text that these are in.
+What a standing query keeps is passed through `shared`: a thousand queries over `price * volume` hold it once, dicts
+find it by identity, and none of them keeps places or the text that these are in.
 """
 
 from __future__ import annotations
