@@ -9,14 +9,15 @@ import weakref
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import ABOVE, EXACT, KEYS, ROUNDED, SIMPLE, TRADES, queries, settings_of_time
 
 from mullion.catalog.queries import bind
 from mullion.language.parse import parse_expression, parse_query
-from mullion.language.query import Expr, Literal, walk
+from mullion.language.pool import Pool
+from mullion.language.query import Call, Column, Literal, walk
 from mullion.language.render import render
 from mullion.language.shared import shared
 from mullion.language.types import DOUBLE
+from strategies import ABOVE, EXACT, KEYS, ROUNDED, SIMPLE, TRADES, queries, settings_of_time
 
 TEXTS = (
     *SIMPLE,
@@ -71,12 +72,25 @@ def test_a_query_bound_from_its_own_text_holds_the_same_objects(data: st.DataObj
 
 
 def test_what_nobody_holds_is_forgotten() -> None:
-    kept: Expr | None = shared(parse_expression("price * 123454321 > 17"))
-    assert kept is not None
-    watched = weakref.ref(kept)
-    del kept
+    text = "SELECT sum(price * 123454321) AS total FROM trades [RANGE '10 s' SLIDE '5 s'] WHERE volume > 123454321"
+    query = bind(parse_query(text, name="q"), {"trades": TRADES})
+    assert query.predicate is not None
+    watched = [weakref.ref(node) for expr in query.event_expressions() for node in walk(expr) if isinstance(node, Call)]
+    watched += [weakref.ref(query.predicate), weakref.ref(query.shape)]
+    assert all(node() is not None for node in watched)
+    del query
     gc.collect()
-    assert watched() is None
+    assert [node() for node in watched] == [None] * len(watched)
+
+
+def test_a_pool_is_empty_when_its_objects_are_gone() -> None:
+    pool: Pool[Column] = Pool()
+    first = pool.one(Column("a"))
+    assert pool.one(Column("a")) is first and pool.one(first) is first
+    assert pool.find(Column("b")) is None and len(pool) == 1
+    del first
+    gc.collect()
+    assert len(pool) == 0 and pool.find(Column("a")) is None
 
 
 def test_zeros_of_either_sign_are_two_constants() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
@@ -20,6 +19,7 @@ from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.language.dialect import AGGREGATES
 from mullion.language.evaluate import is_fallible
 from mullion.language.functions import NAMES
+from mullion.language.pool import Pool
 from mullion.language.query import (
     Aggregate,
     Call,
@@ -238,7 +238,7 @@ class _Binder:
             order_by=tuple(order_by),
             limit=query.limit,
         )
-        shape = _SHAPES.setdefault(shape, shape)
+        shape = _SHAPES.one(shape)
         return StandingQuery(
             name=query.name or "query",
             text=render(query),
@@ -394,7 +394,7 @@ class _Binder:
                 raise CheckError(f"an aggregate is not allowed in {where}", node.place)
 
 
-_SHAPES: WeakValueDictionary[Shape, Shape] = WeakValueDictionary()
+_SHAPES: Pool[Shape] = Pool()
 """Queries of equal shape hold the same one: a thousand of them cost the memory of one, and compare at once."""
 
 _ANY_TYPE = ("count", "min", "max")

@@ -6,20 +6,16 @@ find it by identity, and none of them keeps places or the text that these are in
 
 from __future__ import annotations
 
-from weakref import WeakValueDictionary
-
+from mullion.language.pool import Pool
 from mullion.language.query import Aggregate, Call, Case, Cast, Column, Exists, Expr, Literal
 
-_SHARED: WeakValueDictionary[Expr, Expr] = WeakValueDictionary()
+_SHARED: Pool[Expr] = Pool()
 
 
 def shared(expr: Expr) -> Expr:
     """The object that stands for all expressions equal to this one. It has no place."""
-    known = _SHARED.get(expr)
-    if known is None:
-        known = _without_place(expr)
-        _SHARED[known] = known
-    return known
+    known = _SHARED.find(expr)
+    return _SHARED.add(_without_place(expr)) if known is None else known
 
 
 def _without_place(expr: Expr) -> Expr:
