@@ -89,6 +89,7 @@ class Engine:
         self._ensured: SparkSession | None = None
         self._memory = MemorySink()
         self._files = None if self.out is None else ParquetSink(Path(self.out))
+        self._callbacks = CallbackSink()
         self.sink = SeveralSinks([self._files or self._memory])
         self._stopping = threading.Event()
 
@@ -113,10 +114,14 @@ class Engine:
             before = self.catalog
             self.catalog = before.copy()
             try:
-                return [said for s in statements if (said := self._execute(s)) is not None]
+                said = [explained for s in statements if (explained := self._execute(s)) is not None]
             except BaseException:
                 self.catalog = before
                 raise
+            for statement in statements:
+                if isinstance(statement, DropQuery):
+                    self._callbacks.forget(statement.name)
+            return said
 
     def _execute(self, statement: Statement) -> Explanation | None:
         match statement:
@@ -192,7 +197,7 @@ class Engine:
                 parsed = replace(parsed, name=self.catalog.free_name())
             bound = self._add(parsed)
             if on_answer is not None:
-                self.sink.add(CallbackSink(on_answer, bound.name))
+                self._call(on_answer, bound.name)
         return bound.name
 
     def _add(self, query: Query) -> StandingQuery:
@@ -207,6 +212,7 @@ class Engine:
         """Remove a standing query, also while the engine runs; its answers so far stay."""
         with self._lock:
             self.catalog.drop_query(name)
+            self._callbacks.forget(name)
 
     def explain(self, name: str | None = None) -> Explanation:
         """The shared plan of all queries, or the part of it that serves one."""
@@ -404,7 +410,13 @@ class Engine:
 
     def on_answer(self, call: OnAnswer) -> None:
         """Call with (query, rows) whenever answers are made."""
-        self.sink.add(CallbackSink(call))
+        with self._lock:
+            self._call(call)
+
+    def _call(self, call: OnAnswer, query: str | None = None) -> None:
+        if self._callbacks not in self.sink.sinks:
+            self.sink.add(self._callbacks)
+        self._callbacks.add(call, query)
 
     @property
     def counts(self) -> dict[str, Counts]:

@@ -12,12 +12,11 @@ All of them are `MullionError`. Errors about text carry the place in it and prin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where something stands in a text: half-open character offsets."""
 
     text: str

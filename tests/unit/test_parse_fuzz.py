@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mullion.errors import TextError
 from mullion.language.parse import parse_duration, parse_expression, parse_script
 from mullion.language.render import render
-from mullion.language.tokens import Kind, tokenize
+from mullion.language.tokens import Kind, any_tokens, plain_tokens, tokenize
 
 VALID = (
     """CREATE STREAM trades (ts TIMESTAMP, `my price` DECIMAL(10,2), volume INT) USING parquet
@@ -128,3 +128,25 @@ def test_mutated_characters(text: str, seed: int, times: int) -> None:
         middle = rng.choice(["", text[at] * 2, text[other], "'", "\\", "(", ";", "0", "\0", "\x85"])
         text = text[:at] + middle + text[at + 1 :]
     check_script(text)
+
+
+PIECES = (
+    *("a", "sum", "x1", "_", "SELECT", "GROUP BY", "N", "r", "x", "1", "12", "1.5", "1.", "1L", "1bd", ".5", "1e5"),
+    *("0x1F", "1d", "5min", "'a b'", "''", "'it''s'", r"'a\n'", "`q`", '"d"', " ", "\n", "\t", "--", "/*", "*/"),
+    *("<=>", "<=", "<>", ">=", "==", "!=", "::", "||", "->", "=>", ":", "!", "~", "^", "&", "|", "%", "*", "/", "+"),
+    *("-", "(", ")", "[", "]", "{", "}", "@", "#", "$", "?", ".", ",", ";", "\\", "é", "\x0b", "\x00", "<", ">", "="),
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+@settings(max_examples=1500, deadline=None)
+def test_the_fast_way_to_tokens_finds_those_of_the_other(text: str) -> None:
+    found = plain_tokens(text)
+    if found is not None:
+        assert found == any_tokens(text)
+
+
+def test_a_plain_text_goes_the_fast_way() -> None:
+    plain = "SELECT a, sum(b * 2.5) AS s FROM t [RANGE '10 s' SLIDE 5 s]\n WHERE c <> 'x' AND d::int >= -1L GROUP BY a;"
+    assert plain_tokens(plain) == any_tokens(plain)
+    assert plain_tokens(plain) is not None

@@ -2,65 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckError, Place, closest
 
 
 class Catalog:
-    """Names are found whatever their case, and no two differ by case alone."""
+    """Names are found whatever their case, and no two differ by case alone.
+
+    Adding, finding and dropping take the same time however many there are: beside the dicts, in the order of
+    registration, stand the names as registered by their lower case, and the queries of each stream.
+    """
 
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {}
         self.tables: dict[str, Table] = {}
         self.queries: dict[str, StandingQuery] = {}
+        self._relation_names: dict[str, str] = {}
+        self._query_names: dict[str, str] = {}
+        self._over: dict[str, dict[str, StandingQuery]] = {}
+        self._free = 1
 
     def copy(self) -> Catalog:
         other = Catalog()
-        other.streams, other.tables, other.queries = dict(self.streams), dict(self.tables), dict(self.queries)
+        other.streams, other.tables, other.queries = self.streams.copy(), self.tables.copy(), self.queries.copy()
+        other._relation_names, other._query_names = self._relation_names.copy(), self._query_names.copy()
+        other._over = {stream: queries.copy() for stream, queries in self._over.items()}
+        other._free = self._free
         return other
 
     def add_stream(self, stream: Stream, place: Place | None = None) -> None:
-        self._new(stream.name, [*self.streams, *self.tables], "stream or table", place)
+        _new(stream.name, self._relation_names, "stream or table", place)
         self.streams[stream.name] = stream
 
     def add_table(self, table: Table, place: Place | None = None) -> None:
-        self._new(table.name, [*self.streams, *self.tables], "stream or table", place)
+        _new(table.name, self._relation_names, "stream or table", place)
         self.tables[table.name] = table
 
     def add_query(self, query: StandingQuery, place: Place | None = None) -> None:
-        self._new(query.name, self.queries, "query", place)
-        self.queries[query.name] = query
+        _new(query.name, self._query_names, "query", place)
+        self.replace_query(query)
 
     def replace_query(self, query: StandingQuery) -> None:
+        """Put the query in the place of the one of its name, which reads the same stream."""
         self.queries[query.name] = query
+        self._over.setdefault(query.stream, {})[query.name] = query
 
     def query(self, name: str, place: Place | None = None) -> StandingQuery:
-        found = _spelt(name, self.queries)
+        found = self._query_names.get(name.lower())
         if found is None:
             raise CheckError(f"unknown query '{name}'", place, hint=closest(name, self.queries))
         return self.queries[found]
 
     def drop_query(self, name: str, place: Place | None = None) -> None:
-        del self.queries[self.query(name, place).name]
+        query = self.query(name, place)
+        del self.queries[query.name], self._query_names[query.name.lower()], self._over[query.stream][query.name]
 
     def queries_over(self, stream: str) -> list[StandingQuery]:
-        return [query for query in self.queries.values() if query.stream == stream]
+        return list(self._over.get(stream, {}).values())
 
     def free_name(self) -> str:
-        number = len(self.queries) + 1
-        while _spelt(f"query_{number}", self.queries) is not None:
-            number += 1
-        return f"query_{number}"
-
-    @staticmethod
-    def _new(name: str, known: Iterable[str], what: str, place: Place | None) -> None:
-        if _spelt(name, known) is not None:
-            raise CheckError(f"there is already a {what} '{name}'", place, hint="choose another name or drop it first")
+        """A name that no query has. Numbers below the last one given are not tried again."""
+        self._free = max(self._free, len(self.queries) + 1)
+        while f"query_{self._free}" in self._query_names:
+            self._free += 1
+        return f"query_{self._free}"
 
 
-def _spelt(name: str, known: Iterable[str]) -> str | None:
-    """The name as it was registered."""
-    return name if name in (known := list(known)) else next((k for k in known if k.lower() == name.lower()), None)
+def _new(name: str, spelt: dict[str, str], what: str, place: Place | None) -> None:
+    """Take the name, or refuse one that is taken."""
+    if name.lower() in spelt:
+        raise CheckError(f"there is already a {what} '{name}'", place, hint="choose another name or drop it first")
+    spelt[name.lower()] = name

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
@@ -23,6 +22,7 @@ from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.language.dialect import AGGREGATES
 from mullion.language.evaluate import is_fallible
 from mullion.language.functions import NAMES
+from mullion.language.pool import Pool
 from mullion.language.query import (
     Aggregate,
     Call,
@@ -41,6 +41,7 @@ from mullion.language.query import (
     walk,
 )
 from mullion.language.render import render
+from mullion.language.shared import shared
 from mullion.language.types import DOUBLE, INT, TIMESTAMP, Type
 from mullion.language.typing import resolve, resolve_predicate
 from mullion.language.vector import arrow_type
@@ -106,7 +107,7 @@ class Shape:
         return self.having is None and not self.order_by and self.limit is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StandingQuery:
     """A query as the engine runs it. Answers windows with window_start >= start and window_end <= stop.
 
@@ -212,7 +213,8 @@ class _Binder:
         order_by = []
         for order in query.order_by:
             expr = self._with_aliases(order.expr)
-            order_by.append(replace(order, expr=resolve(self._above(expr), self._types())[0]))
+            term = shared(resolve(self._above(expr), self._types())[0])
+            order_by.append(Order(term, order.descending, order.nulls_first))
         names = [name for name, _, _ in items]
         for index, name in enumerate(names):
             if name.startswith("#"):
@@ -223,19 +225,19 @@ class _Binder:
             keys=tuple(self.key_types),
             aggregates=tuple(self.aggregates),
             names=tuple(names),
-            items=tuple((expr, type_) for _, expr, type_ in items),
-            having=having,
+            items=tuple((shared(expr), type_) for _, expr, type_ in items),
+            having=None if having is None else shared(having),
             order_by=tuple(order_by),
             limit=query.limit,
         )
-        shape = _SHAPES.setdefault(shape, shape)
+        shape = _SHAPES.one(shape)
         return StandingQuery(
             name=query.name or "query",
             text=render(query),
             stream=self.stream.name,
             window=window,
-            predicate=predicate,
-            keys=tuple(self.keys),
+            predicate=None if predicate is None else shared(predicate),
+            keys=tuple(map(shared, self.keys)),
             shape=shape,
             start=query.start_at,
             stop=query.stop_at,
@@ -362,7 +364,8 @@ class _Binder:
         if resolved is not None and type_ is not None and type_.kind == "string" and node.function not in _ANY_TYPE:
             resolved, type_ = Cast(resolved, DOUBLE), DOUBLE
         try:
-            return BoundAggregate(node.function, resolved, type_, aggregate.result(type_))
+            argument = None if resolved is None else shared(resolved)
+            return BoundAggregate(node.function, argument, type_, aggregate.result(type_))
         except TypeError as wrong:
             raise CheckError(f"{node.function} {wrong}", node.place) from None
 
@@ -373,7 +376,7 @@ class _Binder:
                 raise CheckError(f"an aggregate is not allowed in {where}", node.place)
 
 
-_SHAPES: WeakValueDictionary[Shape, Shape] = WeakValueDictionary()
+_SHAPES: Pool[Shape] = Pool()
 """Queries of equal shape hold the same one: a thousand of them cost the memory of one, and compare at once."""
 
 _ANY_TYPE = ("count", "min", "max")

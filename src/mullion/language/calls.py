@@ -17,6 +17,9 @@ Parse = Callable[[Cursor], Expr]
 
 _CLOCKS = ("current_date", "current_timestamp", "curdate", "localtimestamp", "now")
 _CLOCKS_WITHOUT_PARENTHESES = ("current_date", "current_timestamp", "localtimestamp")
+TYPED_LITERALS = ("date", "timestamp", "timestamp_ltz", "timestamp_ntz", "interval", *_CLOCKS_WITHOUT_PARENTHESES)
+"""Words that a typed literal may begin with, or something refused where it could stand."""
+
 _FIELDS = {
     "year": "year",
     "quarter": "quarter",
@@ -30,6 +33,7 @@ _FIELDS = {
     "hour": "hour",
     "minute": "minute",
 }
+_AFTER_AGGREGATES = (("within", "group"), ("ignore", "nulls"), ("respect", "nulls"))
 _TRIMS = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
 
 
@@ -169,8 +173,8 @@ def _aggregate(c: Cursor, function: str, start: int, parse: Parse) -> Expr:
             raise c.expected("an argument")
         args = _arguments(c, function, parse)
     c.expect_symbol(")")
-    for words in (("within", "group"), ("ignore", "nulls"), ("respect", "nulls")):
-        if c.is_words(*words):
+    for words in _AFTER_AGGREGATES:
+        if c.word() == words[0] and c.word(1) == words[1]:
             raise NotSupported(" ".join(words).upper(), c.place(c.at, c.at + 2))
     where = None
     if c.accept("filter"):

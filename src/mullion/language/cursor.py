@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from mullion.errors import ParseError, Place, closest
 from mullion.language.dialect import RESERVED
@@ -23,7 +22,9 @@ class Cursor:
         self.tokens = tokenize(text)
         self.select = select
         self.at = 0
-        self._depth = 0
+        self._words = [token.text.lower() if token.kind is Kind.WORD else "" for token in self.tokens]
+        self._symbols = [token.text if token.kind is Kind.SYMBOL else "" for token in self.tokens]
+        self._nesting = _Nesting(self)
         self._guessed: tuple[int, tuple[str, ...]] | None = None
 
     # Looking
@@ -41,15 +42,20 @@ class Cursor:
 
     def word(self, n: int = 0) -> str:
         """The n-th word from here in lower case, or '' when another token stands there."""
-        token = self.ahead(n)
-        return token.text.lower() if token.kind is Kind.WORD else ""
+        at = self.at + n
+        return self._words[at] if at < len(self._words) else ""
+
+    def symbol(self, n: int = 0) -> str:
+        """The n-th symbol from here, or '' when another token stands there."""
+        at = self.at + n
+        return self._symbols[at] if at < len(self._symbols) else ""
 
     def is_symbol(self, symbol: str, n: int = 0) -> bool:
-        token = self.ahead(n)
-        return token.kind is Kind.SYMBOL and token.text == symbol
+        return self.symbol(n) == symbol
 
     def is_words(self, *words: str) -> bool:
-        return all(self.word(n) == word for n, word in enumerate(words))
+        at = self.at
+        return self._words[at] == words[0] and tuple(self._words[at : at + len(words)]) == words
 
     # Stepping
 
@@ -61,13 +67,13 @@ class Cursor:
 
     def accept(self, *words: str) -> bool:
         """Steps over the words when all of them stand here."""
-        if not self.is_words(*words):
+        if self._words[self.at] != words[0] or not self.is_words(*words):
             return False
         self.at += len(words)
         return True
 
     def accept_symbol(self, symbol: str) -> bool:
-        if not self.is_symbol(symbol):
+        if self._symbols[self.at] != symbol:
             return False
         self.at += 1
         return True
@@ -94,10 +100,10 @@ class Cursor:
 
     def can_name(self, n: int = 0) -> bool:
         """Whether a name stands n tokens from here."""
-        token = self.ahead(n)
-        if token.kind is Kind.WORD:
-            return token.text.lower() not in RESERVED and not token.text[0].isdigit()
-        return token.kind is Kind.QUOTED
+        word = self.word(n)
+        if word:
+            return word not in RESERVED and not word[0].isdigit()
+        return self.ahead(n).kind is Kind.QUOTED
 
     def string(self, what: str) -> str:
         if self.token.kind is not Kind.STRING:
@@ -120,7 +126,8 @@ class Cursor:
 
     def since(self, start: int) -> Place:
         """The place of what was stepped over since index `start`."""
-        return self.place(start, self.at)
+        last = self.at - 1 if self.at > start else start
+        return Place(self.text, self.tokens[start].start, self.tokens[last].end)
 
     def guess(self, *words: str) -> None:
         """Remembers that the word just stepped over was taken for a name although one of the words may have been
@@ -155,13 +162,22 @@ class Cursor:
         if not self.ended:
             raise self.expected("the end of the text", *words)
 
-    @contextmanager
-    def nested(self) -> Iterator[None]:
+    def nested(self) -> _Nesting:
         """Guards the stack around whatever may hold itself."""
-        if self._depth >= MAX_NESTING:
-            raise ParseError(f"nested more than {MAX_NESTING} deep", self.place(self.at), hint="write it flatter")
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
+        return self._nesting
+
+
+class _Nesting:
+    """Counts how deep the parser is inside brackets and the like."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor, self.depth = cursor, 0
+
+    def __enter__(self) -> None:
+        if self.depth >= MAX_NESTING:
+            place = self.cursor.place(self.cursor.at)
+            raise ParseError(f"nested more than {MAX_NESTING} deep", place, hint="write it flatter")
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1

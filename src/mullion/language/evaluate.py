@@ -43,9 +43,16 @@ def count_bad(expr: Expr, columns: Mapping[str, Vector], length: int) -> Mask:
 
 def is_fallible(expr: Expr, columns: Mapping[str, Type]) -> bool:
     """Whether `count_bad` could ever find anything."""
+    if not any(_ever_fails(node) for node in walk(expr)):
+        return False
     nothing = {node.name: Vector.of(columns[node.name], []) for node in walk(expr) if isinstance(node, Column)}
     with np.errstate(all="ignore"):
         return Evaluation(nothing, 0).bad(expr) is not None
+
+
+def _ever_fails(node: Expr) -> bool:
+    """Whether the node itself fails for some types; most fail for none, so that types need not be found."""
+    return isinstance(node, Cast) or (isinstance(node, Call) and FUNCTIONS[node.function].fallible is not False)
 
 
 def is_vectorised(expr: Expr, columns: Mapping[str, Type] | None = None) -> bool:

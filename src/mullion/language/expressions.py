@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mullion.errors import NotSupported, ParseError, Place
 from mullion.language import types
-from mullion.language.calls import call, typed_literal
+from mullion.language.calls import TYPED_LITERALS, call, typed_literal
 from mullion.language.cursor import Cursor
 from mullion.language.dialect import (
     BINARY,
@@ -31,6 +31,11 @@ MAX_HEIGHT = 120
 MAX_SIZE = 50_000
 """Parts of a tree, counted as written out: BETWEEN and CASE repeat their operand, which nested ones would double."""
 
+_ALWAYS_SMALL = 60
+"""So few tokens cannot make a tree of too many levels or parts: a level takes one at least, a doubling six."""
+
+_NO_OPERATOR = ("", 0)
+_SIGNS = {"-": "negative", "+": "", "~": "bitnot"}
 _PREDICATES = ("between", "in", "like", "ilike", "rlike", "regexp", "is")
 
 
@@ -43,6 +48,8 @@ def expression(c: Cursor) -> Expr:
 
 
 def _check_size(expr: Expr, c: Cursor, start: int) -> None:
+    if c.at - start <= _ALWAYS_SMALL:
+        return
     level, height, size = [expr], 0, 0
     while level:
         height, size = height + 1, size + len(level)
@@ -70,11 +77,12 @@ def _binary(c: Cursor, level: int) -> Expr:
 
 
 def _operator(c: Cursor) -> tuple[str, int]:
-    return BINARY.get(c.token.text.lower(), ("", 0)) if c.token.kind in (Kind.WORD, Kind.SYMBOL) else ("", 0)
+    return BINARY.get(c.word() or c.symbol(), _NO_OPERATOR)
 
 
 def _at_predicate(c: Cursor) -> bool:
-    return c.word(1 if c.word() == "not" else 0) in _PREDICATES
+    word = c.word()
+    return word != "" and (c.word(1) if word == "not" else word) in _PREDICATES
 
 
 def _prefix(c: Cursor, level: int) -> Expr:
@@ -85,9 +93,9 @@ def _prefix(c: Cursor, level: int) -> Expr:
         c.step()
         with c.nested():
             return Call("not", (_binary(c, NOT),), place=c.since(start))
-    for symbol, function in (("-", "negative"), ("+", ""), ("~", "bitnot")):
-        if not c.accept_symbol(symbol):
-            continue
+    if (symbol := c.symbol()) in _SIGNS:
+        c.step()
+        function = _SIGNS[symbol]
         if symbol == "-" and c.token.kind is Kind.NUMBER:
             literal = number("-" + c.step().text, c.since(start))
             return _postfix(c, literal, start)
@@ -174,12 +182,15 @@ def _primary(c: Cursor) -> Expr:
             inner = _binary(c, OR)
         c.expect_symbol(")")
         return inner
-    if token.kind is Kind.WORD:
+    if c.word() in _SPECIAL:
         with c.nested():
             special = _special(c)
         if special is not None:
             return special
     return _named(c)
+
+
+_SPECIAL = frozenset(("null", "true", "false", "case", "exists", "cast", "try_cast", *TYPED_LITERALS))
 
 
 def _special(c: Cursor) -> Expr | None:

@@ -127,14 +127,15 @@ def duration(text: str, place: Place | None = None) -> int:
     90
     """
     where = place or Place(text, 0, len(text))
-    total, at = Fraction(0), 0
+    total: int | Fraction = 0
+    at = 0
     if not text.strip() or len(text) > 1000:
         raise ParseError("expected a duration such as '5 min'", where)
     while text[at:].strip():
         match = _PART.match(text, at)
         if not match:
             raise ParseError(f"'{text.strip()}' is not a duration, expected a number and a unit as in '5 min'", where)
-        amount = Fraction(match[2]) * unit(match[3], where)
+        amount = (int(match[2]) if match[2].isdecimal() else Fraction(match[2])) * unit(match[3], where)
         total += -amount if match[1] == "-" else amount
         at = match.end()
     return exact(total, where)
@@ -149,7 +150,7 @@ def unit(name: str, place: Place) -> int:
     return UNITS[name.lower()]
 
 
-def exact(total: Fraction, place: Place) -> int:
+def exact(total: int | Fraction, place: Place) -> int:
     if total.denominator != 1:
         raise ParseError("a duration must be a whole number of microseconds", place)
     if not -MAX_MICROSECONDS - 1 <= total <= MAX_MICROSECONDS:

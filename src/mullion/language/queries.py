@@ -72,15 +72,12 @@ def _union(c: Cursor) -> Query:
     for word in ("except", "intersect", "minus"):
         if c.word() == word:
             raise NotSupported(word.upper(), c.place(c.at))
-    order_by, limit = _order_by(c, items), _limit(c)
-    return replace(
-        head,
-        union=head.union + tuple(rest),
-        order_by=order_by,
-        limit=limit,
-        preference=_preference(c),
-        place=c.since(start),
-    )
+    order_by, limit, preference = _order_by(c, items), _limit(c), _preference(c)
+    place = c.since(start)
+    if head.place == place:
+        return head
+    union = head.union + tuple(rest)
+    return replace(head, union=union, order_by=order_by, limit=limit, preference=preference, place=place)
 
 
 def _select(c: Cursor) -> tuple[Query, list[Item | None]]:

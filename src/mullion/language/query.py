@@ -7,7 +7,8 @@ different users are found to be one and evaluated once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, NamedTuple
 
 from mullion.errors import Place
@@ -16,8 +17,16 @@ from mullion.language.types import Type
 # Expressions
 
 
+class _Node:
+    """Expressions may be referred to weakly, and remember their hash, which walks all that is below them. It is not
+    pickled, since it differs between processes."""
+
+    __slots__ = ("__weakref__", "_hash")
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(_Node):
     """A column by its name, perhaps qualified by a stream's, table's or alias's name."""
 
     name: str
@@ -26,7 +35,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(_Node):
     """A constant. Values: bool, int, float, Decimal, str, None; date as days and timestamp as microseconds since the
     epoch (UTC); interval as microseconds."""
 
@@ -34,36 +43,64 @@ class Literal:
     type: Type
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    def __eq__(self, other: object) -> bool:
+        """Zeros of either sign are two constants: x * -0.0 is not x * 0.0."""
+        if not isinstance(other, Literal):
+            return NotImplemented
+        same = self.type == other.type and bool(self.value == other.value)
+        return same and (self.value != 0 or str(self.value) == str(other.value))
+
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(_Node):
     """A scalar operator or function by its canonical lower-case name (`functions.py` lists them)."""
 
     function: str
     args: tuple[Expr, ...]
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.function, self.args)))
+            return self._hash
+
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(_Node):
     """CAST: a value that does not fit becomes NULL."""
 
     arg: Expr
     type: Type
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.arg, self.type)))
+            return self._hash
+
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(_Node):
     """CASE WHEN. A CASE with an operand is written out as comparisons with it."""
 
     branches: tuple[tuple[Expr, Expr], ...]
     otherwise: Expr | None = None
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.branches, self.otherwise)))
+            return self._hash
+
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(_Node):
     """An aggregate call. `count(*)` has no args."""
 
     function: str
@@ -72,9 +109,16 @@ class Aggregate:
     where: Expr | None = None
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.function, self.args, self.distinct, self.where)))
+            return self._hash
+
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(_Node):
     """[NOT] EXISTS (SELECT ...); NOT is a Call around it."""
 
     query: Query
@@ -84,22 +128,17 @@ class Exists:
 Expr = Column | Literal | Call | Cast | Case | Aggregate | Exists
 
 
-def children(expr: Expr) -> Iterator[Expr]:
-    match expr:
-        case Call(args=args):
-            yield from args
-        case Aggregate(args=args, where=where):
-            yield from args
-            if where is not None:
-                yield where
-        case Cast(arg=arg):
-            yield arg
-        case Case(branches=branches, otherwise=otherwise):
-            for condition, value in branches:
-                yield condition
-                yield value
-            if otherwise is not None:
-                yield otherwise
+def children(expr: Expr) -> tuple[Expr, ...]:
+    if isinstance(expr, Column | Literal | Exists):
+        return ()
+    if isinstance(expr, Call):
+        return expr.args
+    if isinstance(expr, Cast):
+        return (expr.arg,)
+    if isinstance(expr, Aggregate):
+        return expr.args if expr.where is None else (*expr.args, expr.where)
+    parts = tuple(part for branch in expr.branches for part in branch)
+    return parts if expr.otherwise is None else (*parts, expr.otherwise)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -108,33 +147,43 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(list(children(node))))
+        stack += children(node)[::-1]
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """The expression with each node that `change` answers for replaced (parents first, replacements not entered)."""
+    """The expression with each node that `change` answers for replaced (parents first, replacements not entered).
+    What holds nothing that changed is the same object as before."""
     changed = change(expr)
     if changed is not None:
         return changed
+    if isinstance(expr, Column | Literal):
+        return expr
     match expr:
         case Call(args=args):
-            return replace(expr, args=tuple(rewrite(a, change) for a in args))
+            new = _rewrite_all(args, change)
+            return expr if new is args else Call(expr.function, new, place=expr.place)
         case Aggregate(args=args, where=where):
-            return replace(
-                expr,
-                args=tuple(rewrite(a, change) for a in args),
-                where=None if where is None else rewrite(where, change),
-            )
+            new = _rewrite_all(args, change)
+            condition = None if where is None else rewrite(where, change)
+            if new is args and condition is where:
+                return expr
+            return Aggregate(expr.function, new, expr.distinct, condition, place=expr.place)
         case Cast(arg=arg):
-            return replace(expr, arg=rewrite(arg, change))
+            inner = rewrite(arg, change)
+            return expr if inner is arg else Cast(inner, expr.type, place=expr.place)
         case Case(branches=branches, otherwise=otherwise):
-            return replace(
-                expr,
-                branches=tuple((rewrite(c, change), rewrite(v, change)) for c, v in branches),
-                otherwise=None if otherwise is None else rewrite(otherwise, change),
+            return Case(
+                tuple((rewrite(c, change), rewrite(v, change)) for c, v in branches),
+                None if otherwise is None else rewrite(otherwise, change),
+                place=expr.place,
             )
         case _:
             return expr
+
+
+def _rewrite_all(expressions: tuple[Expr, ...], change: Callable[[Expr], Expr | None]) -> tuple[Expr, ...]:
+    new = tuple([rewrite(expr, change) for expr in expressions])
+    return expressions if all(map(is_, new, expressions)) else new
 
 
 # Windows

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mullion.errors import NotSupported, ParseError
 from mullion.language.cursor import Cursor
 from mullion.language.expressions import expression
@@ -24,7 +22,7 @@ def sources(c: Cursor) -> Source:
     while c.accept_symbol(","):
         right = _joined(c)
         found = Join(left=found, right=right, kind="cross", place=c.since(start))
-    if len(leaves(found)) > MAX_SOURCES:
+    if isinstance(found, Join) and len(leaves(found)) > MAX_SOURCES:
         raise ParseError(f"more than {MAX_SOURCES} sources in one FROM", c.since(start))
     return found
 
@@ -127,7 +125,9 @@ def _single(c: Cursor) -> Source:
         window = bracketed(c)
         if alias is None:
             alias = _alias(c)
-    return replace(source, window=window, alias=alias, place=c.since(start))
+    if isinstance(source, Named):
+        return Named(name=source.name, window=window, alias=alias, place=c.since(start))
+    return Derived(query=source.query, window=window, alias=alias, place=c.since(start))
 
 
 def _at_query(c: Cursor) -> bool:

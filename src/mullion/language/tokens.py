@@ -1,10 +1,14 @@
-"""Text to tokens, each with its exact place; what cannot be a token is refused here."""
+"""Text to tokens, each with its exact place; what cannot be a token is refused here.
+
+sqlglot's tokenizer says what the tokens are. Most texts hold only plain words, numbers, strings and symbols; one
+regular expression finds the same tokens in these, many times faster, and leaves all others to sqlglot.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from sqlglot import TokenType
 from sqlglot.errors import TokenError
@@ -22,8 +26,7 @@ class Kind(Enum):
     END = "end"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """`text` is the word as written, the name without backquotes, the string's value, or the symbol."""
 
     kind: Kind
@@ -32,6 +35,17 @@ class Token:
     end: int
 
 
+_PLAIN = re.compile(
+    r"""[ \t\r\n]*+(?:
+        ([A-Za-z_]\w*+)(?!')
+      | (\d++(?:\.\d++)?+(?:[bB][dD]|[lLsSyYdDfF])?+)(?![\w.'])
+      | '([^'\\]*+)'(?!')
+      | (<=>|<=|<>|>=|==|!=|::|\|\||[-+*/%=<>(),.;|&\[\]])
+      | \Z
+      | (.)
+    )""",
+    re.ASCII | re.DOTALL | re.VERBOSE,
+)
 _NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:[bB][dD]|[lLsSyYdDfF])?", re.ASCII)
 _WORD = re.compile(r"\w+")
 _STRING = r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`(?:[^`]|``)*`"
@@ -42,6 +56,40 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 def tokenize(text: str) -> list[Token]:
     """All tokens of the text and one of kind END after them."""
+    tokens = plain_tokens(text)
+    if tokens is None:
+        tokens = any_tokens(text)
+    end = tokens[-1].end if tokens else len(text)
+    tokens.append(Token(Kind.END, "", end, end))
+    return tokens
+
+
+def plain_tokens(text: str) -> list[Token] | None:
+    """The tokens of a text without comments, escapes, quoted names and rarer forms of numbers; None of another one."""
+    if "--" in text or "/*" in text:
+        return None
+    word, number, string, symbol = Kind.WORD, Kind.NUMBER, Kind.STRING, Kind.SYMBOL
+    tokens: list[Token] = []
+    for match in _PLAIN.finditer(text):
+        which = match.lastindex
+        if which is None:
+            return tokens
+        start, end = match.span(which)
+        if which == 1:
+            tokens.append(Token(word, match[1], start, end))
+        elif which == 4:
+            tokens.append(Token(symbol, match[4], start, end))
+        elif which == 3:
+            tokens.append(Token(string, match[3], start - 1, end + 1))
+        elif which == 2 and not (tokens and tokens[-1].kind is symbol and tokens[-1].text == "."):
+            tokens.append(Token(number, match[2], start, end))
+        else:
+            return None
+    return tokens
+
+
+def any_tokens(text: str) -> list[Token]:
+    """The tokens of any text, as sqlglot sees them."""
     try:
         found = Mullion().tokenize(text)
     except TokenError as error:
@@ -53,8 +101,6 @@ def tokenize(text: str) -> list[Token]:
         at = token.end + 1
         _append(tokens, text, token.token_type, token.start, at)
     _check_gap(text, at, len(text))
-    end = tokens[-1].end if tokens else len(text)
-    tokens.append(Token(Kind.END, "", end, end))
     return tokens
 
 

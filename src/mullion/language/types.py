@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(NamedTuple):
     """A Spark SQL type. `str(type)` is Spark's simple string, such as `decimal(10,2)`."""
 
     kind: str

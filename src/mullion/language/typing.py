@@ -138,8 +138,8 @@ class _Resolver:
             types = ", ".join(str(t) for _, t in args)
             raise CheckError(f"{call.function} does not take ({types})", call.place)
         cast_args = [
-            (cast(arg, type_, target, arg.place or call.place), target)
-            for (arg, type_), target in zip(args, wanted, strict=True)
+            typed if typed[1] == target else (cast(*typed, target, typed[0].place or call.place), target)
+            for typed, target in zip(args, wanted, strict=True)
         ]
         exprs = tuple(arg for arg, _ in cast_args)
         return Call(function.name, exprs, place=call.place), function.result(cast_args)

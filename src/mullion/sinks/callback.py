@@ -14,16 +14,30 @@ OnAnswer = Callable[[str, pa.Table], None]
 
 
 class CallbackSink(Sink):
-    """Calls with the query's name and its rows. After a crash a batch may be handed over again."""
+    """Calls with the query's name and its rows: those who want every query's, and those who want this one's. After a
+    crash a batch may be handed over again."""
 
-    def __init__(self, call: OnAnswer, query: str | None = None) -> None:
-        self.call, self.query = call, query
+    def __init__(self) -> None:
+        self._of_all: list[OnAnswer] = []
+        self._of_query: dict[str, OnAnswer] = {}
+
+    def add(self, call: OnAnswer, query: str | None = None) -> None:
+        if query is None:
+            self._of_all.append(call)
+        else:
+            self._of_query[query.lower()] = call
+
+    def forget(self, query: str) -> None:
+        """Nobody waits for this query alone any longer."""
+        self._of_query.pop(query.lower(), None)
 
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
         for some in answers:
             for name, table in some:
-                if self.query in (None, name):
-                    self.call(name, table)
+                for call in self._of_all:
+                    call(name, table)
+                if (call_of_query := self._of_query.get(name.lower())) is not None:
+                    call_of_query(name, table)
 
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         """Only answers are handed over."""

@@ -1,0 +1,173 @@
+"""Names in the catalog, and what it costs to come and go."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from mullion.catalog.catalog import Catalog
+from mullion.catalog.queries import StandingQuery, bind
+from mullion.catalog.streams import Stream, Table
+from mullion.engine import Engine
+from mullion.errors import CheckError, MullionError
+from mullion.language.parse import parse_query
+from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP
+
+COLUMNS = (("ts", TIMESTAMP), ("symbol", STRING), ("price", DOUBLE), ("volume", BIGINT))
+TRADES, QUOTES = Stream("trades", COLUMNS, "ts"), Stream("Quotes", COLUMNS, "ts")
+
+
+def catalog(*names: str) -> Catalog:
+    made = Catalog()
+    made.add_stream(TRADES)
+    made.add_stream(QUOTES)
+    for name in names:
+        made.add_query(query(name))
+    return made
+
+
+def query(name: str, stream: str = "trades") -> StandingQuery:
+    text = f"SELECT count(*) AS n FROM {stream} [RANGE '10 s' SLIDE '5 s']"
+    return bind(parse_query(text, name=name), {"trades": TRADES, "Quotes": QUOTES})
+
+
+def names(queries: list[StandingQuery]) -> list[str]:
+    return [query.name for query in queries]
+
+
+def test_a_query_is_found_whatever_the_case() -> None:
+    assert catalog("Total").query("tOTAL").name == "Total"
+
+
+@pytest.mark.parametrize("again", ["Total", "total", "TOTAL"])
+def test_no_two_queries_differ_by_case_alone(again: str) -> None:
+    with pytest.raises(CheckError, match=f"there is already a query '{again}'\n  choose another name or drop it first"):
+        catalog("Total").add_query(query(again))
+
+
+@pytest.mark.parametrize("again", ["trades", "TRADES", "quotes"])
+def test_streams_and_tables_share_their_names(again: str) -> None:
+    made = catalog()
+    with pytest.raises(CheckError, match=f"there is already a stream or table '{again}'"):
+        made.add_stream(Stream(again, COLUMNS, "ts"))
+    with pytest.raises(CheckError, match=f"there is already a stream or table '{again}'"):
+        made.add_table(Table(again, COLUMNS, "parquet"))
+    made.add_table(Table("symbols", COLUMNS, "parquet"))
+    with pytest.raises(CheckError, match="there is already a stream or table 'Symbols'"):
+        made.add_stream(Stream("Symbols", COLUMNS, "ts"))
+    assert [*made.streams, *made.tables] == ["trades", "Quotes", "symbols"]
+
+
+def test_an_unknown_query_is_refused_with_the_nearest() -> None:
+    made = catalog("Total", "other")
+    for ask in (made.query, made.drop_query):
+        with pytest.raises(CheckError, match=r"unknown query 'totl'\n  did you mean 'Total'\?"):
+            ask("totl")
+    assert [*made.queries] == ["Total", "other"]
+
+
+def test_a_dropped_name_is_free_again_in_any_case() -> None:
+    made = catalog("Total", "other")
+    made.drop_query("TOTAL")
+    with pytest.raises(CheckError, match="unknown query 'Total'"):
+        made.query("Total")
+    made.add_query(query("total", "quotes"))
+    assert made.query("Total").name == "total"
+    assert [*made.queries] == ["other", "total"]
+    assert names(made.queries_over("trades")) == ["other"]
+    assert names(made.queries_over("Quotes")) == ["total"]
+
+
+def test_queries_over_a_stream_keep_the_order_they_came_in() -> None:
+    made = catalog("b", "a", "c")
+    made.add_query(query("q", "quotes"))
+    made.replace_query(made.query("a"))
+    assert names(made.queries_over("trades")) == ["b", "a", "c"]
+    assert names(made.queries_over("nothing")) == []
+
+
+def test_a_replaced_query_is_replaced_everywhere() -> None:
+    made, later = catalog("a"), query("a")
+    made.replace_query(later)
+    assert made.query("a") is later and made.queries_over("trades") == [later]
+
+
+def test_a_copy_and_its_original_go_their_own_ways() -> None:
+    before = catalog("a", "b")
+    after = before.copy()
+    after.drop_query("a")
+    after.add_query(query("c"))
+    after.add_stream(Stream("news", COLUMNS, "ts"))
+    before.add_query(query("d"))
+    assert names(before.queries_over("trades")) == [*before.queries] == ["a", "b", "d"]
+    assert names(after.queries_over("trades")) == [*after.queries] == ["b", "c"]
+    assert before.query("A").name == "a" and "news" not in before.streams
+    before.add_table(Table("News", COLUMNS, "parquet"))
+    with pytest.raises(CheckError):
+        before.query("c")
+
+
+def test_a_free_name_is_free() -> None:
+    made = catalog("x", "QUERY_3")
+    assert made.free_name() == made.free_name() == "query_4"
+    made.add_query(query("query_4"))
+    made.drop_query("x")
+    assert made.free_name() == "query_5"
+
+
+def engine() -> Engine:
+    made = Engine()
+    made.catalog.add_stream(TRADES)
+    return made
+
+
+def test_a_script_that_fails_changes_nothing() -> None:
+    made = engine()
+    made.query("SELECT count(*) AS n FROM trades [RANGE '10 s' SLIDE '5 s']", name="first")
+    script = """CREATE QUERY second AS SELECT count(*) AS n FROM trades [RANGE '10 s' SLIDE '5 s'];
+        DROP QUERY first; DROP QUERY nobody"""
+    with pytest.raises(MullionError, match="unknown query 'nobody'"):
+        made.execute(script)
+    assert [*made.catalog.queries] == names(made.catalog.queries_over("trades")) == ["first"]
+    assert made.query("SELECT count(*) AS n FROM trades [RANGE '10 s' SLIDE '5 s']") == "query_2"
+
+
+def calls_of(act: Callable[[], object]) -> int:
+    """How many calls, of Python functions and of built-in ones, it takes."""
+    count = 0
+
+    def seen(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(seen)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_the_thousandth_query_comes_and_goes_as_cheaply_as_the_first() -> None:
+    made = engine()
+
+    def add(number: int, name: str | None = None) -> None:
+        window = f"[RANGE '{number + 7} s' SLIDE '{number % 11 + 1} s']"
+        made.query(f"SELECT sum(price) AS total FROM trades {window} WHERE volume > {number}", name=name)
+
+    def drop(number: int) -> None:
+        made.drop(f"Q{number}")
+
+    for number in range(10):
+        add(number, f"q{number}")
+    few_adds, few_unnamed = calls_of(lambda: add(10, "q10")), calls_of(lambda: add(11))
+    few_drops = calls_of(lambda: drop(10))
+    for number in range(20, 1020):
+        add(number, f"q{number}")
+    assert calls_of(lambda: add(2000, "q2000")) < 3 * few_adds
+    assert calls_of(lambda: add(2001)) < 3 * few_unnamed
+    assert calls_of(lambda: drop(500)) < 3 * few_drops
+    assert calls_of(lambda: add(500, "q500")) < 3 * few_adds
