@@ -39,7 +39,7 @@ from mullion.sinks.several import SeveralSinks
 from mullion.spark.feed import Feed
 from mullion.spark.results import Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
-from mullion.spark.sources import check_format, is_endless, open_stream, read_columns
+from mullion.spark.sources import check_format, is_endless, is_files, open_stream, read_columns
 from mullion.spark.stream import Counts, Settings, StreamRun
 from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
@@ -84,6 +84,10 @@ class Engine:
         self._table_frames: dict[str, DataFrame] = {}
         self._stores: dict[str, TableStore] = {}
         self._feeds: list[Feed] = []
+        self._fresh: dict[str, None] = {}
+        """Queries that came after the first batch and join with the next."""
+        self._pasts: dict[str, str] = {}
+        """How queries that joined came by their past."""
         self._lock = threading.RLock()
         self._owned: SparkSession | None = None
         self._ensured: SparkSession | None = None
@@ -203,8 +207,11 @@ class Engine:
     def _add(self, query: Query) -> StandingQuery:
         bound = bind(query, self.catalog.streams, self.catalog.tables)
         run = self.runs.get(bound.stream)
-        if run is not None and run.newest is not None:
-            bound = _joining(bound, run.newest)
+        if run is not None and run.begun:
+            reason = run.can_backfill(bound)
+            if reason is not None:
+                raise NotSupported(f"BACKFILL of this query ({reason})", query.place)
+            self._fresh[bound.name] = None
         self.catalog.add_query(bound, query.place)
         return bound
 
@@ -227,7 +234,7 @@ class Engine:
                 alone = [[q] for q in queries if name in (None, q.name)]
                 plans += [self._plan(stream, s) for s in (alone if self.sharing == "off" else [queries]) if s]
             observed = {n: asdict(r.counts) for n, r in self.runs.items() if r.counts.batches}
-            return Explanation(tuple(plans), self.sharing, name, observed)
+            return Explanation(tuple(plans), self.sharing, name, observed, dict(self._pasts))
 
     def _plan(self, stream: Stream, queries: Sequence[StandingQuery]) -> Plan:
         run = self.runs.get(stream.name)
@@ -271,6 +278,8 @@ class Engine:
                 follow=follow or is_endless(stream),
             )
             self._feeds.append(feed)
+            if is_files(stream):
+                self._run_of(name).log = feed.location
             feed.start()
 
     def wait(self, seconds: float | None = None) -> None:
@@ -332,6 +341,7 @@ class Engine:
                 journal=journal,
                 plain=plain,
                 table=lambda table, batch: self.tables_of(name).current(table, batch),
+                has_changed=lambda table: table in self.tables_of(name).changed,
             )
             self.runs[name].restore()
         return self.runs[name]
@@ -348,6 +358,7 @@ class Engine:
     def _finish(self, name: str) -> None:
         run = self._run_of(name)
         with self._lock:
+            self._join_fresh(run)
             run.use(self.catalog.queries_over(name))
         run.finish(self.session)
         if self.on_batch is not None:
@@ -357,14 +368,33 @@ class Engine:
 
     def _queries_of_batch(self, run: StreamRun, number: int) -> Sequence[StandingQuery]:
         """The queries that the batch sees: as journaled if it was begun before, otherwise the present ones."""
-        queries = self.catalog.queries_over(run.stream.name)
         journal = run.journal
+        run.begun = True
+        if journal is None or not journal.was_begun(number):
+            self._join_fresh(run)
+        queries = self.catalog.queries_over(run.stream.name)
         if journal is None:
             return queries
         if journal.was_begun(number):
             return [_from_journal(entry, self.catalog) for entry in journal.queries_of(number) or []]
         journal.begin(number, [_to_journal(q) for q in queries])
         return queries
+
+    def _join_fresh(self, run: StreamRun) -> None:
+        """Let queries join that came while the last batch was at work: they have missed all events up to its end."""
+        for name in list(self._fresh):
+            query = self.catalog.queries.get(name)
+            if query is None:
+                del self._fresh[name]
+            elif query.stream == run.stream.name:
+                del self._fresh[name]
+                self._join(run, query)
+
+    def _join(self, run: StreamRun, query: StandingQuery) -> None:
+        joined, how = run.join(query)
+        self.catalog.replace_query(joined)
+        if query.backfill:
+            self._pasts[query.name] = how
 
     def _open_checkpoint(self) -> None:
         """Check that the checkpoint is of this run, and let queries that are new to it join now."""
@@ -388,12 +418,12 @@ class Engine:
         for query in self.catalog.queries_over(run.stream.name):
             entry = known.get(query.name)
             if entry is None:
-                self.catalog.replace_query(_joining(query, run.newest))
+                self._join(run, query)
             elif entry["text"] != query.text:
                 hint = "give the changed query another name, or start with a new checkpoint directory"
                 raise CheckpointError(f"query '{query.name}' is not the one that the checkpoint knows", hint=hint)
             else:
-                self.catalog.replace_query(replace(query, start=entry["start"]))
+                self.catalog.replace_query(_as_journaled(query, entry))
 
     # Answers
 
@@ -432,12 +462,6 @@ _CHOICES = {
 }
 
 
-def _joining(query: StandingQuery, newest: int) -> StandingQuery:
-    """The query as it joins a stream whose newest event is known: its windows start after that event, because what
-    the stream held up to it is gone."""
-    return replace(query, start=max(newest + 1, query.start if query.start is not None else newest + 1))
-
-
 def _stream_text(stream: Stream) -> str:
     columns = ", ".join(f"{name} {type_}" for name, type_ in stream.columns)
     return f"{stream.name} ({columns}) {stream.format} {sorted(stream.options)} {stream.time_column} {stream.lateness}"
@@ -456,12 +480,22 @@ def _check_manifest(found: dict[str, Any], streams: dict[str, str], out: str | N
 
 
 def _to_journal(query: StandingQuery) -> dict[str, Any]:
-    return {"name": query.name, "text": query.text, "start": query.start}
+    entry = {"name": query.name, "text": query.text}
+    return entry | {name: getattr(query, name) for name in _JOINED if getattr(query, name) is not None}
 
 
 def _from_journal(entry: Mapping[str, Any], catalog: Catalog) -> StandingQuery:
-    bound = bind(parse_query(entry["text"]), catalog.streams, catalog.tables)
-    return replace(bound, name=entry["name"], start=entry["start"])
+    query = bind(parse_query(entry["text"]), catalog.streams, catalog.tables)
+    return _as_journaled(replace(query, name=entry["name"]), entry)
+
+
+def _as_journaled(query: StandingQuery, entry: Mapping[str, Any]) -> StandingQuery:
+    """The query as it joined the stream."""
+    return replace(query, **{name: entry.get(name, "" if name == "tag" else None) for name in _JOINED})
+
+
+_JOINED = ("start", "after", "tag", "joined")
+"""What joining decides of a query."""
 
 
 __all__ = ["Engine"]

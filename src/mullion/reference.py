@@ -158,7 +158,8 @@ def _instants(query: StandingQuery, times: Iterable[int]) -> Iterable[int]:
     for time in times:
         end = offset + ((time - offset) // slide + 1) * slide
         while end - range_ <= time:
-            if (query.start is None or end - range_ >= query.start) and (query.stop is None or end <= query.stop):
+            begun = query.start is None or end - range_ >= query.start
+            if begun and (query.after is None or end > query.after) and (query.stop is None or end <= query.stop):
                 ends.add(end)
             end += slide
     if query.keys or not ends:

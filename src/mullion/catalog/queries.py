@@ -123,8 +123,13 @@ class StandingQuery:
     shape: Shape
     start: int | None = None
     stop: int | None = None
+    backfill: bool = False
+    after: int | None = None
+    """With BACKFILL: answers windows with window_end > after."""
     tag: str = ""
-    """Not empty for a query that must not be answered from what others keep."""
+    """Not empty for a query whose past was read once more: it must not be answered from what others keep."""
+    joined: int | None = None
+    """The last batch before such a query joined."""
     lookups: tuple[Lookup, ...] = ()
 
     def event_expressions(self) -> Iterator[Expr]:
@@ -149,7 +154,6 @@ def _refuse(query: Query) -> None:
         (bool(query.union), "UNION ALL", query.union[0].place if query.union else None),
         (query.distinct, "SELECT DISTINCT", query.place),
         (query.approximate, "SELECT APPROX", query.place),
-        (query.backfill, "BACKFILL", query.place),
         (query.preference is not None, "WITH PREFERENCE", query.preference.place if query.preference else None),
     ]
     for there, feature, place in refused:
@@ -239,7 +243,9 @@ class _Binder:
             predicate=None if predicate is None else shared(predicate),
             keys=tuple(map(shared, self.keys)),
             shape=shape,
-            start=query.start_at,
+            start=None if query.backfill else query.start_at,
+            after=query.start_at if query.backfill else None,
+            backfill=query.backfill,
             stop=query.stop_at,
             lookups=self.joined.lookups,
         )

@@ -88,9 +88,14 @@ class Explanation:
     sharing: str
     query: str | None = None
     observed: Mapping[str, Any] = field(default_factory=dict)
+    pasts: Mapping[str, str] = field(default_factory=dict)
+    """How queries with BACKFILL came by their past."""
 
     def to_dict(self) -> dict[str, Any]:
         plans = [describe_plan(plan) for plan in self.plans]
+        for query in (query for plan in plans for query in plan["queries"]):
+            if query["name"] in self.pasts:
+                query["backfill"] = self.pasts[query["name"]]
         if self.query is not None:
             for plan in plans:
                 plan["queries"] = [q for q in plan["queries"] if q["name"] == self.query]
@@ -102,12 +107,12 @@ class Explanation:
     def __str__(self) -> str:
         if not self.plans:
             return "no standing queries"
-        parts = [_plan_text(plan, self.query) for plan in self.plans]
+        parts = [_plan_text(plan, self.query, self.pasts) for plan in self.plans]
         parts += [f"seen so far in {name}: {_counts_text(counts)}" for name, counts in self.observed.items()]
         return "\n\n".join(parts)
 
 
-def _plan_text(plan: Plan, only: str | None) -> str:
+def _plan_text(plan: Plan, only: str | None, pasts: Mapping[str, str]) -> str:
     shown = [q for q in plan.queries if only is None or q.name == only]
     count = len(plan.queries)
     lines = [f"stream {plan.stream.name}: {count} {'query' if count == 1 else 'queries'} in one pass, {plan.way} way"]
@@ -122,6 +127,8 @@ def _plan_text(plan: Plan, only: str | None) -> str:
         lines.append(f"  sharing slices takes fewer operations above {rate:.3g} events a second")
     for query in shown[:20]:
         lines.append(_query_text(query))
+        if query.backfill:
+            lines.append(f"    backfill: {pasts.get(query.name, 'it will answer the windows that end after it joins')}")
     if len(shown) > 20:
         lines.append(f"  ... and {len(shown) - 20} more queries")
     return "\n".join(lines)

@@ -12,7 +12,7 @@ Plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -98,8 +98,7 @@ class Grouping:
     @cached_property
     def name(self) -> str:
         """A name by which the sub-windows of one grouping find each other across plans."""
-        keys = ", ".join(render(key) for key in self.keys) or "()"
-        return " with ".join([keys, *(lookup.name for lookup in self.lookups)])
+        return grouping_name(self.keys, self.lookups)
 
     @cached_property
     def bits(self) -> tuple[Lane, ...]:
@@ -148,6 +147,10 @@ class Grouping:
         slim = replace(self, queries=())
         slim.__dict__.update(index=self.index, progressions=self.progressions)
         return slim
+
+
+def grouping_name(keys: Sequence[Expr], lookups: Sequence[Lookup]) -> str:
+    return " with ".join([", ".join(render(key) for key in keys) or "()", *(lookup.name for lookup in lookups)])
 
 
 def lane_of(query: StandingQuery) -> Lane:

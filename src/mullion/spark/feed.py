@@ -40,6 +40,15 @@ class Feed:
     _failure: BaseException | None = None
     _scratch: tempfile.TemporaryDirectory[str] | None = None
 
+    @property
+    def location(self) -> Path:
+        """Where Spark notes how far it has read."""
+        if self.directory is not None:
+            return self.directory
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
+        return Path(self._scratch.name)
+
     def start(self) -> None:
         frame = self.frame if self.frame is not None else self.open()
         if not frame.isStreaming:
@@ -47,10 +56,7 @@ class Feed:
                 self._batch(frame, 0)
             self._end()
             return
-        if self.directory is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
-        location = str(self.directory or self._scratch.name)  # type: ignore[union-attr]
-        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", location)
+        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", str(self.location))
         writer = writer.trigger(processingTime="0 seconds") if self.follow else writer.trigger(availableNow=True)
         self._query = writer.start()
 

@@ -48,6 +48,10 @@ def is_endless(stream: Stream) -> bool:
     return stream.format in ENDLESS_FORMATS
 
 
+def is_files(stream: Stream) -> bool:
+    return stream.format in FILE_FORMATS
+
+
 def read_columns(
     spark: SparkSession, name: str, format_: str, options: dict[str, str], columns: tuple[tuple[str, Type], ...]
 ) -> tuple[tuple[str, Type], ...]:
@@ -97,6 +101,19 @@ def open_stream(spark: SparkSession, stream: Stream) -> DataFrame:
             path = os.path.dirname(path) or "."
         frame = reader.schema(schema_text(columns)).load(_located(path))
         return frame.withColumn(SOURCE, F.col("_metadata.file_path"))
+    except PySparkException as problem:
+        raise unreadable(stream.name, problem) from None
+
+
+def open_files(spark: SparkSession, stream: Stream, paths: list[str]) -> DataFrame:
+    """Files that a stream has read before, as it reads them."""
+    reader = spark.read.format(stream.format).options(**_options(stream.options))
+    columns = stream.columns
+    if stream.format in TEXT_FORMATS:
+        reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
+        columns = (*columns, (CORRUPT, Type("string")))
+    try:
+        return reader.schema(schema_text(columns)).load(paths)
     except PySparkException as problem:
         raise unreadable(stream.name, problem) from None
 

@@ -10,9 +10,11 @@ played again.
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -20,27 +22,34 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion.catalog.journal import Commit, Journal, Mark, step
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
+from mullion.errors import MullionError
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
+from mullion.spark.backfill import Backfill, Past
 from mullion.spark.expressions import identifier
 from mullion.spark.files import can_tell_time, files_of, pieces_of
 from mullion.spark.pipeline import TIME, Events, collect_partials, kernel_columns, partials_frame, table_columns
 from mullion.spark.shards import Shards, Writer
 from mullion.spark.sources import CORRUPT, SOURCE
 from mullion.windows.arrange import arrange
-from mullion.windows.due import Due, slices_within
+from mullion.windows.coverage import Coverage
+from mullion.windows.due import Cursor, Due, first_end, slices_within
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
 from mullion.windows.tier import WindowTier, check_complete
+
+log = logging.getLogger("mullion")
 
 
 def no_table(name: str, batch: int) -> pa.Table:
@@ -98,6 +107,7 @@ class SharingSet:
     """Queries that are answered from the same partials: all of them, or one when sharing is off."""
 
     tier: WindowTier = field(default_factory=WindowTier)
+    coverage: Coverage = field(default_factory=Coverage)
     plan: Plan | None = None
     seen: Observed = NOTHING_SEEN
     shards: dict[str, Shards] = field(default_factory=dict)
@@ -130,10 +140,11 @@ class StreamRun:
         journal: Journal | None = None,
         plain: bool = False,
         table: Callable[[str, int], pa.Table] = no_table,
+        has_changed: Callable[[str], bool] = lambda name: False,
     ) -> None:
         """`plain`: the stream reads files and does nothing else to them. `table` gives a table's rows as a batch sees
         them."""
-        self._table = table
+        self._table, self._has_changed = table, has_changed
         self._prepared: dict[Lookup, tuple[pa.Table, frozenset[str], Prepared]] = {}
         self.stream, self.sink, self.settings, self.journal, self.plain = stream, sink, settings, journal, plain
         self._restored = False
@@ -143,6 +154,13 @@ class StreamRun:
         self.sets: dict[str, SharingSet] = {}
         self.queries: tuple[StandingQuery, ...] = ()
         self.committed: Mark | None = None
+        self.begun = False
+        """A batch has begun; who joins from now on may have missed events."""
+        self.log: Path | None = None
+        """Where Spark notes the files that it has read, if the source is files."""
+        self.backfilled: set[str] = set()
+        self._side_jobs: dict[str, Future[Past]] = {}
+        self._beside: ThreadPoolExecutor | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._session: SparkSession
 
@@ -165,9 +183,14 @@ class StreamRun:
         if tuple(queries) == self.queries and self.sets:
             return
         self.queries = tuple(queries)
+        self.backfilled &= {query.name for query in queries}
         shared = self.settings.sharing != "off"
         names = ["shared"] if shared and queries else [q.name for q in queries]
-        self.sets = {name: self.sets.get(name, SharingSet()) for name in names}
+        newest = self.newest
+        for name in names:
+            if name not in self.sets:
+                self.sets[name] = SharingSet(coverage=Coverage(None if newest is None else newest + 1))
+        self.sets = {name: self.sets[name] for name in names}
         for name, one in self.sets.items():
             one.plan = self._plan(one, [q for q in queries if shared or q.name == name])
             if self._restored:
@@ -180,6 +203,86 @@ class StreamRun:
             self.stream, queries, slicing=chosen.slicing, way=chosen.way, method=chosen.method, seen=one.seen
         )
 
+    # Joining
+
+    def join(self, query: StandingQuery) -> tuple[StandingQuery, str]:
+        """The query as it joins after the last batch, and how it comes by its past.
+
+        Its windows start after the newest event, because what the stream held up to it is gone. With BACKFILL they end
+        after it: from sub-windows that others keep, or by reading the source again.
+        """
+        if self.newest is None:
+            return query, "it joins before the first event"
+        if not query.backfill:
+            return replace(query, start=max(self.newest + 1, query.start or self.newest + 1)), ""
+        after = self.newest if query.after is None else query.after
+        since = first_end(after, query.window) - query.window.range
+        query = replace(query, after=after)
+        if since > self.newest:
+            return query, "no event came before its first window"
+        shared = self.sets.get("shared")
+        if shared is not None and shared.coverage.serves(query, since):
+            return query, "from the sub-windows that other queries keep"
+        reason = self.unreadable_again(query)
+        if reason is None and self.committed is not None:
+            told = "by reading the stream's files again, beside the stream"
+            return replace(query, tag=query.name, joined=self.committed.batch), told
+        return replace(query, after=None, start=self.newest + 1), f"not possible any more: {reason}"
+
+    def unreadable_again(self, query: StandingQuery) -> str | None:
+        """Why the events that were read before cannot be read for the query once more; None when they can."""
+        if self.log is None or not self.plain:
+            return "the source of the stream cannot be read twice"
+        changed = [lookup.table for lookup in query.lookups if self._has_changed(lookup.table)]
+        if changed:
+            return f"table '{changed[0]}' has changed since, and its rows of that time are gone"
+        return None
+
+    def can_backfill(self, query: StandingQuery) -> str | None:
+        """Why the query's past cannot be answered; None when it can."""
+        joined, told = self.join(query)
+        return told if joined.backfill and joined.after is None and self.newest is not None else None
+
+    def _start_side_jobs(self) -> None:
+        for query in self.queries:
+            if query.tag and query.name not in self.backfilled and query.name not in self._side_jobs:
+                assert self.log is not None and query.after is not None
+                since = first_end(query.after, query.window) - query.window.range
+                job = Backfill(self._session, self.stream, query, self.log, since, bool(self.counts.late), self._table)
+                if self._beside is None:
+                    self._beside = ThreadPoolExecutor(1, thread_name_prefix="mullion-backfill")
+                self._side_jobs[query.name] = self._beside.submit(job.run)
+        waiting = {q.name for q in self.queries if q.tag and q.name not in self.backfilled}
+        for one in self.sets.values():
+            one.tier.waiting = waiting
+
+    def _take_side_jobs(self, *, wait: bool = False) -> None:
+        """Take in the past of queries whose side job is done."""
+        queries = {query.name: query for query in self.queries}
+        for name, future in list(self._side_jobs.items()):
+            if name not in queries:
+                future.cancel()
+                del self._side_jobs[name]
+            elif wait or future.done():
+                del self._side_jobs[name]
+                self._take_past(queries[name], future)
+
+    def _take_past(self, query: StandingQuery, future: Future[Past]) -> None:
+        one = self.sets.get("shared") or self.sets[query.name]
+        self.backfilled.add(query.name)
+        one.tier.waiting.discard(query.name)
+        try:
+            past = future.result()
+        except (PySparkException, Py4JJavaError, MullionError, OSError) as problem:
+            assert query.after is not None
+            log.warning("the past of query '%s' could not be read: %s", query.name, problem)
+            missed = max(query.after, self.newest or query.after)
+            one.tier.cursors[query.name] = Cursor(first_end(missed + query.window.range, query.window))
+            return
+        one.tier.saw(past.slices)
+        for entry in past.entries:
+            one.tier.absorb(entry)
+
     # A batch
 
     def process(self, batch: DataFrame, number: int) -> None:
@@ -189,6 +292,7 @@ class StreamRun:
             return
         began = time.perf_counter()
         self._session = batch.sparkSession
+        self._start_side_jobs()
         events = Events(batch, self.stream)
         step("before partials")
         seen = self._absorb(events, mark)
@@ -199,6 +303,9 @@ class StreamRun:
         if seen.newest is not None and seen.oldest is not None:
             self.newest = max(seen.newest, seen.newest if self.newest is None else self.newest)
             self.oldest = min(seen.oldest, seen.oldest if self.oldest is None else self.oldest)
+            for one in self.sets.values():
+                one.coverage.note(one.plan, seen.newest)
+        self._take_side_jobs()
         self._answer(mark, self.watermark)
         self.counts.seconds += time.perf_counter() - began
 
@@ -206,9 +313,15 @@ class StreamRun:
         """The input has ended: answer every window that holds an event."""
         self._session = session
         if self.committed is not None and not self.committed.end:
+            self._start_side_jobs()
+            self._take_side_jobs(wait=True)
             self._answer(Mark(self.committed.batch, end=True), None)
 
     def close(self) -> None:
+        if self._beside is not None:
+            self._beside.shutdown(wait=True, cancel_futures=True)
+            self._beside = None
+            self._side_jobs.clear()
         if self._scratch is not None:
             self._scratch.cleanup()
             self._scratch = None
@@ -369,6 +482,7 @@ class StreamRun:
         for one in self.sets.values():
             assert one.plan is not None
             horizon = one.tier.forget(one.plan, watermark)
+            one.coverage.forget(horizon)
             for shards in one.shards.values():
                 shards.forget(horizon)
 
@@ -385,6 +499,7 @@ class StreamRun:
             "oldest": self.oldest,
             "newest": self.newest,
             "counts": asdict(self.counts),
+            "backfilled": sorted(self.backfilled),
             "sets": {name: one.snapshot() for name, one in self.sets.items()},
         }
         self.journal.commit(Commit(mark, state, tuple(tables), snapshot))
@@ -399,10 +514,12 @@ class StreamRun:
         self._restored = True
         self.oldest, self.newest = commit.state["oldest"], commit.state["newest"]
         self.counts = Counts(**commit.state["counts"])
+        self.backfilled = set(commit.state["backfilled"])
         for name, state in commit.state["sets"].items():
             one = self.sets.setdefault(name, SharingSet())
             mine = [t for t in tables if t.schema.metadata[b"set"] == name.encode()]
             one.restore(state, mine, self._shard_directory())
+            one.coverage = Coverage(None if self.newest is None else self.newest + 1)
 
     # Records that answer nobody
 

@@ -57,6 +57,8 @@ class TableStore:
         self._kept: dict[str, _Kept] = {}
         self._versions: dict[str, list[int]] = {}
         self._replayed: dict[str, int] = {}
+        self.changed: set[str] = set()
+        """Tables whose rows have not always been those of now."""
 
     def hand_over(self, name: str, frame: DataFrame) -> None:
         """Take a table's rows from a static DataFrame."""
@@ -78,6 +80,8 @@ class TableStore:
             kept = self._kept[name] = _Kept(self._load(name, before[-1]), fresh=False)
         read = self._read(name, kept)
         if read is not kept:
+            if kept is not None and not _same(read.rows, kept.rows):
+                self.changed.add(name)
             if kept is None or not _same(read.rows, kept.rows):
                 self._write(name, batch, read.rows)
             self._kept[name] = read
@@ -121,6 +125,8 @@ class TableStore:
             found = [] if folder is None or not folder.exists() else folder.glob("*.arrow")
             self._versions[name] = sorted(int(file.stem) for file in found)
             self._replayed[name] = max(self._versions[name], default=-1)
+            if len(self._versions[name]) > 1:
+                self.changed.add(name)
         return self._versions[name]
 
     def _folder(self, name: str) -> Path | None:

@@ -7,7 +7,7 @@ window waits until a later one is known to hold something.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,24 +70,32 @@ class Seen:
 
 
 def due_windows(
-    queries: Sequence[StandingQuery], cursors: dict[str, Cursor], seen: Seen | None, watermark: int | None
+    queries: Sequence[StandingQuery],
+    cursors: dict[str, Cursor],
+    seen: Seen | None,
+    watermark: int | None,
+    waiting: Collection[str] = (),
 ) -> Due:
-    """The windows to answer, moving the cursors past them. `watermark` is None at the end of the input."""
+    """The windows to answer, moving the cursors past them. `watermark` is None at the end of the input. Queries that
+    are waiting for their past are not answered yet."""
     if seen is None:
         return _due([], [], [])
-    plain = [i for i, q in enumerate(queries) if _is_plain(q)]
+    is_plain = [_is_plain(q, cursors[q.name]) for q in queries]
+    plain = [i for i, simple in enumerate(is_plain) if simple]
     index, ends, ranges = _plain_windows(plain, queries, cursors, seen, watermark)
     parts = [(index, ends, ranges)]
     for i, query in enumerate(queries):
-        if not _is_plain(query):
+        if not is_plain[i] and query.name not in waiting:
             own = _special_windows(query, cursors[query.name], seen, watermark)
             parts.append((np.full(len(own), i), own, np.full(len(own), query.window.range)))
     return _due(*(list(column) for column in zip(*parts, strict=True)))
 
 
-def _is_plain(query: StandingQuery) -> bool:
-    """Every event falls into one of its windows, and it answers from the first on."""
-    return not query.keys and query.window.range >= query.window.slide and query.start is None and query.stop is None
+def _is_plain(query: StandingQuery, cursor: Cursor) -> bool:
+    """Every event falls into one of its windows, and it answers from the first on, or has begun to."""
+    if query.keys or query.window.range < query.window.slide or query.stop is not None:
+        return False
+    return (query.start is None and query.after is None) or cursor.begun
 
 
 def _due(index: list[Any], ends: list[Any], ranges: list[Any]) -> Due:
@@ -134,6 +142,8 @@ def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark
     lowest = first_end(seen.oldest, window) if cursor.next_end is None else cursor.next_end
     if query.start is not None:
         lowest = max(lowest, first_end(query.start + window.range - 1, window))
+    if query.after is not None:
+        lowest = max(lowest, first_end(query.after, window))
     highest = last_end(seen.newest, window)
     if query.stop is not None:
         highest = min(highest, last_end(query.stop - window.range, window))

@@ -43,6 +43,7 @@ class SubWindows:
             "grouping": grouping.name,
             "lanes": json.dumps(lanes),
             "everyone": json.dumps(not grouping.selective),
+            "private": json.dumps(all(lane.tag for lane in grouping.lanes)),
         }
         rows = has_states(partials, grouping)
         table = partials.select(kept).rename_columns([names.get(n, n) for n in kept])
@@ -57,6 +58,11 @@ class SubWindows:
     def lanes(self) -> list[str]:
         names: list[str] = json.loads(self.table.schema.metadata[b"lanes"])
         return names
+
+    @cached_property
+    def is_private(self) -> bool:
+        """Kept for queries alone whose past was read once more."""
+        return bool(json.loads(self.table.schema.metadata[b"private"]))
 
     def knows(self, lane: str) -> bool:
         """Whether events of the lane were kept here."""

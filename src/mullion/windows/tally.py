@@ -160,4 +160,6 @@ def _is_held(slices: Times, query: StandingQuery) -> npt.NDArray[np.bool_]:
     if query.stop is not None:
         end = np.minimum(end, last_end(query.stop - window.range, window))
     held = end > slices
+    if query.after is not None:
+        held &= end > query.after
     return held if query.start is None else held & (end - window.range >= query.start)

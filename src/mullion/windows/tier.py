@@ -30,6 +30,10 @@ class WindowTier:
         self._unsaved: list[SubWindows] = []
         self.cursors: dict[str, Cursor] = {}
         self.slices: Times = np.empty(0, np.int64)
+        self.horizon: int | None = None
+        """Nothing from this time on was dropped."""
+        self.waiting: set[str] = set()
+        """Queries that are not answered before their past is there."""
 
     def absorb(self, new: SubWindows) -> None:
         """Add the sub-windows of a batch."""
@@ -47,15 +51,16 @@ class WindowTier:
         """The windows of the grouping that are to be answered now; they are not due a second time."""
         for query in grouping.queries:
             self.cursors.setdefault(query.name, Cursor())
-        return due_windows(grouping.queries, self.cursors, Seen(oldest, newest, self.slices), watermark)
+        return due_windows(grouping.queries, self.cursors, Seen(oldest, newest, self.slices), watermark, self.waiting)
 
     def answer(self, grouping: Grouping, due: Due, work: Work) -> list[Answers]:
         return finalize(Rows(self.entries, grouping), grouping, due, work) if len(due) else []
 
     def forget(self, plan: Plan, watermark: int) -> int:
         """Drop what no later window needs, and return the time before which nothing is kept."""
-        asked = {(q.window, q.start, q.stop) for q in plan.queries}
+        asked = {(q.window, q.start, q.after, q.stop, q.name in self.waiting) for q in plan.queries}
         horizon = min((needed_from(*a, watermark) for a in asked), default=watermark)
+        self.horizon = horizon if self.horizon is None else max(horizon, self.horizon)
         self.entries = [e for e in self.entries if e.newest >= horizon]
         self.slices = self.slices[self.slices >= horizon]
         names = {q.name for q in plan.queries}
@@ -76,11 +81,13 @@ class WindowTier:
         return {
             "cursors": {name: [c.next_end, c.begun] for name, c in self.cursors.items()},
             "slices": self.slices.tolist(),
+            "horizon": self.horizon,
         }
 
     def restore(self, state: Mapping[str, Any], tables: Iterable[pa.Table]) -> None:
         self.cursors = {name: Cursor(*fields) for name, fields in state["cursors"].items()}
         self.slices = np.array(state["slices"], np.int64)
+        self.horizon = state["horizon"]
         self.entries = [SubWindows(table) for table in tables]
 
 
@@ -88,9 +95,12 @@ def check_complete(entries: Iterable[SubWindows], plan: Plan) -> None:
     """Refuse sub-windows that lack what a query kept there: answers from them would be wrong without a sign."""
     groupings = {grouping.name: grouping for grouping in plan.groupings}
     for entry in entries:
-        grouping = groupings.get(entry.grouping)
+        grouping = None if entry.is_private else groupings.get(entry.grouping)
         for query in grouping.queries if grouping is not None else ():
-            if query.start is not None and query.start > entry.newest:
+            since = query.start
+            if query.after is not None:
+                since = first_end(query.after, query.window) - query.window.range
+            if query.tag or (since is not None and since > entry.newest):
                 continue
             if not holds(entry, query):
                 hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
@@ -103,9 +113,15 @@ def holds(entry: SubWindows, query: StandingQuery) -> bool:
     return entry.knows(lane_of(query).name) and all(f"{s.name}.0" in entry.table.schema.names for s in states)
 
 
-def needed_from(window: Period, start: int | None, stop: int | None, watermark: int) -> int:
+def needed_from(
+    window: Period, start: int | None, after: int | None, stop: int | None, waiting: bool, watermark: int
+) -> int:
     """The start of the earliest window that is still to be answered."""
+    if waiting and after is not None:
+        return first_end(after, window) - window.range
     if stop is not None and watermark >= stop:
         return watermark
     earliest = first_end(watermark, window) - window.range
+    if after is not None:
+        earliest = max(earliest, first_end(after, window) - window.range)
     return earliest if start is None else max(earliest, start)

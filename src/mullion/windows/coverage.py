@@ -1,0 +1,77 @@
+"""What sub-windows keep: whether a query that joins now can be answered from what is there already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mullion.catalog.queries import StandingQuery
+from mullion.planner.plan import ROWS, Grouping, Plan, grouping_name, lane_of, states_of
+from mullion.planner.slices import Times, residues
+
+
+@dataclass
+class Kept:
+    """What the batches under one plan kept, up to an event time."""
+
+    plan: Plan | None
+    newest: int
+
+    def serves(self, query: StandingQuery) -> bool:
+        """Whether these batches kept the query's groups, lane and states, and cut the stream at its edges."""
+        if self.plan is None:
+            return False
+        name, lane = grouping_name(query.keys, query.lookups), lane_of(query)
+        for at, grouping in enumerate(self.plan.groupings):
+            if grouping.name == name and lane in grouping.lanes:
+                states = {state for aggregate in query.shape.aggregates for state in states_of(aggregate)}
+                return states <= set(grouping.states) and self._has_edges(query, grouping, at)
+        return False
+
+    def _has_edges(self, query: StandingQuery, grouping: Grouping, at: int) -> bool:
+        assert self.plan is not None
+        if self.plan.way == "native":
+            cuts: Times = np.array([[self.plan.grid.origin, self.plan.grid.step]], np.int64)
+        elif self.plan.methods[at] == ROWS:
+            own = grouping.lanes.index(lane_of(query))
+            cuts = grouping.progressions.rows[grouping.progressions.lane == own]
+        else:
+            cuts = residues(self.plan.windows, self.plan.slicing)
+        return all(
+            ((step % cuts[:, 1] == 0) & ((first - cuts[:, 0]) % cuts[:, 1] == 0)).any()
+            for first, step in residues([query.window]).tolist()
+        )
+
+
+class Coverage:
+    """The plans under which batches were made into sub-windows, as far back as these are kept."""
+
+    def __init__(self, since: int | None = None) -> None:
+        self.since = since
+        """What was kept before this time is not known; None when everything is."""
+        self._kept: list[Kept] = []
+
+    def note(self, plan: Plan | None, newest: int) -> None:
+        """A batch was made under the plan, or for nobody, and held events up to this time."""
+        last = self._kept[-1] if self._kept else None
+        if last is not None and _alike(last.plan, plan):
+            last.newest = max(last.newest, newest)
+        else:
+            self._kept.append(Kept(plan, newest))
+
+    def forget(self, horizon: int) -> None:
+        self._kept = [kept for kept in self._kept if kept.newest >= horizon]
+        self.since = horizon if self.since is None else max(self.since, horizon)
+
+    def serves(self, query: StandingQuery, since: int) -> bool:
+        """Whether all events from that time on are there as the query needs them."""
+        if self.since is not None and since < self.since:
+            return False
+        return all(kept.serves(query) for kept in self._kept if kept.newest >= since)
+
+
+def _alike(a: Plan | None, b: Plan | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.groupings is b.groupings and (a.way, a.methods, a.windows) == (b.way, b.methods, b.windows)
