@@ -34,6 +34,7 @@ from mullion.sinks.callback import CallbackSink, OnAnswer
 from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
+from mullion.spark.cluster import ship
 from mullion.spark.feed import Feed
 from mullion.spark.results import Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
@@ -55,8 +56,9 @@ class Engine:
             engine.run()
             engine.results("total").to_pandas()
 
-    `spark` is a session of yours; without one a tuned local session is made when it is needed. Answers are kept in
-    memory, or written below `out`. With `checkpoint`, a killed run goes on where it was.
+    `spark` is a session of yours; without one a tuned session is made when it is needed, local unless `config`, which
+    holds settings of Spark, names a "spark.master". Answers are kept in memory, or written below `out`. With
+    `checkpoint`, a killed run goes on where it was.
     """
 
     spark: SparkSession | None = None
@@ -82,7 +84,7 @@ class Engine:
         self._owned: SparkSession | None = None
         self._ensured: SparkSession | None = None
         self._memory = MemorySink()
-        self._files = None if self.out is None else ParquetSink(Path(self.out))
+        self._files = None if self.out is None else ParquetSink(Path(self.out).absolute())
         self.sink = SeveralSinks([self._files or self._memory])
         self._stopping = threading.Event()
 
@@ -98,6 +100,7 @@ class Engine:
                 given = local_session(config=self.config)
                 self._owned = None if joins else given
             self._ensured = ensure(given)
+            ship(self._ensured)
         return self._ensured
 
     def execute(self, script: str) -> list[Explanation]:
@@ -278,7 +281,7 @@ class Engine:
 
     def _run_of(self, name: str) -> StreamRun:
         if name not in self.runs:
-            journal = None if self.checkpoint is None else Journal(Path(self.checkpoint) / name)
+            journal = None if self.checkpoint is None else Journal(Path(self.checkpoint).absolute() / name)
             settings = Settings(self.sharing, self.slicing, self.way, self.shard_above)
             self.runs[name] = StreamRun(self.catalog.streams[name], self.sink, settings, journal=journal)
             self.runs[name].restore()

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion.catalog.streams import Stream
 from mullion.errors import SourceError
+from mullion.spark.sources import located
 
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[\w$]+: ")
 
@@ -49,7 +50,7 @@ class Feed:
             return
         if self.directory is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
-        location = str(self.directory or self._scratch.name)  # type: ignore[union-attr]
+        location = located(str(self.directory or self._scratch.name))  # type: ignore[union-attr]
         writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", location)
         writer = writer.trigger(processingTime="0 seconds") if self.follow else writer.trigger(availableNow=True)
         self._query = writer.start()
