@@ -100,6 +100,11 @@ def test_a_cluster_must_reach_the_driver() -> None:
     assert there["spark.sql.shuffle.partitions"] == "5"
 
 
+def test_a_master_that_is_not_there_is_told_at_once() -> None:
+    with pytest.raises(EnvironmentProblem, match="no Spark master listens"):
+        sessions._start(sessions.settings(master="spark://127.0.0.1:9,localhost:9"))
+
+
 def test_on_a_cluster_the_users_python_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
     assert sessions._worker_python({"spark.master": "yarn"}) == "./environment/bin/python"

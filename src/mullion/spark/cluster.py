@@ -10,13 +10,16 @@ from __future__ import annotations
 import io
 import os
 import re
+import socket
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from mullion.errors import EnvironmentProblem
 from mullion.spark.java import cache_dir, write_atomically
 
 SHIP = "spark.mullion.ship"
@@ -43,6 +46,17 @@ def on_this_machine(master: str) -> bool:
     [True, True, False, False]
     """
     return master.startswith("local") or _LOOPBACK.fullmatch(master) is not None
+
+
+def require_master(master: str) -> None:
+    """Raise at once where no standalone master listens; Spark itself tries for minutes."""
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        with suppress(OSError, ValueError), socket.create_connection((host.strip("[]"), int(port)), timeout=10):
+            return
+    raise EnvironmentProblem(f"no Spark master listens at {master}", hint="check the address and that it is running")
 
 
 def cores_of(settings: Mapping[str, str]) -> int:

@@ -22,7 +22,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion.errors import EnvironmentProblem
-from mullion.spark.cluster import cores_of, is_local, on_this_machine
+from mullion.spark.cluster import cores_of, is_local, on_this_machine, require_master
 from mullion.spark.java import cache_dir, find_java, write_atomically
 
 # What answers depend on: a bad value is NULL instead of the end of the batch that it shares, and instants are UTC.
@@ -191,6 +191,7 @@ def _cores(master: str) -> int:
 
 def _start(chosen: Mapping[str, str]) -> SparkSession:
     java = find_java()
+    require_master(chosen["spark.master"])
     log = _new_log()
     conf = SparkConf().setAll(list({**chosen, "spark.driver.extraJavaOptions": _java_options(chosen, log)}.items()))
     _hush_python()
