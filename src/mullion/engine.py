@@ -36,6 +36,7 @@ from mullion.sinks.callback import CallbackSink, OnAnswer
 from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
+from mullion.spark.cluster import ship
 from mullion.spark.feed import Feed
 from mullion.spark.results import Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
@@ -58,8 +59,9 @@ class Engine:
             engine.run()
             engine.results("total").to_pandas()
 
-    `spark` is a session of yours; without one a tuned local session is made when it is needed. Answers are kept in
-    memory, or written below `out`. With `checkpoint`, a killed run goes on where it was.
+    `spark` is a session of yours; without one a tuned session is made when it is needed, local unless `config`, which
+    holds settings of Spark, names a "spark.master". Answers are kept in memory, or written below `out`. With
+    `checkpoint`, a killed run goes on where it was.
     """
 
     spark: SparkSession | None = None
@@ -92,7 +94,7 @@ class Engine:
         self._owned: SparkSession | None = None
         self._ensured: SparkSession | None = None
         self._memory = MemorySink()
-        self._files = None if self.out is None else ParquetSink(Path(self.out))
+        self._files = None if self.out is None else ParquetSink(Path(self.out).absolute())
         self._callbacks = CallbackSink()
         self.sink = SeveralSinks([self._files or self._memory])
         self._stopping = threading.Event()
@@ -109,6 +111,7 @@ class Engine:
                 given = local_session(config=self.config)
                 self._owned = None if joins else given
             self._ensured = ensure(given)
+            ship(self._ensured)
         return self._ensured
 
     def execute(self, script: str) -> list[Explanation]:
@@ -272,7 +275,7 @@ class Engine:
                 frame=self._frames.get(name),
                 open=partial(open_stream, self.session, stream),
                 session=self.session,
-                directory=None if self.checkpoint is None else Path(self.checkpoint) / name / "spark",
+                directory=None if self.checkpoint is None else Path(self.checkpoint).absolute() / name / "spark",
                 process=partial(self._process, name),
                 finish=partial(self._finish, name),
                 follow=follow or is_endless(stream),
@@ -331,7 +334,7 @@ class Engine:
 
     def _run_of(self, name: str) -> StreamRun:
         if name not in self.runs:
-            journal = None if self.checkpoint is None else Journal(Path(self.checkpoint) / name)
+            journal = None if self.checkpoint is None else Journal(Path(self.checkpoint).absolute() / name)
             settings = Settings(self.sharing, self.slicing, self.way, self.method, self.shard_above)
             plain = name not in self._frames
             self.runs[name] = StreamRun(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,10 @@ from mullion import reference
 from mullion.catalog.queries import bind
 from mullion.catalog.streams import Stream
 from mullion.engine import Engine
-from mullion.errors import MullionError
+from mullion.errors import EnvironmentProblem, MullionError
 from mullion.language.parse import parse_query
 from mullion.language.vector import Vector
+from mullion.testing import Replay
 from strategies import Event, Example, examples
 from unit.test_core_differential import assert_same, rows_of
 
@@ -270,3 +272,35 @@ def test_a_streaming_frame_is_read_to_its_end(spark: SparkSession, tmp_path: Pat
         engine.query("SELECT sum(x) AS total FROM s [RANGE 10 s SLIDE 10 s]", name="q")
         engine.run()
         assert engine.results("q").to_arrow()["total"].to_pylist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("shard_above", [1, 1000])
+def test_a_group_that_is_only_late_answers_nothing(shard_above: int, spark: SparkSession, tmp_path: Path) -> None:
+    """Its shard was written before anybody knew that all of it is late."""
+    batches = Replay(tmp_path)
+    batches.add([{"ts": "2024-01-01 00:00:50", "k": k} for k in "abcdefgh"])
+    batches.add([{"ts": "2024-01-01 00:00:20", "k": k} for k in "stuvwxyz"] + [{"ts": "2024-01-01 00:00:55", "k": "a"}])
+    with Engine(spark, shard_above=shard_above) as engine:
+        engine.execute(
+            f"CREATE STREAM s (ts TIMESTAMP, k STRING) USING json OPTIONS ({batches.options}) TIMESTAMP BY ts;"
+            "CREATE QUERY q AS SELECT k, count(*) AS n FROM s [RANGE 1 min SLIDE 1 min] GROUP BY k ORDER BY k"
+        )
+        engine.run()
+        found = engine.results("q").to_arrow()
+    assert "".join(found["k"].to_pylist()) == "abcdefgh"
+    assert found["n"].to_pylist() == [2, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_state_that_an_executor_does_not_see_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    batches = Replay(tmp_path / "events")
+    for second in (10, 70):
+        batches.add([{"ts": f"2024-01-01 00:{second // 60:02d}:{second % 60:02d}", "k": k} for k in "abc"])
+    state = tmp_path / "state"
+    with Engine(spark, shard_above=1, checkpoint=state) as engine:
+        engine.execute(
+            f"CREATE STREAM s (ts TIMESTAMP, k STRING) USING json OPTIONS ({batches.options}) TIMESTAMP BY ts;"
+            "CREATE QUERY q AS SELECT k, count(*) AS n FROM s [RANGE 1 min SLIDE 1 min] GROUP BY k"
+        )
+        engine.on_batch = lambda _: shutil.rmtree(state / "s" / "shards")
+        with pytest.raises(EnvironmentProblem, match="is not seen on another"):
+            engine.run()

@@ -14,28 +14,9 @@ from pyspark.sql import SparkSession
 
 from mullion.errors import EnvironmentProblem
 from mullion.spark import session as sessions
+from processes import processes_of_session, wait_until_gone
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
-
-
-def processes_of_session(leader: int) -> list[int]:
-    """The living processes of a session: a JVM that leads its own, and its Python workers."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _parent, _group, session = stat.read_text().rpartition(")")[2].split()[:4]
-        except OSError:
-            continue
-        if int(session) == leader and state != "Z":
-            found.append(int(stat.parent.name))
-    return found
-
-
-def wait_until_gone(leader: int, *, seconds: float) -> list[int]:
-    deadline = time.monotonic() + seconds
-    while (left := processes_of_session(leader)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return left
 
 
 def jvm_of(session: SparkSession) -> int:
@@ -109,6 +90,26 @@ def test_user_settings_come_last() -> None:
     assert chosen["spark.driver.memory"] == "2g"
     assert chosen["spark.sql.adaptive.enabled"] == "true"
     assert sessions.settings(config={"spark.sql.shuffle.partitions": "7"})["spark.sql.shuffle.partitions"] == "7"
+
+
+def test_a_cluster_must_reach_the_driver() -> None:
+    here = sessions.settings(master="spark://127.0.0.1:7077")
+    there = sessions.settings(master="spark://host:7077", config={"spark.executor.instances": "5"})
+    assert here["spark.driver.host"] == "127.0.0.1"
+    assert "spark.driver.host" not in there and "spark.driver.bindAddress" not in there
+    assert there["spark.sql.shuffle.partitions"] == "5"
+
+
+def test_a_master_that_is_not_there_is_told_at_once() -> None:
+    with pytest.raises(EnvironmentProblem, match="no Spark master listens"):
+        sessions._start(sessions.settings(master="spark://127.0.0.1:9,localhost:9"))
+
+
+def test_on_a_cluster_the_users_python_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
+    assert sessions._worker_python({"spark.master": "yarn"}) == "./environment/bin/python"
+    assert sessions._worker_python({"spark.master": "yarn", "spark.pyspark.python": "python3"}) == "python3"
+    assert sessions._worker_python({"spark.master": "local[2]"}) == sys.executable
 
 
 def test_the_environment_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -253,6 +253,11 @@ class TestMistakes:
         assert result.code == 1
         assert says in result.stderr
 
+    def test_a_setting_that_is_none(self, here: Path) -> None:
+        result = inside("run", "script.sql", "--out", "nothing", "--conf", "memory=2g")
+        assert result.code == 1
+        assert "error: --conf memory=2g is no setting" in result.stderr
+
     def test_misspelt_commands_and_options_are_recognised(self) -> None:
         assert "'explain'" in inside("explian").stderr
         assert "--sharing" in inside("run", "script.sql", "--out", "out", "--sharin", "on").stderr

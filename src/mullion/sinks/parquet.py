@@ -73,8 +73,10 @@ class ParquetSink(Sink):
 class _ShardWriter:
     directory: Path
 
-    def __call__(self, mark: Mark, shard: int, query: str, rows: pa.Table) -> None:
-        _write_table(self.directory / query / f"{mark.text}-shard-{shard}.parquet", rows)
+    def __call__(self, mark: Mark, shard: int, query: str, rows: pa.Table) -> Path:
+        path = self.directory / query / f"{mark.text}-shard-{shard}.parquet"
+        _write_table(path, rows)
+        return path
 
 
 def _ours(folder: Path, stream: str | None = None) -> list[Path]:

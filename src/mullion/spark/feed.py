@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion.catalog.streams import Stream
 from mullion.errors import SourceError
+from mullion.spark.sources import located
 
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[\w$]+: ")
 
@@ -56,7 +57,7 @@ class Feed:
                 self._batch(frame, 0)
             self._end()
             return
-        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", str(self.location))
+        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", located(str(self.location)))
         writer = writer.trigger(processingTime="0 seconds") if self.follow else writer.trigger(availableNow=True)
         self._query = writer.start()
 

@@ -173,18 +173,19 @@ def _ours_alone(folder: Path) -> bool:
     return made.st_uid == os.getuid() and not writable_by_others and os.access(folder, os.W_OK)
 
 
-def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Write a file that other processes may be reading or writing at this moment: they see the old text or the new.
+def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644) -> None:
+    """Write a file that other processes may be reading or writing at this moment: they see the old content or the new.
 
     A file that is already right is left alone.
     """
-    if path.is_file() and path.read_text(encoding="utf-8") == text and stat.S_IMODE(path.stat().st_mode) == mode:
+    content = content.encode() if isinstance(content, str) else content
+    if path.is_file() and path.read_bytes() == content and stat.S_IMODE(path.stat().st_mode) == mode:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
         os.chmod(temporary, mode)
         os.replace(temporary, path)
     except BaseException:

@@ -1,4 +1,4 @@
-"""A local Spark that starts silently, stays on this machine and suits jobs of less than a second."""
+"""A Spark that starts silently and suits jobs of less than a second: on this machine alone, or on a named cluster."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion.errors import EnvironmentProblem
+from mullion.spark.cluster import cores_of, is_local, on_this_machine, require_master
 from mullion.spark.java import cache_dir, find_java, write_atomically
 
 # What answers depend on: a bad value is NULL instead of the end of the batch that it shares, and instants are UTC.
@@ -38,9 +39,13 @@ SPEED = {
     "spark.sql.adaptive.enabled": "false",
 }
 
-STATIC = {
+HERE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+}
+"""Nothing listens beyond this machine; executors on others could not reach the driver so."""
+
+STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.worker.reuse": "true",
@@ -84,13 +89,15 @@ def local_session(
 ) -> SparkSession:
     """Start Spark inside this machine, or join the one that this process already runs, whose settings then stay.
 
-    `memory` is in Spark's notation ("2g"); `config` overrides any setting. Nothing is printed and nothing listens
-    beyond 127.0.0.1. Raises EnvironmentProblem, naming the log file, when Spark cannot start.
+    `memory` is in Spark's notation ("2g"); `config` overrides any setting, those of spark-submit too. A `master` other
+    than local makes this process the driver of a cluster. Nothing is printed, and unless there is a cluster nothing
+    listens beyond 127.0.0.1. Raises EnvironmentProblem, naming the log file, when Spark cannot start.
     """
     with _starting:
         if SparkContext._active_spark_context is not None:
             return ensure(SparkSession.builder.getOrCreate())
-        return _start(settings(app_name=app_name, master=master, memory=memory, config=config))
+        asked = {**_submitted(), **({"spark.master": master} if master else {}), **(config or {})}
+        return _start(settings(app_name=app_name, memory=memory, config=asked))
 
 
 def is_running() -> bool:
@@ -128,18 +135,29 @@ def settings(
     memory: str | None = None,
     config: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Every setting of a local session, the user's last."""
+    """Every setting of a session, the user's last."""
+    asked = {"spark.master": master or "local[*]", **(config or {})}
+    cluster = not is_local(asked["spark.master"])
     chosen = {
+        **(HERE if on_this_machine(asked["spark.master"]) else {}),
         **STATIC,
         **SPEED,
         **MEANING,
         "spark.app.name": app_name,
-        "spark.master": master or "local[*]",
         "spark.driver.memory": memory or f"{driver_megabytes(machine_bytes())}m",
-        **(config or {}),
+        **asked,
     }
-    chosen.setdefault("spark.sql.shuffle.partitions", str(max(2, _cores(chosen["spark.master"]))))
+    cores = cores_of(chosen) if cluster else _cores(chosen["spark.master"])
+    chosen.setdefault("spark.sql.shuffle.partitions", str(max(2, cores)))
     return chosen
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit was told, where it started this process."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 def driver_megabytes(total: int) -> int:
@@ -173,22 +191,30 @@ def _cores(master: str) -> int:
 
 def _start(chosen: Mapping[str, str]) -> SparkSession:
     java = find_java()
+    require_master(chosen["spark.master"])
     log = _new_log()
     conf = SparkConf().setAll(list({**chosen, "spark.driver.extraJavaOptions": _java_options(chosen, log)}.items()))
     _hush_python()
     environment = {
         "JAVA_HOME": str(java.home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        # Without a name Spark looks its own address up in DNS, which takes seconds on some machines.
-        "SPARK_LOCAL_HOSTNAME": "localhost",
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": _worker_python(chosen),
         "PYTHONPATH": os.pathsep.join(filter(None, (_PACKAGE_ROOT, os.environ.get("PYTHONPATH")))),
     }
+    if on_this_machine(chosen["spark.master"]):
+        # Without a name Spark looks its own address up in DNS, which takes seconds on some machines.
+        environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
     try:
         with _environment(environment), _interruptible():
             return SparkSession(SparkContext(conf=conf, gateway=_gateway(conf, log)))
     except (PySparkException, Py4JError, OSError) as error:
         raise EnvironmentProblem(f"Spark did not start: {_reason(error)}", hint=f"Spark's own log is {log}") from None
+
+
+def _worker_python(chosen: Mapping[str, str]) -> str:
+    """The Python of the workers: this one, or on a cluster the one that the user names, by its path over there."""
+    if is_local(chosen["spark.master"]):
+        return sys.executable
+    return chosen.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 def _gateway(conf: SparkConf, log: Path) -> Any:

@@ -3,14 +3,17 @@
     batch ---> partials --hash by key--> shard 0 | shard 1 | ..        each writes DIRECTORY/<mark>/<shard>.arrow
     due   ---> shard 0 | shard 1 | ..   each reads its own files, calls `windows.finalize`, writes or returns answers
 
-Only tallies and windows travel through the driver. On a cluster the directory must be on shared storage.
+Only tallies and windows travel through the driver. On a cluster the directory must be on shared storage: a machine that
+does not see what another wrote would answer from a part of the events, so every reader looks whether it does.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion.catalog.journal import Mark, serialised, write_whole
+from mullion.errors import EnvironmentProblem
 from mullion.planner.plan import Grouping
 from mullion.spark.pipeline import as_schema, plain_schema, typed
 from mullion.windows.due import Due
@@ -28,8 +32,8 @@ from mullion.windows.finalize import Answers, Work, finalize
 from mullion.windows.subwindow import Rows, SubWindows
 from mullion.windows.tally import Tally, tally
 
-Writer = Callable[[Mark, int, str, pa.Table], None]
-"""Writes the answers of a query from a shard: mark, shard, query, rows."""
+Writer = Callable[[Mark, int, str, pa.Table], Path]
+"""Writes the answers of a query from a shard: mark, shard, query, rows. Returns the file."""
 
 
 @dataclass
@@ -44,19 +48,22 @@ class Shards:
     def absorb(self, partials: DataFrame, grouping: Grouping, mark: Mark) -> Tally:
         """Write the partials of a batch, and return what they tell of it."""
         folder = self.directory / mark.text
+        if folder.exists():  # of an attempt with more events, whose shards may be more
+            shutil.rmtree(folder)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             found = list(batches)
             if found:
                 table = typed(pa.Table.from_batches(found), grouping)
-                kept = SubWindows.of(table, grouping).table
-                write_whole(folder / f"{_shard()}.arrow", serialised(kept))
-                yield _message([tally(table, grouping)])
+                file = folder / f"{_shard()}.arrow"
+                write_whole(file, serialised(SubWindows.of(table, grouping).table))
+                yield _message([tally(table, grouping), file])
 
         keys = [F.col(f"k{i}") for i in range(len(grouping.keys))]
         sharded = partials.repartition(self.count, *keys)
         total = Tally()
-        for (part,) in _messages(sharded.mapInArrow(run, "message binary")):
+        for part, file in _messages(sharded.mapInArrow(run, "message binary")):
+            _require(file)
             total.add(part)
         if len(total.slices):
             self.entries.append((mark.text, int(total.slices.max())))
@@ -70,13 +77,15 @@ class Shards:
             found = list(batches)
             if found:
                 table = as_schema(pa.Table.from_batches(found), entry_schema).replace_schema_metadata(metadata)
-                write_whole(folder / f"{_shard()}.arrow", serialised(table))
-            yield _message([len(found)])
+                file = folder / f"{_shard()}.arrow"
+                write_whole(file, serialised(table))
+                yield _message([file])
 
         entry_schema = entry.table.schema.remove_metadata()
         keys = [F.col(n) for n in entry.table.schema.names if n.startswith("key") and n[3:].isdigit()]
         frame = spark.createDataFrame(entry.table.cast(plain_schema(entry.table.schema)))
-        frame.repartition(self.count, *keys).mapInArrow(run, "message binary").collect()
+        for (file,) in _messages(frame.repartition(self.count, *keys).mapInArrow(run, "message binary")):
+            _require(file)
         self.entries.append((name, entry.newest))
 
     def answer(
@@ -88,6 +97,9 @@ class Shards:
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _ in batches:
+                if unseen := [f for f in folders if not _sees(f)]:
+                    yield _message([None, [], unseen[0]])
+                    continue
                 shard = _shard()
                 files = [f / f"{shard}.arrow" for f in folders]
                 tables = [pa.ipc.open_stream(f.read_bytes()).read_all() for f in files if f.exists()]
@@ -95,6 +107,7 @@ class Shards:
                     continue
                 own = Work()
                 back: list[Answers] = []
+                file = None
                 for answers in finalize(
                     Rows([SubWindows(t) for t in tables], grouping), grouping, due, own, arranged=False
                 ):
@@ -102,13 +115,17 @@ class Shards:
                         back.append(answers)
                         continue
                     for name, rows in answers:
-                        write(mark, shard, name, rows)
+                        file = write(mark, shard, name, rows)
                         own.written += len(rows)
-                yield _message([own, back])
+                yield _message([own, back, file])
 
         ids = spark.range(0, self.count, 1, self.count)
         returned: list[Answers] = []
-        for own, back in _messages(ids.mapInArrow(run, "message binary")):
+        for own, back, file in _messages(ids.mapInArrow(run, "message binary")):
+            if own is None:
+                raise _not_shared(file)
+            if file is not None:
+                _require(file)
             work.final += own.final
             work.written += own.written
             for name, number in own.bad.items():
@@ -121,6 +138,23 @@ class Shards:
         self.entries = [e for e in self.entries if e[0] not in expired]
         for name in expired:
             shutil.rmtree(self.directory / name, ignore_errors=True)
+
+
+def _require(path: Path) -> None:
+    """Raise where this machine does not see what another wrote."""
+    if not _sees(path):
+        raise _not_shared(path)
+
+
+def _sees(path: Path) -> bool:
+    with suppress(OSError):
+        os.scandir(path.parent).close()  # a network file system looks again when a directory is opened
+    return path.exists()
+
+
+def _not_shared(path: Path) -> EnvironmentProblem:
+    hint = "put the checkpoint and the answers on storage that the driver and all executors share"
+    return EnvironmentProblem(f"{path} was written on one machine and is not seen on another", hint=hint)
 
 
 def _shard() -> int:

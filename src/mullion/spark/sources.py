@@ -65,7 +65,7 @@ def read_columns(
     try:
         if format_ in FILE_FORMATS:
             frame = (
-                spark.read.format(format_).options(**_options(tuple(options.items()))).load(_located(options["path"]))
+                spark.read.format(format_).options(**_options(tuple(options.items()))).load(located(options["path"]))
             )
         else:
             frame = spark.readStream.format(format_).options(**options).load()
@@ -74,9 +74,10 @@ def read_columns(
         raise unreadable(name, problem) from None
 
 
-def _located(path: str) -> str:
-    """A path as seen from here: Spark's JVM keeps the directory that it was started in."""
-    return path if "://" in path else os.path.abspath(path)
+def located(path: str) -> str:
+    """A path as seen from here: Spark's JVM keeps the directory that it was started in, and a cluster may take a path
+    without a scheme to be one of its own file system."""
+    return path if "://" in path else f"file://{os.path.abspath(path)}"
 
 
 def _options(options: tuple[tuple[str, str], ...]) -> dict[str, str]:
@@ -99,7 +100,7 @@ def open_stream(spark: SparkSession, stream: Stream) -> DataFrame:
         if os.path.isfile(path):
             reader = reader.option("pathGlobFilter", glob.escape(os.path.basename(path)))
             path = os.path.dirname(path) or "."
-        frame = reader.schema(schema_text(columns)).load(_located(path))
+        frame = reader.schema(schema_text(columns)).load(located(path))
         return frame.withColumn(SOURCE, F.col("_metadata.file_path"))
     except PySparkException as problem:
         raise unreadable(stream.name, problem) from None
@@ -124,7 +125,7 @@ def open_table(spark: SparkSession, table: Table) -> DataFrame:
     _require_files(table.name, table.format, dict(table.options), empty_is_fine=True)
     reader = spark.read.format(table.format).options(**options).schema(schema_text(table.columns))
     try:
-        return reader.load(_located(path)) if path is not None else reader.load()
+        return reader.load(located(path)) if path is not None else reader.load()
     except PySparkException as problem:
         raise unreadable(table.name, problem) from None
 

@@ -108,6 +108,12 @@ def run(
     sharing: Annotated[Sharing, typer.Option(help="Whether queries share their work.")] = Sharing.auto,
     slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.paired,
     way: Annotated[Way, typer.Option(help="Who aggregates: Spark natively, or the Arrow kernel.")] = Way.auto,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Run on this Spark cluster, for example spark://host:7077.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be given many times.")
+    ] = None,
     stats: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write counts and the plan to FILE as JSON.")
     ] = None,
@@ -122,7 +128,8 @@ def run(
         text = read_script(script)
         seconds = None if for_ is None else _seconds(for_)
         _check_places(out, checkpoint, stats)
-        choices = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value}
+        config = _settings(master, conf or [])
+        choices = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value, "config": config}
         code = _run(text, out, checkpoint, follow, seconds, choices, stats, quiet)
     raise typer.Exit(code)
 
@@ -375,6 +382,17 @@ def _seconds(text: str) -> float:
     from mullion.language.parse import parse_duration
 
     return parse_duration(text) / 1e6
+
+
+def _settings(master: str | None, pairs: list[str]) -> dict[str, str]:
+    """What --master and --conf ask of Spark."""
+    settings = {"spark.master": master} if master else {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise MullionError(f"--conf {pair} is no setting", hint="write --conf spark.executor.memory=2g")
+        settings[key] = value
+    return settings
 
 
 def _check_places(out: Path, checkpoint: Path | None, stats: Path | None) -> None:
