@@ -113,7 +113,7 @@ class Columns(Mapping[str, Vector]):
         if len(tables) == 1 and all(name in self._attached for name in read):
             (table,) = tables.values()
             rows = {name: table.of_rows(name) for name in read}
-            return table.codes, Evaluation(rows, table.prepared.rows.num_rows + 1).full(expr)
+            return table.codes, Evaluation(rows, table.prepared.length + 1).full(expr)
         if len(read) != 1:
             return None
         (name,) = read

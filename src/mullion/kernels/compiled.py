@@ -36,6 +36,22 @@ def regions(constants: Array, values: Array, out: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
+def split_doubles(
+    values: Array, valid: Array, limit: float, unit: float, small: float, coarse: Array, fine: Array, rest: Array
+) -> None:
+    """`aggregates.doubles.split` in one pass."""
+    for i in range(len(values)):
+        value = values[i] if valid[i] else 0.0
+        if abs(value) < limit:
+            whole = np.rint(value / unit)
+            left = value - whole * unit
+            parts = np.rint(left / small)
+            coarse[i], fine[i], rest[i] = np.int64(whole), np.int64(parts), left - parts * small
+        else:
+            coarse[i], fine[i], rest[i] = 0, 0, value
+
+
+@njit(cache=True, nogil=True)
 def satisfied(codes: Array, table: Array, first: Array, i: int, mask: Array) -> None:
     """The predicates that event i satisfies: one row of each attribute's table, taken together."""
     lanes = len(mask)

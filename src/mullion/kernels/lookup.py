@@ -49,6 +49,11 @@ class Prepared:
     pairs: tuple[Index, ...]
     starts: Index
 
+    @property
+    def length(self) -> int:
+        """How many rows there are, also when no column of them is needed."""
+        return int(self.starts[-1])
+
     @cached_property
     def _columns(self) -> dict[str, Vector]:
         return {}
@@ -151,7 +156,7 @@ class Attached(Mapping[str, Vector]):
     def of_rows(self, name: str) -> Vector:
         """A column for each row of the table, and last for events that found none."""
         if name == self.prepared.lookup.matched:
-            length = self.prepared.rows.num_rows + 1
+            length = self.prepared.length + 1
             return Vector(BOOLEAN, np.arange(length) < length - 1, np.ones(length, np.bool_))
         if name not in self.prepared.rows.column_names:
             raise KeyError(name)
@@ -160,7 +165,7 @@ class Attached(Mapping[str, Vector]):
     @cached_property
     def codes(self) -> Index:
         """The place of each event's row in `of_rows`."""
-        return np.where(self.row < 0, self.prepared.rows.num_rows, self.row)
+        return np.where(self.row < 0, self.prepared.length, self.row)
 
     def dictionary(self, name: str) -> pa.DictionaryArray:
         """A column as an Arrow dictionary over the table's distinct values, without touching a value per event."""

@@ -9,7 +9,7 @@ this is the unshared aggregation, alpha |T|, with everything but the additions s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from mullion.aggregates.base import Partial
 from mullion.aggregates.count import Count
-from mullion.aggregates.doubles import CARRY, CoarseSum, Residue
+from mullion.aggregates.doubles import CARRY, COARSE, FINE, LARGEST_SPLIT, CoarseSum, Residue
 from mullion.aggregates.extremes import Largest, Smallest
-from mullion.kernels.compiled import states_by_group, states_by_slice
+from mullion.kernels.compiled import split_doubles, states_by_group, states_by_slice
 from mullion.kernels.signature import Masks
 from mullion.language.vector import Vector
 from mullion.planner.slices import Progressions
@@ -44,6 +44,7 @@ class Fields:
     real: list[Real]
     least: list[Whole]
     _back: list[tuple[Partial, str, int, tuple[Vector, ...]]]
+    _splits: dict[int, tuple[Vector, tuple[Whole, Whole, Real]]] = field(default_factory=dict)
 
     @staticmethod
     def of(states: Sequence[tuple[Partial, Vector]], bad: Sequence[npt.NDArray[np.bool_]]) -> Fields:
@@ -57,6 +58,9 @@ class Fields:
         if isinstance(partial, Count) and events.valid.all():
             self._back.append((partial, "rows", 0, ()))
             return
+        if isinstance(partial, CoarseSum | Residue) and events.values.dtype == np.float64:
+            self._add_doubles(partial, *self._split(events))
+            return
         lifted = partial.lift(events)
         state = partial.load(lifted)
         if isinstance(partial, Residue):
@@ -65,12 +69,30 @@ class Fields:
         elif isinstance(partial, Smallest | Largest):
             self._back.append((partial, "least", len(self.least), lifted))
             self.least.append(state[0] if isinstance(partial, Smallest) else ~state[0])
-        elif isinstance(partial, CoarseSum) and _fits(*state):
-            self._back.append((partial, "fixed", len(self.whole), lifted))
-            self.whole.append((state[0] << CARRY) + state[1])
         else:
             self._back.append((partial, "whole", len(self.whole), lifted))
             self.whole += state
+
+    def _add_doubles(self, partial: Partial, coarse: Whole, fine: Whole, rest: Real) -> None:
+        if isinstance(partial, Residue):
+            self._back.append((partial, "real", len(self.real), ()))
+            self.real.append(rest)
+        elif _fits(coarse, fine):
+            self._back.append((partial, "fixed", len(self.whole), ()))
+            self.whole.append((coarse << CARRY) + fine)
+        else:
+            self._back.append((partial, "whole", len(self.whole), ()))
+            self.whole += [coarse, fine]
+
+    def _split(self, events: Vector) -> tuple[Whole, Whole, Real]:
+        """Both partials of a sum of doubles need the same split, so it is done once."""
+        if id(events) not in self._splits:
+            length = len(events)
+            made = np.empty(length, np.int64), np.empty(length, np.int64), np.empty(length, np.float64)
+            values, valid = np.ascontiguousarray(events.values), np.ascontiguousarray(events.valid)
+            split_doubles(values, valid, LARGEST_SPLIT, COARSE, FINE, *made)
+            self._splits[id(events)] = events, made
+        return self._splits[id(events)][1]
 
     def in_order(self, order: Index | slice) -> tuple[Whole, Real, Whole]:
         """The fields of the events in that order, as the loops want them."""
@@ -106,6 +128,8 @@ def _fits(coarse: Whole, fine: Whole) -> bool:
 
 
 def _stacked(fields: list[Any], dtype: npt.DTypeLike, length: int) -> Any:
+    if len(fields) == 1:
+        return np.ascontiguousarray(fields[0], dtype).reshape(1, -1)
     return np.ascontiguousarray(np.stack(fields), dtype) if fields else np.empty((0, length), dtype)
 
 

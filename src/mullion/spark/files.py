@@ -78,20 +78,32 @@ def _local(name: str) -> str | None:
 
 def pieces_of(paths: Sequence[str], stream: Stream, columns: Iterable[str]) -> list[Piece] | None:
     """The row groups of the files in their order; None where Spark had better read them."""
-    if len(paths) > MOST_FILES or any("=" in path for path in paths):
-        return None
     types = {name: stream.types[name] for name in {*columns, stream.time_column}}
     pieces = []
-    for path in paths:
-        try:
-            file = pq.ParquetFile(path)
-        except (OSError, pa.ArrowException):
-            return None
-        metadata = file.metadata
-        if any(key in LEGACY for key in metadata.metadata or {}) or not _is_as_declared(file.schema_arrow, types):
+    for path in paths if len(paths) <= MOST_FILES else ():
+        metadata = _metadata(path, types)
+        if metadata is None:
             return None
         pieces += [Piece(path, g, metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)]
-    return pieces
+    return pieces if len(paths) <= MOST_FILES else None
+
+
+def are_as_declared(paths: Sequence[str], types: Mapping[str, Type]) -> bool:
+    """Whether pyarrow reads the files as Spark does."""
+    return len(paths) <= MOST_FILES and all(_metadata(path, types) is not None for path in paths)
+
+
+def _metadata(path: str, types: Mapping[str, Type]) -> pq.FileMetaData | None:
+    """What a file says of itself, if its columns are as declared."""
+    if "=" in path:
+        return None
+    try:
+        file = pq.ParquetFile(path)
+    except (OSError, pa.ArrowException):
+        return None
+    if any(key in LEGACY for key in file.metadata.metadata or {}) or not _is_as_declared(file.schema_arrow, types):
+        return None
+    return file.metadata
 
 
 def _is_as_declared(schema: pa.Schema, types: Mapping[str, Type]) -> bool:

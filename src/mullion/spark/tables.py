@@ -1,8 +1,8 @@
 """The rows of tables as batches see them.
 
-A table is read through Spark when it is first asked for, and again when its files have other names, sizes or times.
-That is looked at once per batch and costs no Spark job. What lies behind a URL (`s3://...`) or in no files at all is
-read once and kept, as is a DataFrame that the caller handed over.
+A table is read when it is first asked for, and again when its files have other names, sizes or times: plain Parquet
+files directly, everything else through Spark. That is looked at once per batch and costs no Spark job. What lies behind
+a URL (`s3://...`) or in no files at all is read once and kept, as is a DataFrame that the caller handed over.
 
 With a directory, every version is written down before the first batch that sees it is answered:
 
@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +30,7 @@ from mullion.catalog.journal import serialised, write_whole
 from mullion.catalog.streams import Table
 from mullion.errors import CheckpointError, MullionError, SourceError
 from mullion.language.vector import arrow_type
+from mullion.spark.files import are_as_declared
 from mullion.spark.sources import open_table, table_files, unreadable
 
 log = logging.getLogger("mullion")
@@ -94,8 +96,11 @@ class TableStore:
         if kept is not None and kept.fresh and kept.files == files:
             return kept
         try:
-            frame = self.frames[name] if name in self.frames else open_table(self.session, table)
-            return _Kept(_collected(table, frame), files)
+            rows = None if files is None else _read_directly(table, [path for path, *_ in files])
+            if rows is None:
+                frame = self.frames[name] if name in self.frames else open_table(self.session, table)
+                rows = _collected(table, frame)
+            return _Kept(rows, files)
         except SourceError as problem:
             if kept is None:
                 hint = problem.hint or "check the table's format, options and columns"
@@ -168,6 +173,19 @@ def _collected(table: Table, frame: DataFrame) -> pa.Table:
     except (PySparkException, Py4JJavaError) as problem:
         raise unreadable(table.name, problem) from None
     return rows.cast(schema).combine_chunks()
+
+
+def _read_directly(table: Table, paths: list[str]) -> pa.Table | None:
+    """Parquet files that need no Spark job; None where Spark had better read them."""
+    options = {key.lower() for key, _ in table.options}
+    if table.format != "parquet" or options != {"path"} or not paths or not are_as_declared(paths, table.types):
+        return None
+    schema = _schema(table)
+    try:
+        parts = [pq.read_table(path, columns=schema.names, partitioning=None) for path in paths]
+    except (OSError, pa.ArrowException):
+        return None
+    return pa.concat_tables([part.select(schema.names).cast(schema) for part in parts]).combine_chunks()
 
 
 def _schema(table: Table) -> pa.Schema:
