@@ -28,7 +28,7 @@ def queries(*texts: str) -> list[StandingQuery]:
 
 def plan(*texts: str, seen: Observed | None = None) -> Plan:
     made = make_plan(TRADES, queries(*texts))
-    return made if seen is None else reconsider(made, seen, way="auto")
+    return made if seen is None else reconsider(made, seen)
 
 
 def test_explain_reads_like_this() -> None:
