@@ -90,11 +90,11 @@ NUMBERS = (
     "9007199254740993", "9007199254740992.0D", "99999999999999999999999999999999999999", "12345678901234567890.5",
     "double('NaN')", "double('Infinity')", "double('-Infinity')", "CAST(2.5 AS FLOAT)", "CAST(0.1 AS FLOAT)", "NULL",
 )  # fmt: skip
-STRINGS = tuple(f"'{t}'" for t in TEXTS if t is not None) + ("NULL",)
+STRINGS = (*tuple(f"'{t}'" for t in TEXTS if t is not None), "NULL")
 DATES = ("DATE '1970-01-01'", "DATE '1970-01-02'", "DATE '2024-01-01'", "DATE '1969-12-31'", "NULL")
 INSTANTS = (*DATES, "TIMESTAMP '1970-01-01 00:00:00'", "TIMESTAMP '2024-01-01 00:00:00.000001'")
 LOCAL = ("TIMESTAMP_NTZ '1970-01-01 00:00:00'", "TIMESTAMP_NTZ '2024-01-01 00:00:00.000001'", "NULL")
-CONSTANTS: dict[str, tuple[str, ...]] = {name: NUMBERS for name in "thijbfxymw"} | {
+CONSTANTS: dict[str, tuple[str, ...]] = dict.fromkeys("thijbfxymw", NUMBERS) | {
     "s": STRINGS,
     "r": STRINGS,
     "p": ("true", "false", "NULL"),
@@ -212,7 +212,7 @@ def test_every_value_with_every_constant(name: str) -> None:
     events = [event(**{name: value}) for value in VALUES[name]]
     texts = [f"{name} {op} {constant}" for constant in CONSTANTS[name] for op in OPERATORS]
     texts += [f"{constant} {op} {name}" for constant in CONSTANTS[name] for op in OPERATORS]
-    texts += [f"{name} IN ({a}, {b})" for a in CONSTANTS[name] for b in CONSTANTS[name][:4] + ("NULL",)]
+    texts += [f"{name} IN ({a}, {b})" for a in CONSTANTS[name] for b in (*CONSTANTS[name][:4], "NULL")]
     check([*texts, f"{name} IS NULL", f"{name} IS NOT NULL"], events)
 
 
