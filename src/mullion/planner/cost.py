@@ -89,7 +89,7 @@ def choose(plan: Plan, seen: Observed) -> Choice:
     if plan.files:
         costs["direct"] = JOB + seen.events * READ_EVENT + work
     way = plan.asked.way
-    if way == "direct" and not plan.files:
+    if (way == "direct" and not plan.files) or (way == "native" and not plan.native):
         way = "kernel"
     if way == "auto":
         way = min(costs, key=lambda name: costs[name])
