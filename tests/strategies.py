@@ -8,14 +8,14 @@ Doubles that are ordered or compared are sums of nothing, so that rounding canno
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from mullion.catalog.streams import Stream
+from mullion.catalog.streams import Stream, Table
 from mullion.language.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
 
 T = TypeVar("T")
@@ -63,6 +63,7 @@ class Example:
     stream: Stream
     events: list[Event]
     queries: list[str]
+    tables: Mapping[str, tuple[Table, list[Event]]] = field(default_factory=dict)
 
 
 settings_of_time = st.builds(Setting, st.sampled_from(UNITS), st.sampled_from(ORIGINS))

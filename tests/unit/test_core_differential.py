@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from joins import joined_examples
 from mullion import reference
 from mullion.catalog.journal import serialised
 from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.streams import Stream
+from mullion.catalog.streams import Stream, Table
+from mullion.kernels.lookup import Prepared, prepare
 from mullion.kernels.partial import Input, Job, partials
 from mullion.language.parse import parse_query
 from mullion.language.query import Query
@@ -33,6 +35,7 @@ from mullion.windows.tier import WindowTier
 from strategies import Event, Example, examples
 
 Rows = list[tuple[Any, ...]]
+Tables = Mapping[str, tuple[Table, Sequence[Event]]]
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,15 @@ def to_batch(stream: Stream, events: Sequence[Event]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"t": pa.array(times, pa.int64()), **columns})
 
 
+def to_table(table: Table, rows: Sequence[Event]) -> pa.Table:
+    return pa.table({name: Vector.of(t, [row[name] for row in rows]).to_arrow() for name, t in table.columns})
+
+
+def bound_in(example: Example, query: Query) -> StandingQuery:
+    tables = {name: table for name, (table, _) in example.tables.items()}
+    return bind(query, {example.stream.name: example.stream}, tables)
+
+
 def cut(items: Sequence[Any], parts: int) -> Iterator[Sequence[Any]]:
     """The items in so many parts of about one length, some perhaps empty."""
     for i in range(parts):
@@ -66,8 +78,11 @@ def cut(items: Sequence[Any], parts: int) -> Iterator[Sequence[Any]]:
 class Run:
     """One plan from the first event to the end of the input."""
 
-    def __init__(self, stream: Stream, queries: Sequence[StandingQuery], manner: Manner) -> None:
+    def __init__(
+        self, stream: Stream, queries: Sequence[StandingQuery], manner: Manner, tables: Tables | None = None
+    ) -> None:
         self.stream, self.manner = stream, manner
+        self.tables = {name: to_table(*table) for name, table in (tables or {}).items()}
         self.tier = WindowTier()
         self.found: dict[str, Rows] = defaultdict(list)
         self.ask(queries)
@@ -98,12 +113,17 @@ class Run:
     def take(self, batch: Sequence[Event]) -> None:
         inputs = Input(columns=self.stream.types)
         parts = [to_batch(self.stream, part) for part in cut(batch, self.manner.partitions)]
-        job = Job(self.plan.groupings, self.plan.methods, self.plan.windows, inputs, self.plan.slicing)
+        tables = self.look_up()
+        job = Job(self.plan.groupings, self.plan.methods, self.plan.windows, inputs, self.plan.slicing, tables)
         made = [partials(part, job) for part in parts]
         for i, grouping in enumerate(self.plan.groupings):
             for tables in made:
                 self.tier.saw(tally(tables[i], grouping).slices)
                 self.tier.absorb(SubWindows.of(tables[i], grouping))
+
+    def look_up(self) -> tuple[Prepared, ...]:
+        lookups = dict.fromkeys(lookup for grouping in self.plan.groupings for lookup in grouping.lookups)
+        return tuple(prepare(lookup, self.tables[lookup.table]) for lookup in lookups)
 
     def settle(self, seen: list[int], watermark: int | None) -> None:
         for grouping in self.plan.groupings:
@@ -131,12 +151,12 @@ def rows_of(query: StandingQuery, table: pa.Table) -> Rows:
 
 
 def run(example: Example, manner: Manner) -> dict[str, Rows]:
-    bound = [bind(parse_query(text), {example.stream.name: example.stream}) for text in example.queries]
+    bound = [bound_in(example, parse_query(text)) for text in example.queries]
     found: dict[str, Rows] = {}
     for part in [bound] if manner.shared else [[q] for q in bound]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
-            found |= Run(example.stream, part, manner).over(example.events)
+            found |= Run(example.stream, part, manner, example.tables).over(example.events)
     return found
 
 
@@ -170,8 +190,8 @@ def check(example: Example, manner: Manner) -> None:
     found = run(example, manner)
     for text in example.queries:
         query: Query = parse_query(text)
-        wanted = reference.answer(query, example.stream, example.events)
-        bound = bind(query, {example.stream.name: example.stream})
+        wanted = reference.answer(query, example.stream, example.events, example.tables)
+        bound = bound_in(example, query)
         assert_same(bound, found.get(bound.name, []), wanted.rows)
 
 
@@ -212,6 +232,19 @@ def test_each_manner_gives_what_the_reference_gives(manner: Manner, example: Exa
 @settings(max_examples=100)
 @given(examples(most_queries=3, most_events=25), manners)
 def test_all_manners_together_give_what_the_reference_gives(example: Example, manner: Manner) -> None:
+    check(example, manner)
+
+
+@pytest.mark.parametrize("method", ["fragments", "rows"])
+@settings(max_examples=40)
+@given(example=joined_examples())
+def test_joins_with_tables(method: str, example: Example) -> None:
+    check(example, Manner(batches=2, partitions=2, method=method))
+
+
+@settings(max_examples=40)
+@given(joined_examples(), manners)
+def test_joins_with_tables_in_all_manners(example: Example, manner: Manner) -> None:
     check(example, manner)
 
 

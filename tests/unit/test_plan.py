@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.streams import Stream
+from mullion.catalog.streams import Stream, Table
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.planner.cost import Observed
 from mullion.planner.explain import Explanation
-from mullion.planner.plan import Plan
+from mullion.planner.plan import FRAGMENTS, ROWS, Plan
 from mullion.planner.rules import make_plan, reconsider
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "explain.txt"
@@ -28,7 +28,7 @@ def queries(*texts: str) -> list[StandingQuery]:
 
 def plan(*texts: str, seen: Observed | None = None) -> Plan:
     made = make_plan(TRADES, queries(*texts))
-    return made if seen is None else reconsider(made, seen, way="auto")
+    return made if seen is None else reconsider(made, seen)
 
 
 def test_explain_reads_like_this() -> None:
@@ -87,3 +87,34 @@ def test_the_way_follows_what_was_seen(events: int, way: str) -> None:
     made = plan("SELECT sum(price) AS s FROM trades [RANGE 10 ms SLIDE 7 ms]", seen=seen)
     assert made.way == way
     assert [r.rule for r in made.reasons].count("choose_way") == 1
+
+
+def test_what_cannot_be_had_is_left_to_the_kernel() -> None:
+    close = Table("close", (("symbol", STRING), ("cp", DOUBLE)), "csv")
+    text = "SELECT sum(cp) AS s FROM trades [RANGE 10 s SLIDE 10 s] t JOIN close c ON t.symbol = c.symbol"
+    joined = [bind(parse_query(text), {"trades": TRADES}, {"close": close})]
+    assert make_plan(TRADES, joined, way="native").way == "kernel"
+    assert make_plan(TRADES, joined, way="direct").way == "kernel"
+    assert make_plan(TRADES, joined, way="direct", files=True).way == "direct"
+
+
+MANY = [f"SELECT sum(price) AS s FROM trades [RANGE 10 s SLIDE 10 s] WHERE volume >= {i}" for i in range(300)]
+
+
+@pytest.mark.parametrize(("fragments", "method"), [(10, FRAGMENTS), (299, FRAGMENTS), (99_000, ROWS)])
+def test_the_method_follows_the_fragments_that_were_seen(fragments: int, method: str) -> None:
+    seen = Observed(events=100_000, span=60_000_000, fragments=fragments, alpha=90.0, beta=90.0)
+    made = plan(*MANY, seen=seen)
+    assert made.methods == (method,)
+    (reason,) = [r.text for r in made.reasons if r.rule == "choose_way"]
+    assert f"{'fragments by hash' if method == FRAGMENTS else 'dense rows'} by ()" in reason
+    assert f"k seen {fragments:,} fragments of 100,000 events, alpha 90, beta 90" in reason
+
+
+def test_the_users_method_is_taken_where_it_is_possible() -> None:
+    few, many = (Observed(1000, 60_000_000, fragments=k, alpha=90.0, beta=90.0) for k in (3, 1000))
+    for method, seen in ((ROWS, few), (FRAGMENTS, many)):
+        made = reconsider(make_plan(TRADES, queries(*MANY), method=method), seen)
+        assert made.methods == (method,)
+    text = "SELECT max(symbol) AS s FROM trades [RANGE 10 s SLIDE 10 s] WHERE volume > 1"
+    assert make_plan(TRADES, queries(text), method=ROWS).methods == (FRAGMENTS,)

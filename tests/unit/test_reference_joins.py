@@ -12,17 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.catalog.streams import Table
+from joins import CLOSE, EXTRA, JOINS, SECTORS, Rows, close_rows, columns_in, sector_rows, with_stream
 from mullion.language.parse import parse_query
-from mullion.language.types import DOUBLE, INT, STRING
 from mullion.language.vector import Vector
 from mullion.reference import answer
-from strategies import NUMBERS, SYMBOLS, TRADES, Draw, Event, duration, event_lists, settings_of_time
+from strategies import NUMBERS, TRADES, Draw, Event, duration, event_lists, settings_of_time
 from unit.test_reference import equal, in_order, plain, trade
-
-CLOSE = Table("close", (("symbol", STRING), ("cp", DOUBLE), ("sector", STRING), ("lot", INT)), "csv")
-SECTORS = Table("sectors", (("sector", STRING), ("code", INT), ("boss", STRING)), "csv")
-Rows = list[Mapping[str, Any]]
 
 
 def ask(text: str, events: list[Event], close: Rows, sectors: Rows | None = None) -> list[tuple[Any, ...]]:
@@ -72,37 +67,6 @@ def test_nans_and_zeros_as_keys() -> None:
 
 # Against DuckDB
 
-JOINS = {
-    "T, close c WHERE t.symbol = c.symbol": "c",
-    "close c, T WHERE c.symbol = t.symbol AND t.price > c.cp": "c",
-    "T JOIN close c ON t.symbol = c.symbol AND t.volume = c.lot": "c",
-    "T JOIN close c ON t.price = c.cp": "c",
-    "T JOIN close c ON t.volume = c.cp": "c",
-    "T JOIN close c ON upper(t.symbol) = c.symbol AND t.price <> c.cp": "c",
-    "T JOIN close c ON t.symbol = lower(c.symbol)": "c",
-    "T LEFT JOIN close c ON t.symbol = c.symbol": "c",
-    "T LEFT JOIN close c ON c.symbol = t.symbol AND c.cp >= 0.5 AND c.sector IS NOT NULL": "c",
-    "T LEFT JOIN close c ON c.symbol = t.symbol WHERE c.lot IS NULL": "c",
-    "T, close c, sectors s WHERE t.symbol = c.symbol AND c.sector = s.sector": "cs",
-    "sectors s, close c, T WHERE t.symbol = c.symbol AND c.sector = s.sector AND s.code = c.lot": "cs",
-    "T, close c, sectors s WHERE t.symbol = c.symbol AND t.symbol = s.boss": "cs",
-    "T, close c, sectors s WHERE t.symbol = c.symbol AND t.symbol = s.boss AND c.lot = s.code": "cs",
-    "T JOIN close c ON t.symbol = c.symbol LEFT JOIN sectors s ON c.sector = s.sector": "cs",
-    "T LEFT JOIN close c ON t.symbol = c.symbol LEFT JOIN sectors s ON c.sector = s.sector AND s.code > 1": "cs",
-    "T LEFT JOIN close c ON t.symbol = c.symbol JOIN sectors s ON c.sector = s.sector": "cs",
-    "T LEFT JOIN close c ON t.symbol = c.symbol JOIN sectors s ON t.symbol = s.boss WHERE c.lot = s.code": "cs",
-    "T JOIN (close c JOIN sectors s ON c.sector = s.sector) ON t.symbol = c.symbol": "cs",
-    "close c LEFT JOIN sectors s ON c.sector = s.sector JOIN T ON t.symbol = c.symbol": "cs",
-    "T, close c, close s WHERE t.symbol = c.symbol AND c.sector = s.symbol": "cc",
-    "T LEFT JOIN close c ON t.symbol = c.symbol LEFT JOIN close s ON t.volume = s.lot": "cc",
-}
-COLUMNS = {
-    "t": ("symbol", "price", "volume"),
-    "c": ("symbol", "cp", "sector", "lot"),
-    "s": ("sector", "code", "boss"),
-}
-EXTRA = ("c.cp > 0.5", "c.sector IS NULL", "t.price > c.cp OR c.lot = 1", "t.volume > 1", "NOT t.flag")
-
 
 @st.composite
 def asked(draw: Draw[Any]) -> tuple[str, str, list[Event], Rows, Rows]:
@@ -110,9 +74,7 @@ def asked(draw: Draw[Any]) -> tuple[str, str, list[Event], Rows, Rows]:
     setting = draw(settings_of_time)
     slide, range_ = draw(st.integers(2, 12)) * setting.unit, draw(st.integers(1, 30)) * setting.unit
     joined = draw(st.sampled_from(sorted(JOINS)))
-    second = COLUMNS["s"] if JOINS[joined] == "cs" else COLUMNS["c"] if JOINS[joined] == "cc" else ()
-    columns = [f"t.{name}" for name in COLUMNS["t"]] + [f"c.{name}" for name in COLUMNS["c"]]
-    columns += [f"s.{name}" for name in second]
+    columns = columns_in(joined)
     keys = draw(st.lists(st.sampled_from(columns), max_size=2, unique=True))
     functions = st.builds("{}({})".format, st.sampled_from(("count", "max", "min")), st.sampled_from(columns))
     sums = st.sampled_from(("count(*)", "sum(t.price)", "avg(c.cp)", "sum(c.cp)"))
@@ -135,21 +97,8 @@ def asked(draw: Draw[Any]) -> tuple[str, str, list[Event], Rows, Rows]:
         SELECT e - {range_}, e, {", ".join([*flat, *counted])} FROM instants
         {"JOIN" if keys else "LEFT JOIN"} found ON e - {range_} <= t_t AND t_t < e
         GROUP BY {", ".join(["e", *flat])}"""
-    symbols, numbers = st.sampled_from(SYMBOLS), st.sampled_from((*NUMBERS, math.nan))
-    small = st.sampled_from((0, 1, 2, 3, None))
-    close = draw(st.lists(st.tuples(symbols, numbers, symbols, small), max_size=8))
-    sectors = draw(st.lists(st.tuples(symbols, small, symbols), max_size=6))
     events = draw(event_lists(setting, prices=(*NUMBERS, math.nan), most=20))
-    return ours, theirs, events, rows_of(CLOSE, close), rows_of(SECTORS, sectors)
-
-
-def with_stream(joined: str, stream: str) -> str:
-    words = joined.split(" ")
-    return " ".join(stream + word[1:] if word in ("T", "T,") else word for word in words)
-
-
-def rows_of(table: Table, values: list[tuple[Any, ...]]) -> Rows:
-    return [dict(zip(table.types, row, strict=True)) for row in values]
+    return ours, theirs, events, draw(close_rows), draw(sector_rows)
 
 
 def arrow(columns: Any, rows: Any) -> pa.Table:

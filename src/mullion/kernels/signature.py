@@ -76,19 +76,26 @@ def _regions(attribute: Attribute, values: Vector) -> Codes:
             values.values.astype(np.int8)
         ]
     else:
-        numbers = values.values
-        whole = numbers.dtype.kind in "iu"
-        constants = np.array(attribute.constants, np.int64 if whole else numbers.dtype)
-        if not whole and np.isnan(numbers).any():
+        numbers = _comparable(values.values)
+        constants = np.array(attribute.constants, np.int64 if numbers.dtype.kind == "i" else np.float64)
+        regions(constants, numbers, out)
+        if numbers.dtype.kind == "f":
             # NaN is larger than any number.
-            numbers = np.where(np.isnan(numbers), np.inf, numbers)
-            regions(constants, numbers, out)
-            out[np.isnan(values.values)] = 2 * len(constants)
-        else:
-            regions(constants, np.ascontiguousarray(numbers), out)
+            out[np.isnan(numbers)] = 2 * len(constants)
     if not values.valid.all():
         out[~values.valid] = attribute.unknown
     return out
+
+
+def _comparable(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The numbers in one of the three forms that the search is compiled for."""
+    if numbers.dtype.kind == "f":
+        wanted: Any = np.float64
+    else:
+        wanted = np.int32 if numbers.dtype.itemsize <= 4 else np.int64
+    plain = np.ascontiguousarray(numbers, wanted).view()
+    plain.flags.writeable = False
+    return plain
 
 
 def _region_of(constants: tuple[Any, ...], value: Any) -> int:

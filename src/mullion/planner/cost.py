@@ -89,7 +89,7 @@ def choose(plan: Plan, seen: Observed) -> Choice:
     if plan.files:
         costs["direct"] = JOB + seen.events * READ_EVENT + work
     way = plan.asked.way
-    if way == "direct" and not plan.files:
+    if (way == "direct" and not plan.files) or (way == "native" and not plan.native):
         way = "kernel"
     if way == "auto":
         way = min(costs, key=lambda name: costs[name])
@@ -105,14 +105,21 @@ def native_cost(plan: Plan, seen: Observed) -> float:
     cost = JOB
     for grouping in plan.groupings:
         steps = seen.span / plan.grid.step + 1
-        fragments = min(2.0 ** len(grouping.bits), 1e6) if seen.fragments is None else seen.fragments
-        partials = min(seen.events, steps * groups_of(grouping, seen) * fragments)
+        partials = min(seen.events, steps * groups_of(grouping, seen) * fragments_of(grouping, seen))
         cost += seen.events * NATIVE_EVENT + partials * NATIVE_PARTIAL
     return cost
 
 
 def groups_of(grouping: Grouping, seen: Observed) -> int:
     return seen.groups if grouping.keys else 1
+
+
+def fragments_of(grouping: Grouping, seen: Observed) -> int:
+    """How many fragments a batch has, or at most has as long as none was seen."""
+    if seen.fragments is not None or not grouping.bits:
+        return seen.fragments or 1
+    regions = prod(min(a.regions, seen.events + 1) for a in grouping.index.attributes)
+    return int(min(seen.events, regions, 2 ** min(len(grouping.bits), 40)))
 
 
 def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "auto") -> Aggregation:
@@ -122,9 +129,7 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
         partials = min(events, slices * groups_of(grouping, seen))
         return Aggregation(FRAGMENTS, events * KERNEL_EVENT + partials * KERNEL_PARTIAL, "no predicates to tell apart")
     index = grouping.index
-    k = seen.fragments
-    if k is None:
-        k = min(events, prod(min(a.regions, events + 1) for a in index.attributes), 2 ** min(bits, 40))
+    k = fragments_of(grouping, seen)
     alpha = ASSUMED_SELECTIVITY * bits if seen.alpha is None else seen.alpha
     beta = alpha if seen.beta is None else seen.beta
     searches = events * (KERNEL_EVENT + ATTRIBUTE * len(index.attributes))

@@ -579,7 +579,11 @@ def _labelled(table: pa.Table, name: str) -> pa.Table:
 
 
 def _with_groupings(plan: Plan, groupings: Sequence[Grouping]) -> Plan:
-    return plan if len(groupings) == len(plan.groupings) else replace(plan, groupings=tuple(groupings))
+    if len(groupings) == len(plan.groupings):
+        return plan
+    kept = {g.name for g in groupings}
+    methods = tuple(m for g, m in zip(plan.groupings, plan.methods, strict=True) if g.name in kept)
+    return replace(plan, groupings=tuple(groupings), methods=methods)
 
 
 def _arranged_across(shards: Sequence[Answers], grouping: Grouping) -> list[Answers]:
