@@ -71,7 +71,7 @@ def _bare_environment() -> dict[str, str]:
     """The workers know nothing of Mullion, and listen on the loopback address alone."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))}
     ours = {"JAVA_HOME": str(find_java().home), "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1"}
-    return {**kept, **ours, "SPARK_DAEMON_MEMORY": "256m", "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+    return {**kept, **ours, "SPARK_DAEMON_MEMORY": "256m"}
 
 
 def _found(log: Path, pattern: str) -> str:

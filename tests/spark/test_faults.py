@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import QUICK_JAVA
 from mullion.engine import Engine
 from mullion.errors import CheckpointError
 from mullion.spark.java import find_java
@@ -122,7 +121,6 @@ def test_killed_for_real(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     into starting Java; for the same reason the input is clean and asked one thing.
     """
     monkeypatch.setenv("JAVA_HOME", str(find_java().home))
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA)
     path = tmp_path / "script.sql"
     path.write_text(script(replay(tmp_path / "events", number=12, clean=True), QUERIES.split(";")[0]))
     with Engine(spark, out=tmp_path / "whole") as engine:
