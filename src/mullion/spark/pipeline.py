@@ -23,6 +23,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from mullion.catalog.journal import serialised
 from mullion.catalog.streams import Stream
+from mullion.kernels.columns import Columns
+from mullion.kernels.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.partial import Input, Job, partial_schema, partials, signature_array
 from mullion.kernels.signature import WORD, from_words, same_rows, words_for
@@ -413,6 +415,27 @@ def _from_files(events: Events, plan: Plan, pieces: Sequence[Piece]) -> list[lis
 
     tasks = session.range(0, len(parts), 1, len(parts))
     return _returned(tasks.mapInArrow(run, RETURNED), len(plan.groupings))
+
+
+def groups_in_files(events: Events, grouping: Grouping, most: int) -> int:
+    """How many groups the first events of the batch have."""
+    assert events.pieces is not None
+    names = sorted({name for key in grouping.keys for name in columns_of(key)})
+    first: list[Piece] = []
+    for piece in events.pieces:
+        if sum(p.rows for p in first) < most:
+            first.append(piece)
+    types = {name: events.stream.types[name] for name in names}
+    texts = [name for name, type_ in types.items() if type_.kind == "string"]
+    table = pa.concat_tables(read(first, names, events.stream.time_column, texts)).slice(0, most)
+    columns = Columns.of(table, types)
+    return len(np.unique(combine([codes_of(columns.array(key)) for key in grouping.keys], len(table))[0]))
+
+
+def groups_in_sample(sample: Events, grouping: Grouping) -> int:
+    """How many groups the sample has, by Spark."""
+    keys = [f"{spark_text(key)} AS k{i}" for i, key in enumerate(grouping.keys)]
+    return int(sample.select(keys, before="SELECT DISTINCT * FROM (", after=")").count())
 
 
 def _load(

@@ -38,7 +38,17 @@ from mullion.planner.rules import make_plan, reconsider
 from mullion.spark.backfill import Backfill, Past
 from mullion.spark.expressions import identifier
 from mullion.spark.files import can_tell_time, files_of, pieces_of
-from mullion.spark.pipeline import TIME, Events, collect_partials, kernel_columns, partials_frame, table_columns
+from mullion.spark.pipeline import (
+    TIME,
+    Events,
+    collect_partials,
+    columns_of,
+    groups_in_files,
+    groups_in_sample,
+    kernel_columns,
+    partials_frame,
+    table_columns,
+)
 from mullion.spark.shards import Shards, Writer
 from mullion.spark.sources import CORRUPT, SOURCE
 from mullion.windows.arrange import arrange
@@ -427,7 +437,13 @@ class StreamRun:
 
     def _sampled_groups(self, events: Events, plan: Plan, grouping: Grouping) -> int:
         """How many groups the first events of a batch have; few when the batch is small."""
-        sample = events.first(self.settings.shard_above)
+        limit = self.settings.shard_above
+        own = all(columns_of(key) <= self.stream.types.keys() for key in grouping.keys)
+        if events.pieces and own:
+            return groups_in_files(events, grouping, limit)
+        sample = events.first(limit)
+        if own:
+            return groups_in_sample(sample, grouping)
         keys = [f"k{i}" for i in range(len(grouping.keys))]
         return int(partials_frame(sample, plan, grouping).select(*keys).distinct().count())
 
