@@ -196,3 +196,77 @@ def states_by_group(
                 for f in range(least.shape[0]):
                     out_least[f, row] = min(out_least[f, row], least[f, i])
     return rows
+
+
+@njit(cache=True, nogil=True)
+def states_by_class(
+    slices: Array,
+    edges: Array,
+    ending_from: Array,
+    ending: Array,
+    start: Array,
+    codes: Array,
+    members: Array,
+    first: Array,
+    sizes: Array,
+    lane_class: Array,
+    classes: Array,
+    fields: Array,
+    out_lane: Array,
+    out_slice: Array,
+    out: Array,
+) -> int:
+    """Predicates that read the same one or two parts share a histogram over the regions of these parts.
+
+    An event is added to one cell of each histogram, however many predicates there are. A predicate's sum is that of the
+    cells where it holds (`members[q]`, part after part), taken at its own edges; what came since its last edge is the
+    difference. Rows of `fields` are whole numbers, the first of them counts events; rows of `classes` are (first part
+    or -1, second part, where its histogram begins). Events come in the order of their slices.
+    """
+    lanes, count = len(lane_class), fields.shape[0]
+    size = 0
+    for c in range(classes.shape[0]):
+        rows_of = sizes[classes[c, 0]] if classes[c, 0] >= 0 else 1
+        size = max(size, classes[c, 2] + rows_of * sizes[classes[c, 1]])
+    cells = np.zeros((count, size), np.int64)
+    before = np.zeros((lanes, count), np.int64)
+    now = np.zeros(count, np.int64)
+    written, current = 0, 0
+    last = len(slices)
+    for i in range(last + 1):
+        upto = slices[i] if i < last else current + 1
+        while current < upto:
+            current += 1
+            begin, end = (ending_from[current], ending_from[current + 1]) if i < last else (0, lanes)
+            for j in range(begin, end):
+                q = ending[j] if i < last else j
+                outer, inner, base = classes[lane_class[q]]
+                width = sizes[inner]
+                inside = members[q, first[inner] : first[inner] + width]
+                now[:] = 0
+                for o in range(sizes[outer] if outer >= 0 else 1):
+                    if outer < 0 or members[q, first[outer] + o]:
+                        low = base + o * width
+                        for f in range(count):
+                            line, total = cells[f, low : low + width], 0
+                            for r in range(width):
+                                total += line[r] if inside[r] else 0
+                            now[f] += total
+                if now[0] > before[q, 0]:
+                    out_lane[written], out_slice[written] = q, start[q]
+                    for f in range(count):
+                        out[f, written] = now[f] - before[q, f]
+                        before[q, f] = now[f]
+                    written += 1
+                if i < last:
+                    start[q] = edges[current]
+        if i == last:
+            break
+        for c in range(classes.shape[0]):
+            outer, inner, base = classes[c]
+            at = base + codes[inner, i]
+            if outer >= 0:
+                at += codes[outer, i] * sizes[inner]
+            for f in range(count):
+                cells[f, at] += fields[f, i]
+    return written

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,18 @@ from mullion.aggregates.base import Partial
 from mullion.aggregates.count import Count
 from mullion.aggregates.doubles import CARRY, COARSE, FINE, LARGEST_SPLIT, CoarseSum, Residue
 from mullion.aggregates.extremes import Largest, Smallest
-from mullion.kernels.compiled import split_doubles, states_by_group, states_by_slice
+from mullion.kernels.compiled import split_doubles, states_by_class, states_by_group, states_by_slice
 from mullion.kernels.signature import Masks
 from mullion.language.vector import Vector
+from mullion.planner.fragments import Bytes
 from mullion.planner.slices import Progressions
 
 Whole = npt.NDArray[np.int64]
 Real = npt.NDArray[np.float64]
 Index = npt.NDArray[np.intp]
 
+SMALLEST = 2.0**-58
+"""The unit in which residues are added as whole numbers: two million of them fit."""
 MOST_OWN = 1 << 24
 """Entries of the table slice x predicate that groups need."""
 
@@ -93,6 +97,18 @@ class Fields:
             split_doubles(values, valid, LARGEST_SPLIT, COARSE, FINE, *made)
             self._splits[id(events)] = events, made
         return self._splits[id(events)][1]
+
+    @property
+    def real_is_small(self) -> bool:
+        """Whether all doubles are what `CoarseSum` leaves of a value: then they are whole multiples of SMALLEST, but for
+        values so near to zero that this is beyond their 16th digit."""
+        return all(bool((np.abs(field) <= FINE).all()) for field in self.real)
+
+    def as_whole(self, order: Index | slice, length: int) -> Whole:
+        """A row that counts events, then all fields as whole numbers."""
+        rows = [np.ones(length, np.int64), *(f[order] for f in self.whole)]
+        rows += [np.rint(f[order] / SMALLEST).astype(np.int64) for f in self.real]
+        return np.stack(rows)
 
     def in_order(self, order: Index | slice) -> tuple[Whole, Real, Whole]:
         """The fields of the events in that order, as the loops want them."""
@@ -199,6 +215,10 @@ def dense_rows(
         order = np.lexsort((slices, groups))
     elif (slices[1:] < slices[:-1]).any():
         order = np.argsort(slices, kind="stable")
+    if groups is None:
+        classes = Classes.of(found, fields)
+        if classes is not None:
+            return _by_class(cut, slices[order], classes, fields, order)
     states = fields.in_order(order)
     codes = np.ascontiguousarray(found.codes[:, order])
     if groups is None:
@@ -217,6 +237,73 @@ def _without_groups(
         room.lane, room.slices, room.rows, room.whole, room.real, room.least,
     )  # fmt: skip
     return room.first(rows)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Predicates by the parts of the masks that they depend on; see `compiled.states_by_class`."""
+
+    codes: npt.NDArray[np.int32]
+    members: Bytes
+    first: Whole
+    sizes: Whole
+    lane_class: Whole
+    classes: Whole
+
+    @staticmethod
+    def of(found: Masks, fields: Fields) -> Classes | None:
+        """None where single predicates depend on too much, or there are not enough of them to be worth it."""
+        lanes = found.table.shape[1]
+        if fields.least or not fields.real_is_small or lanes < LEAST_LANES:
+            return None
+        bounds = np.append(found.first, len(found.table))
+        codes, tables = [], []
+        for part, (low, high) in enumerate(pairwise(bounds.tolist())):
+            there = np.bincount(found.codes[part], minlength=high - low) > 0
+            codes.append((np.cumsum(there) - 1).astype(np.int32)[found.codes[part]])
+            tables.append(found.table[low:high][there])
+        sizes = np.array([len(table) for table in tables], np.int64)
+        depends = np.stack([(table != table[:1]).any(axis=0) | (table[0] == 0) for table in tables])
+        if (depends.sum(axis=0) > 2).any():
+            return None
+        kinds, lane_class = np.unique(depends, axis=1, return_inverse=True)
+        classes, base = [], 0
+        for kind in kinds.T:
+            parts = np.flatnonzero(kind)
+            parts = parts[np.argsort(sizes[parts], kind="stable")]
+            inner = int(parts[-1]) if len(parts) else 0
+            outer = int(parts[0]) if len(parts) == 2 else -1
+            classes.append((outer, inner, base))
+            base += int(sizes[inner] * (sizes[outer] if outer >= 0 else 1))
+        if base > MOST_CELLS or len(classes) * CELL_PRICE > lanes:
+            return None
+        members = np.ascontiguousarray(np.concatenate(tables).T)
+        first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+        return Classes(np.stack(codes), members, first, sizes, lane_class.astype(np.int64), np.array(classes, np.int64))
+
+
+MOST_CELLS = 1 << 17
+"""Cells of all histograms; more do not stay in the cache."""
+CELL_PRICE = 8
+"""Predicates that a compiled pass adds an event to in the time of one cell of a histogram."""
+LEAST_LANES = 16
+
+
+def _by_class(cut: Cut, slices: Index, found: Classes, fields: Fields, order: Index | slice) -> Made:
+    lanes = len(found.lane_class)
+    whole = fields.as_whole(order, len(slices))
+    made = np.empty((len(whole), len(cut.lanes) + lanes), np.int64)
+    lane, start = np.empty(made.shape[1], np.int32), np.empty(made.shape[1], np.int64)
+    rows = states_by_class(
+        slices, cut.edges, cut.starts, cut.lanes, np.full(lanes, cut.edges[0], np.int64),
+        np.ascontiguousarray(found.codes[:, order]), found.members, found.first, found.sizes, found.lane_class,
+        found.classes, whole, lane, start, made,
+    )  # fmt: skip
+    made = made[:, :rows]
+    states = len(fields.whole) + 1
+    back = made[states:].astype(np.float64) * SMALLEST
+    none = np.empty((0, rows), np.int64)
+    return Made(lane[:rows], start[:rows], np.zeros(rows, np.intp), made[0], made[1:states], back, none)
 
 
 def _with_groups(
