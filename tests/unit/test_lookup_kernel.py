@@ -139,3 +139,11 @@ def test_numbers_far_apart() -> None:
     prepared = prepare(lookup, table_of(rows))
     _, found = probe(prepared, [columns_of(events)["big"]], len(events))
     assert attach(prepared, found)[lookup.column("big")].to_list() == [0, None, 2**63 - 1, -(2**63), None, 10**15]
+
+
+def test_a_lookup_is_hashed_anew_in_another_process() -> None:
+    lookup = lookup_of(["symbol"])
+    assert {lookup: 1}[lookup_of(["symbol"])] == 1
+    again = pickle.loads(pickle.dumps(lookup))
+    assert "_hash" in vars(lookup) and "_hash" not in vars(again)
+    assert again == lookup and hash(again) == hash(lookup)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from mullion.catalog.streams import Stream
 from mullion.language.query import Expr
@@ -37,6 +38,10 @@ class Lookup:
     @cached_property
     def _hash(self) -> int:
         return hash((self.table, self.keys, self.where))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash, which differs between processes."""
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
     @cached_property
     def name(self) -> str:

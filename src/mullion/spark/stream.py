@@ -350,7 +350,7 @@ class StreamRun:
                 late = events.before(limit)
                 if seen is None:
                     self._write_late(late, mark, limit)
-                self._count_late(one, late)
+                self._count_late(one, late, mark)
                 found = self._collect(one, events.since(limit), mark, paths)
             first = self._take(one, found)
             seen = seen or first
@@ -556,8 +556,9 @@ class StreamRun:
         at = pa.array(np.full(len(rows), watermark), pa.int64()).cast(pa.timestamp("us", "UTC"))
         self.sink.aside("late", self.stream.name, mark, rows.append_column("watermark", at))
 
-    def _count_late(self, one: SharingSet, late: Events) -> None:
+    def _count_late(self, one: SharingSet, late: Events, mark: Mark) -> None:
         assert one.plan is not None
+        late = replace(late, tables=self._look_up(one.plan, mark))
         for grouping, tables in zip(one.plan.groupings, collect_partials(late, one.plan), strict=True):
             for table in tables:
                 _add(self.counts.late_by_query, late_for(table, grouping))
