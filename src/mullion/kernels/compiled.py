@@ -24,15 +24,21 @@ def regions(constants: Array, values: Array, out: Array) -> None:
     size = len(constants)
     for i in range(len(values)):
         value = values[i]
+        # Without branches: which way a search goes cannot be foreseen.
         low, length = 0, size
-        while length > 0:
+        while length > 1:
             half = length >> 1
-            if constants[low + half] < value:
-                low += half + 1
-                length -= half + 1
-            else:
-                length = half
+            low += half if constants[low + half - 1] < value else 0
+            length -= half
+        low += 1 if size > 0 and constants[low] < value else 0
         out[i] = 2 * low + (1 if low < size and constants[low] == value else 0)
+
+
+@njit(cache=True, nogil=True)
+def to_whole(values: Array, scale: float, out: Array) -> None:
+    """Doubles as whole numbers of 1 / scale."""
+    for i in range(len(values)):
+        out[i] = np.int64(np.rint(values[i] * scale))
 
 
 @njit(cache=True, nogil=True)

@@ -20,7 +20,7 @@ from mullion.aggregates.base import Partial
 from mullion.aggregates.count import Count
 from mullion.aggregates.doubles import CARRY, COARSE, FINE, LARGEST_SPLIT, CoarseSum, Residue
 from mullion.aggregates.extremes import Largest, Smallest
-from mullion.kernels.compiled import split_doubles, states_by_class, states_by_group, states_by_slice
+from mullion.kernels.compiled import split_doubles, states_by_class, states_by_group, states_by_slice, to_whole
 from mullion.kernels.signature import Masks
 from mullion.language.vector import Vector
 from mullion.planner.fragments import Bytes
@@ -100,15 +100,19 @@ class Fields:
 
     @property
     def real_is_small(self) -> bool:
-        """Whether all doubles are what `CoarseSum` leaves of a value: then they are whole multiples of SMALLEST, but for
-        values so near to zero that this is beyond their 16th digit."""
+        """Whether all doubles are what `CoarseSum` leaves of a value: then they are whole multiples of SMALLEST, but
+        for values so near to zero that this is beyond their 16th digit."""
         return all(bool((np.abs(field) <= FINE).all()) for field in self.real)
 
     def as_whole(self, order: Index | slice, length: int) -> Whole:
         """A row that counts events, then all fields as whole numbers."""
-        rows = [np.ones(length, np.int64), *(f[order] for f in self.whole)]
-        rows += [np.rint(f[order] / SMALLEST).astype(np.int64) for f in self.real]
-        return np.stack(rows)
+        made = np.empty((1 + len(self.whole) + len(self.real), length), np.int64)
+        made[0] = 1
+        for i, numbers in enumerate(self.whole, start=1):
+            made[i] = numbers[order]
+        for i, doubles in enumerate(self.real, start=1 + len(self.whole)):
+            to_whole(np.ascontiguousarray(doubles[order]), 1 / SMALLEST, made[i])
+        return made
 
     def in_order(self, order: Index | slice) -> tuple[Whole, Real, Whole]:
         """The fields of the events in that order, as the loops want them."""
@@ -220,7 +224,7 @@ def dense_rows(
         if classes is not None:
             return _by_class(cut, slices[order], classes, fields, order)
     states = fields.in_order(order)
-    codes = np.ascontiguousarray(found.codes[:, order])
+    codes = np.stack([part[order] for part in found.codes])
     if groups is None:
         return _without_groups(cut, slices[order], codes, found, states)
     return _with_groups(cut, slices[order], groups[order], codes, found, states, order)
@@ -257,10 +261,11 @@ class Classes:
         if fields.least or not fields.real_is_small or lanes < LEAST_LANES:
             return None
         bounds = np.append(found.first, len(found.table))
-        codes, tables = [], []
+        codes = np.empty((len(found.codes), len(found.codes[0])), np.int32)
+        tables = []
         for part, (low, high) in enumerate(pairwise(bounds.tolist())):
             there = np.bincount(found.codes[part], minlength=high - low) > 0
-            codes.append((np.cumsum(there) - 1).astype(np.int32)[found.codes[part]])
+            np.take((np.cumsum(there) - 1).astype(np.int32), found.codes[part], out=codes[part])
             tables.append(found.table[low:high][there])
         sizes = np.array([len(table) for table in tables], np.int64)
         depends = np.stack([(table != table[:1]).any(axis=0) | (table[0] == 0) for table in tables])
@@ -279,7 +284,7 @@ class Classes:
             return None
         members = np.ascontiguousarray(np.concatenate(tables).T)
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-        return Classes(np.stack(codes), members, first, sizes, lane_class.astype(np.int64), np.array(classes, np.int64))
+        return Classes(codes, members, first, sizes, lane_class.astype(np.int64), np.array(classes, np.int64))
 
 
 MOST_CELLS = 1 << 17

@@ -151,7 +151,7 @@ MOST_PRODUCT = 1024
 class Masks:
     """For each event, rows of `table` whose conjunction tells the predicates that it satisfies."""
 
-    codes: npt.NDArray[np.int32]
+    codes: list[npt.NDArray[np.int32]]
     first: npt.NDArray[np.int64]
     table: Bytes
 
@@ -172,7 +172,7 @@ def masks(index: PredicateIndex, columns: Columns, lanes: int) -> Masks:
         parts = [(np.zeros(columns.length, np.int32), np.ones((1, len(index)), np.uint8))]
     tables = [np.pad(t, ((0, 0), (0, lanes - len(index))), constant_values=1) for _, t in parts]
     first = np.concatenate([[0], np.cumsum([len(t) for t in tables])[:-1]]).astype(np.int64)
-    return Masks(np.stack([c for c, _ in parts]), first, np.ascontiguousarray(np.concatenate(tables)))
+    return Masks([c for c, _ in parts], first, np.ascontiguousarray(np.concatenate(tables)))
 
 
 def _small_together(parts: list[tuple[Codes, Bytes]]) -> list[tuple[Codes, Bytes]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import floor, isnan
@@ -218,9 +219,10 @@ class PredicateIndex:
         self._numbers = {attribute.expr: i for i, attribute in enumerate(self.attributes)}
         self.factors = [self._factors(tree) for tree in trees]
         self.trees = trees
+        self._length = len(trees)
 
     def __len__(self) -> int:
-        return len(self.trees)
+        return self._length
 
     def _factors(self, tree: Tree) -> list[Factor]:
         """The conjuncts, those over the same attributes together."""
@@ -254,11 +256,20 @@ class PredicateIndex:
             for factor in factors:
                 if len(factor.attributes) == 1:
                     (at,) = factor.attributes
-                    regions = self.attributes[at].regions
+                    attribute = self.attributes[at]
                     if at not in made:
-                        made[at] = np.ones((regions, len(self)), np.uint8)
-                    made[at][:, number] = self.truth(factor.tree, {at: np.arange(regions)}) == TRUE
-        return [((at,), table) for at, table in made.items()]
+                        made[at] = np.ones((len(self), attribute.regions), np.uint8)
+                    if not _fill(made[at][number], factor.tree, attribute):
+                        made[at][number] = self.truth(factor.tree, {at: np.arange(attribute.regions)}) == TRUE
+        return [((at,), np.ascontiguousarray(table.T)) for at, table in made.items()]
+
+    def for_rows(self) -> PredicateIndex:
+        """What dense rows need of it: tables, and the factors that have none."""
+        slim = copy(self)
+        wide, tables = self.wide_factors, self.tables
+        slim.trees, slim.factors = [], []
+        slim.__dict__.update(wide_factors=wide, tables=tables)
+        return slim
 
     @cached_property
     def wide_factors(self) -> dict[tuple[int, ...], list[tuple[int, Tree]]]:
@@ -275,6 +286,29 @@ class PredicateIndex:
         """The size of `tables`, known before they are made."""
         alone = {f.attributes[0] for factors in self.factors for f in factors if len(f.attributes) == 1}
         return sum(self.attributes[at].regions for at in alone) * len(self)
+
+
+def _fill(row: Bytes, tree: Tree, attribute: Attribute) -> bool:
+    """Write out where a comparison with one constant holds, if the tree is one: most are, and this is quick."""
+    if not isinstance(tree, Comparison) or len(tree.constants) != 1:
+        return False
+    equal = 2 * bisect_left(attribute.constants, tree.constants[0]) + 1
+    match tree.op:
+        case "lt":
+            row[equal:] = 0
+        case "le":
+            row[equal + 1 :] = 0
+        case "gt":
+            row[: equal + 1] = 0
+        case "ge":
+            row[:equal] = 0
+        case "eq":
+            row[:equal] = 0
+            row[equal + 1 :] = 0
+        case _:
+            return False
+    row[attribute.unknown] = 0
+    return True
 
 
 @lru_cache(maxsize=1 << 16)

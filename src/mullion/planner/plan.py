@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +60,12 @@ FRAGMENTS, ROWS = "fragments", "rows"
 """The two ways on from the predicates that events satisfy: fragments by hash, and dense rows (design decision 4)."""
 
 
+rendered = lru_cache(maxsize=1 << 16)(render)
+"""Plans are made anew whenever a query comes or goes, and ask for the same texts again."""
+
+TRUE = Literal(True, BOOLEAN)
+
+
 class Lane(NamedTuple):
     """What queries with the same predicate have in common. A tag keeps a query's lane apart from all others."""
 
@@ -69,12 +75,12 @@ class Lane(NamedTuple):
     @property
     def condition(self) -> Expr | None:
         """What an event must satisfy, or None when it need not satisfy anything and all lanes share it."""
-        return Literal(True, BOOLEAN) if self.predicate is None and self.tag else self.predicate
+        return TRUE if self.predicate is None and self.tag else self.predicate
 
     @property
     def name(self) -> str:
         """A name that stays the same while queries come and go."""
-        text = "" if self.predicate is None else render(self.predicate)
+        text = "" if self.predicate is None else rendered(self.predicate)
         return f"{text} -- {self.tag}" if self.tag else text
 
 
@@ -142,10 +148,14 @@ class Grouping:
     def lane_names(self) -> tuple[str, ...]:
         return tuple(lane.name for lane in self.lanes)
 
-    def for_workers(self) -> Grouping:
-        """What a worker needs: queries stay on the driver, what is made of them comes along."""
-        slim = replace(self, queries=())
-        slim.__dict__.update(index=self.index, progressions=self.progressions)
+    def for_workers(self, method: str) -> Grouping:
+        """What a worker needs: queries and predicates stay on the driver, what is made of them comes along."""
+        nameless = tuple(
+            Lane(None, str(i)) if lane.condition is not None else lane for i, lane in enumerate(self.lanes)
+        )
+        slim = replace(self, queries=(), lanes=nameless)
+        index = self.index.for_rows() if method == ROWS else self.index
+        slim.__dict__.update(index=index, progressions=self.progressions)
         return slim
 
 

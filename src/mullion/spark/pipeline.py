@@ -32,7 +32,7 @@ from mullion.language.evaluate import is_vectorised
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import BOOLEAN, Type
 from mullion.language.typing import type_of
-from mullion.planner.plan import FRAGMENTS, ROWS, Grouping, Plan, StateColumn
+from mullion.planner.plan import FRAGMENTS, Grouping, Plan, StateColumn
 from mullion.spark.expressions import bad_text, identifier, spark_text
 from mullion.spark.files import Piece, read, shares
 from mullion.spark.sources import CORRUPT
@@ -114,7 +114,7 @@ def partials_frame(events: Events, plan: Plan, grouping: Grouping) -> DataFrame:
     if plan.way == "native":
         return _native(events, plan, grouping)
     frame, inputs = _send(events, (grouping,))
-    job = Job((grouping.for_workers(),), (FRAGMENTS,), plan.windows, inputs, plan.slicing, events.tables)
+    job = Job((grouping.for_workers(FRAGMENTS),), (FRAGMENTS,), plan.windows, inputs, plan.slicing, events.tables)
     schema = plain_schema(partial_schema(grouping, FRAGMENTS))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -353,10 +353,7 @@ def _collect_from_kernel(events: Events, plan: Plan, expected: int | None) -> li
 
 
 def _job(plan: Plan, inputs: Input, tables: tuple[Prepared, ...]) -> Job:
-    for grouping, method in zip(plan.groupings, plan.methods, strict=True):
-        if method == ROWS:
-            _ = grouping.index.tables
-    slim = tuple(g.for_workers() for g in plan.groupings)
+    slim = tuple(g.for_workers(method) for g, method in zip(plan.groupings, plan.methods, strict=True))
     return Job(slim, plan.methods, plan.windows, inputs, plan.slicing, tables)
 
 
