@@ -59,6 +59,8 @@ class Observed:
     fragments: int | None = None
     alpha: float | None = None
     beta: float | None = None
+    age: int = 0
+    """Batches since fragments were counted."""
 
 
 NOTHING_SEEN = Observed(events=int(ASSUMED_RATE * 3600), span=3_600_000_000)

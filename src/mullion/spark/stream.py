@@ -564,6 +564,9 @@ class StreamRun:
                 _add(self.counts.late_by_query, late_for(table, grouping))
 
 
+OLDEST_COUNT = 64
+"""Batches by dense rows after which the number of fragments, which they cannot tell, counts as unknown again."""
+
 Found = tuple[Grouping, list[pa.Table] | None, Tally]
 """A grouping, its partials when they are on the driver, and what they tell."""
 
@@ -577,10 +580,10 @@ def _observed(before: Observed, found: Sequence[Found], span: int) -> Observed:
         return Observed(events, span, groups)
     alpha = most.members / events
     if most.bits is None:
-        k, beta = before.fragments, before.beta
-        if k is not None:
-            k = min(events, k * events // max(1, before.events))
-        return Observed(events, span, groups, k, alpha, beta)
+        if before.fragments is None or before.age >= OLDEST_COUNT:
+            return Observed(events, span, groups, None, alpha)
+        k = min(events, before.fragments * events // max(1, before.events))
+        return Observed(events, span, groups, k, alpha, before.beta, before.age + 1)
     return Observed(events, span, groups, most.fragments, alpha, most.bits / max(1, most.fragments))
 
 
