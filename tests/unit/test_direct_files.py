@@ -9,11 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mullion.catalog.queries import bind
 from mullion.catalog.streams import Stream
+from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, TIMESTAMP_NTZ, decimal
+from mullion.planner.rules import make_plan
 from mullion.spark import files
 from mullion.spark.files import Piece, can_tell_time, pieces_of, read, shares
-from mullion.spark.pipeline import within
+from mullion.spark.pipeline import kernel_columns, within
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", INT), ("name", STRING), ("cost", decimal(10, 2))), "ts")
 UTC = pa.timestamp("us", "UTC")
@@ -173,3 +176,19 @@ def test_within_a_stretch_of_time() -> None:
     assert times(None, None) == [1, None, 5, 3]
     assert times(None, 3) == [1]
     assert times(3, None) == [None, 5, 3]
+
+
+@pytest.mark.parametrize(
+    ("condition", "read"),
+    [
+        ("symbol LIKE 'A%'", {"symbol"}),
+        ("upper(symbol) = 'A'", {"symbol"}),
+        ("symbol RLIKE '^A'", None),
+        ("initcap(symbol) = 'A'", None),
+        ("symbol ILIKE 'a%'", None),
+    ],
+)
+def test_what_only_spark_can_compute_is_not_read_by_the_kernel(condition: str, read: set[str] | None) -> None:
+    stream = Stream("s", (("ts", TIMESTAMP), ("symbol", STRING)), "ts")
+    query = parse_query(f"SELECT count(*) FROM s [RANGE 1 s SLIDE 1 s] WHERE {condition}")
+    assert kernel_columns(make_plan(stream, [bind(query, {"s": stream})]).groupings) == read

@@ -224,3 +224,22 @@ def test_an_ambiguous_item_is_shown() -> None:
         bound("SELECT symbol, count(*) FROM trades [] t JOIN close c USING (symbol) GROUP BY symbol")
     with pytest.raises(CheckError, match=r"add c.cp to GROUP BY"):
         bound("SELECT c.cp, count(*) FROM trades [] t JOIN close c USING (symbol)")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "count(*) FROM trades [] t, close c WHERE t.symbol = c.symbol AND initcap(c.sector) = 'Tech'",
+        "count(*) FROM trades [] t, close c WHERE t.symbol = c.symbol AND NOT (c.parent RLIKE '^A' OR c.cp > 3)",
+        "max(initcap(t.symbol) || c.sector) FROM trades [] t LEFT JOIN close c ON t.symbol = c.symbol",
+        "count(*) FROM trades [] t, close c WHERE t.symbol = c.symbol GROUP BY c.sector ILIKE 'a%'",
+    ],
+)
+def test_what_only_spark_can_compute_is_refused_over_a_tables_columns(asked: str) -> None:
+    with pytest.raises(NotSupported, match="together with a table's columns"):
+        bound(f"SELECT {asked}")
+
+
+def test_what_only_spark_can_compute_may_stand_beside_a_table() -> None:
+    where = "t.symbol = c.symbol AND t.symbol RLIKE '^A' AND c.cp > 3"
+    assert bound(f"SELECT count(*) FROM trades [] t, close c WHERE {where}").predicate is not None

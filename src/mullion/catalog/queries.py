@@ -20,7 +20,7 @@ from mullion.catalog.scope import WINDOW_COLUMNS
 from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.language.dialect import AGGREGATES
-from mullion.language.evaluate import is_fallible
+from mullion.language.evaluate import is_event_only, is_fallible
 from mullion.language.functions import NAMES
 from mullion.language.pool import Pool
 from mullion.language.query import (
@@ -225,6 +225,7 @@ class _Binder:
                 raise CheckError(f"a column of the answer cannot be called '{name}'", query.place)
             if name.lower() in (*WINDOW_COLUMNS, *(n.lower() for n in names[:index])):
                 raise CheckError(f"two columns of the answer are called '{name}'", query.place, hint="give one an AS")
+        self._refuse_what_spark_cannot_see(predicate)
         shape = Shape(
             keys=tuple(self.key_types),
             aggregates=tuple(self.aggregates),
@@ -249,6 +250,19 @@ class _Binder:
             stop=query.stop_at,
             lookups=self.joined.lookups,
         )
+
+    def _refuse_what_spark_cannot_see(self, predicate: Expr | None) -> None:
+        """Some functions are Spark's alone, and Spark does not see the columns of tables."""
+        if not self.joined.lookups:
+            return
+        added = {name for lookup in self.joined.lookups for name in lookup.types()}
+        parts = [*self.keys, *(a.argument for a in self.aggregates if a.argument is not None)]
+        parts += [key for lookup in self.joined.lookups for key, _ in lookup.keys]
+        parts += [] if predicate is None else _conditions(predicate)
+        for part in parts:
+            if is_event_only(part) and any(isinstance(n, Column) and n.name in added for n in walk(part)):
+                only = [n for n in walk(part) if isinstance(n, Call) and is_event_only(n)][-1]
+                raise NotSupported(f"{only.function} together with a table's columns", only.place or self.query.place)
 
     def _items(self) -> list[tuple[str, Expr, Type]]:
         bound = []
@@ -384,6 +398,14 @@ class _Binder:
 
 _SHAPES: Pool[Shape] = Pool()
 """Queries of equal shape hold the same one: a thousand of them cost the memory of one, and compare at once."""
+
+
+def _conditions(predicate: Expr) -> list[Expr]:
+    """What AND, OR and NOT combine."""
+    if isinstance(predicate, Call) and predicate.function in ("and", "or", "not"):
+        return [condition for arg in predicate.args for condition in _conditions(arg)]
+    return [predicate]
+
 
 _ANY_TYPE = ("count", "min", "max")
 

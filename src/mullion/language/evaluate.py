@@ -55,6 +55,11 @@ def _ever_fails(node: Expr) -> bool:
     return isinstance(node, Cast) or (isinstance(node, Call) and FUNCTIONS[node.function].fallible is not False)
 
 
+def is_event_only(expr: Expr) -> bool:
+    """Whether Spark itself must evaluate the expression, because a function in it may differ here in rare cases."""
+    return any(isinstance(node, Call) and FUNCTIONS[node.function].event_only for node in walk(expr))
+
+
 def is_vectorised(expr: Expr, columns: Mapping[str, Type] | None = None) -> bool:
     """Whether every step works on whole arrays. Columns of unknown type are taken to be neither string nor decimal."""
     return _vectorised(expr, columns or {})[0]
@@ -283,4 +288,4 @@ def _cast(vector: Vector, target: Type) -> Vector:
     return Vector(target, values, vector.valid if fits is None else vector.valid & fits)
 
 
-__all__ = ["Evaluation", "count_bad", "evaluate", "is_fallible", "is_vectorised"]
+__all__ = ["Evaluation", "count_bad", "evaluate", "is_event_only", "is_fallible", "is_vectorised"]

@@ -28,7 +28,7 @@ from mullion.kernels.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.partial import Input, Job, partial_schema, partials, signature_array
 from mullion.kernels.signature import WORD, from_words, same_rows, words_for
-from mullion.language.evaluate import is_vectorised
+from mullion.language.evaluate import is_event_only, is_vectorised
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import BOOLEAN, Type
 from mullion.language.typing import type_of
@@ -296,7 +296,9 @@ def _wanted(groupings: Sequence[Grouping]) -> list[Expr]:
 
 def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
     """Whether the kernel computes the expression: on whole arrays, once for each different text, or because Spark does
-    not know the columns of tables."""
+    not know the columns of tables. What it might compute otherwise than Spark is left to Spark."""
+    if is_event_only(expr):
+        return False
     if is_vectorised(expr, grouping.types):
         return True
     read = columns_of(expr)
