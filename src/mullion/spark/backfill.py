@@ -8,7 +8,8 @@ nobody else's do.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +81,38 @@ class Backfill:
         for table in made:
             told.add(tally(table, grouping))
         return told, Past([SubWindows.of(table, grouping) for table in made], told.slices)
+
+
+class SideJobs:
+    """The side jobs of a stream, one after the other in a thread of their own."""
+
+    def __init__(self) -> None:
+        self._futures: dict[str, Future[Past]] = {}
+        self._thread: ThreadPoolExecutor | None = None
+
+    def __contains__(self, query: str) -> bool:
+        return query in self._futures
+
+    def start(self, job: Backfill) -> None:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="mullion-backfill")
+        self._futures[job.query.name] = self._thread.submit(job.run)
+
+    def done(self, wanted: Collection[str], *, wait: bool) -> Iterator[tuple[str, Future[Past]]]:
+        """Those that are done, or all when `wait`; what nobody wants any more is given up."""
+        for name, future in list(self._futures.items()):
+            if name not in wanted:
+                future.cancel()
+                del self._futures[name]
+            elif wait or future.done():
+                del self._futures[name]
+                yield name, future
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown(wait=True, cancel_futures=True)
+            self._thread = None
+            self._futures.clear()
 
 
 def files_read(log: Path, batch: int) -> Iterator[list[str]]:

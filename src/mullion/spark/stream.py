@@ -14,11 +14,11 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ from mullion.kernels.lookup import Prepared, prepare
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
-from mullion.spark.backfill import Backfill, Past
+from mullion.spark.backfill import Backfill, Past, SideJobs
 from mullion.spark.expressions import identifier
 from mullion.spark.files import can_tell_time, files_of, pieces_of
 from mullion.spark.pipeline import (
@@ -50,6 +50,7 @@ from mullion.spark.pipeline import (
     table_columns,
 )
 from mullion.spark.shards import Shards, Writer
+from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.sources import CORRUPT, SOURCE
 from mullion.windows.arrange import arrange
 from mullion.windows.coverage import Coverage
@@ -57,7 +58,7 @@ from mullion.windows.due import Cursor, Due, first_end, slices_within
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
-from mullion.windows.tier import WindowTier, check_complete
+from mullion.windows.tier import check_complete
 
 log = logging.getLogger("mullion")
 
@@ -112,34 +113,6 @@ def _add(counts: dict[str, int], more: dict[str, int]) -> None:
         counts[name] = counts.get(name, 0) + number
 
 
-@dataclass
-class SharingSet:
-    """Queries that are answered from the same partials: all of them, or one when sharing is off."""
-
-    tier: WindowTier = field(default_factory=WindowTier)
-    coverage: Coverage = field(default_factory=Coverage)
-    plan: Plan | None = None
-    seen: Observed = NOTHING_SEEN
-    shards: dict[str, Shards] = field(default_factory=dict)
-    groups: dict[str, int] = field(default_factory=dict)
-    """About how many groups a grouping has: from a sample before its first batch, from each batch after it."""
-
-    def snapshot(self) -> dict[str, Any]:
-        return {
-            "tier": self.tier.snapshot(),
-            "seen": asdict(self.seen) if self.seen is not NOTHING_SEEN else None,
-            "groups": self.groups,
-            "shards": {name: [s.directory.name, s.count, s.entries] for name, s in self.shards.items()},
-        }
-
-    def restore(self, state: dict[str, Any], tables: Sequence[pa.Table], directory: Path) -> None:
-        self.tier.restore(state["tier"], tables)
-        self.seen = Observed(**state["seen"]) if state["seen"] else NOTHING_SEEN
-        self.groups = dict(state["groups"])
-        for name, (folder, count, entries) in state["shards"].items():
-            self.shards[name] = Shards(directory / folder, count, [(mark, newest) for mark, newest in entries])
-
-
 class StreamRun:
     def __init__(
         self,
@@ -169,8 +142,7 @@ class StreamRun:
         self.log: Path | None = None
         """Where Spark notes the files that it has read, if the source is files."""
         self.backfilled: set[str] = set()
-        self._side_jobs: dict[str, Future[Past]] = {}
-        self._beside: ThreadPoolExecutor | None = None
+        self._side_jobs = SideJobs()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._session: SparkSession
 
@@ -224,7 +196,8 @@ class StreamRun:
         if self.newest is None:
             return query, "it joins before the first event"
         if not query.backfill:
-            return replace(query, start=max(self.newest + 1, query.start or self.newest + 1)), ""
+            start = self.newest + 1
+            return replace(query, start=start if query.start is None else max(start, query.start)), ""
         after = self.newest if query.after is None else query.after
         since = first_end(after, query.window) - query.window.range
         query = replace(query, after=after)
@@ -258,10 +231,10 @@ class StreamRun:
             if query.tag and query.name not in self.backfilled and query.name not in self._side_jobs:
                 assert self.log is not None and query.after is not None
                 since = first_end(query.after, query.window) - query.window.range
-                job = Backfill(self._session, self.stream, query, self.log, since, bool(self.counts.late), self._table)
-                if self._beside is None:
-                    self._beside = ThreadPoolExecutor(1, thread_name_prefix="mullion-backfill")
-                self._side_jobs[query.name] = self._beside.submit(job.run)
+                some_were_late = bool(self.counts.late)
+                self._side_jobs.start(
+                    Backfill(self._session, self.stream, query, self.log, since, some_were_late, self._table)
+                )
         waiting = {q.name for q in self.queries if q.tag and q.name not in self.backfilled}
         for one in self.sets.values():
             one.tier.waiting = waiting
@@ -269,13 +242,8 @@ class StreamRun:
     def _take_side_jobs(self, *, wait: bool = False) -> None:
         """Take in the past of queries whose side job is done."""
         queries = {query.name: query for query in self.queries}
-        for name, future in list(self._side_jobs.items()):
-            if name not in queries:
-                future.cancel()
-                del self._side_jobs[name]
-            elif wait or future.done():
-                del self._side_jobs[name]
-                self._take_past(queries[name], future)
+        for name, future in self._side_jobs.done(queries, wait=wait):
+            self._take_past(queries[name], future)
 
     def _take_past(self, query: StandingQuery, future: Future[Past]) -> None:
         one = self.sets.get("shared") or self.sets[query.name]
@@ -328,10 +296,7 @@ class StreamRun:
             self._answer(Mark(self.committed.batch, end=True), None)
 
     def close(self) -> None:
-        if self._beside is not None:
-            self._beside.shutdown(wait=True, cancel_futures=True)
-            self._beside = None
-            self._side_jobs.clear()
+        self._side_jobs.close()
         if self._scratch is not None:
             self._scratch.cleanup()
             self._scratch = None
@@ -420,7 +385,7 @@ class StreamRun:
         if one is next(iter(self.sets.values())):
             self.counts.events += first.events
         if first.events and first.newest is not None and first.oldest is not None:
-            one.seen = _observed(one.seen, found, max(first.newest - first.oldest, 1))
+            one.seen = observed(one.seen, found, max(first.newest - first.oldest, 1))
         return first
 
     def _shard_the_large(self, one: SharingSet, plan: Plan, events: Events) -> None:
@@ -562,29 +527,6 @@ class StreamRun:
         for grouping, tables in zip(one.plan.groupings, collect_partials(late, one.plan), strict=True):
             for table in tables:
                 _add(self.counts.late_by_query, late_for(table, grouping))
-
-
-OLDEST_COUNT = 64
-"""Batches by dense rows after which the number of fragments, which they cannot tell, counts as unknown again."""
-
-Found = tuple[Grouping, list[pa.Table] | None, Tally]
-"""A grouping, its partials when they are on the driver, and what they tell."""
-
-
-def _observed(before: Observed, found: Sequence[Found], span: int) -> Observed:
-    """What a batch showed; of fragments, what the last batch showed that made some."""
-    events = found[0][2].events
-    groups = max(told.groups for _, _, told in found)
-    most = max((told for grouping, _, told in found if grouping.bits), key=lambda t: t.members, default=None)
-    if most is None:
-        return Observed(events, span, groups)
-    alpha = most.members / events
-    if most.bits is None:
-        if before.fragments is None or before.age >= OLDEST_COUNT:
-            return Observed(events, span, groups, None, alpha)
-        k = min(events, before.fragments * events // max(1, before.events))
-        return Observed(events, span, groups, k, alpha, before.beta, before.age + 1)
-    return Observed(events, span, groups, most.fragments, alpha, most.bits / max(1, most.fragments))
 
 
 def _times_only(events: Events) -> Tally:

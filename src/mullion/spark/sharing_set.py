@@ -1,0 +1,68 @@
+"""Queries that are answered from the same partials, and what batches showed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mullion.planner.cost import NOTHING_SEEN, Observed
+from mullion.planner.plan import Grouping, Plan
+from mullion.spark.shards import Shards
+from mullion.windows.coverage import Coverage
+from mullion.windows.tally import Tally
+from mullion.windows.tier import WindowTier
+
+
+@dataclass
+class SharingSet:
+    """Queries that are answered from the same partials: all of them, or one when sharing is off."""
+
+    tier: WindowTier = field(default_factory=WindowTier)
+    coverage: Coverage = field(default_factory=Coverage)
+    plan: Plan | None = None
+    seen: Observed = NOTHING_SEEN
+    shards: dict[str, Shards] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict)
+    """About how many groups a grouping has: from a sample before its first batch, from each batch after it."""
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "tier": self.tier.snapshot(),
+            "seen": asdict(self.seen) if self.seen is not NOTHING_SEEN else None,
+            "groups": self.groups,
+            "shards": {name: [s.directory.name, s.count, s.entries] for name, s in self.shards.items()},
+        }
+
+    def restore(self, state: dict[str, Any], tables: Sequence[pa.Table], directory: Path) -> None:
+        self.tier.restore(state["tier"], tables)
+        self.seen = Observed(**state["seen"]) if state["seen"] else NOTHING_SEEN
+        self.groups = dict(state["groups"])
+        for name, (folder, count, entries) in state["shards"].items():
+            self.shards[name] = Shards(directory / folder, count, [(mark, newest) for mark, newest in entries])
+
+
+OLDEST_COUNT = 64
+"""Batches by dense rows after which the number of fragments, which they cannot tell, counts as unknown again."""
+
+Found = tuple[Grouping, list[pa.Table] | None, Tally]
+"""A grouping, its partials when they are on the driver, and what they tell."""
+
+
+def observed(before: Observed, found: Sequence[Found], span: int) -> Observed:
+    """What a batch showed; of fragments, what the last batch showed that made some."""
+    events = found[0][2].events
+    groups = max(told.groups for _, _, told in found)
+    most = max((told for grouping, _, told in found if grouping.bits), key=lambda t: t.members, default=None)
+    if most is None:
+        return Observed(events, span, groups)
+    alpha = most.members / events
+    if most.bits is None:
+        if before.fragments is None or before.age >= OLDEST_COUNT:
+            return Observed(events, span, groups, None, alpha)
+        k = min(events, before.fragments * events // max(1, before.events))
+        return Observed(events, span, groups, k, alpha, before.beta, before.age + 1)
+    return Observed(events, span, groups, most.fragments, alpha, most.bits / max(1, most.fragments))
