@@ -54,12 +54,14 @@ def _reachable() -> dict[str, Partial]:
                 partials = aggregate.partials(type_)
             except TypeError:
                 continue
-            found |= {f"{p.kind}-{p.argument}": p for p in partials}
+            found |= {f"{p.kind}-{p.argument}": p for p in partials if not p.takes_order}
     return found
 
 
 PARTIALS = _reachable()
-AGGREGATES = [(name, type_) for name in REGISTRY for type_ in VALUES]
+SIMPLE = [name for name, a in REGISTRY.items() if not a.from_values and not a.keeps_nulls]
+"""Aggregates of states that events are lifted to one by one."""
+AGGREGATES = [(name, type_) for name in SIMPLE for type_ in VALUES]
 
 
 def picked(state: State, index: Any) -> State:

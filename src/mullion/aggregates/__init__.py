@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from mullion.aggregates.base import Aggregate, Invertible, Partial, State
 from mullion.aggregates.count import CountAggregate
+from mullion.aggregates.distinct import AvgDistinct, SumDistinct
+from mullion.aggregates.ends import FirstAggregate, LastAggregate
 from mullion.aggregates.extremes import MaxAggregate, MinAggregate
 from mullion.aggregates.mean import AvgAggregate
 from mullion.aggregates.spread import StddevPopAggregate, StddevSampAggregate, VarPopAggregate, VarSampAggregate
 from mullion.aggregates.sum import SumAggregate
+from mullion.aggregates.values import CountDistinct, Median, Mode, Percentile, TopK
 
 REGISTRY: dict[str, Aggregate] = {
     aggregate.name: aggregate
@@ -21,7 +24,18 @@ REGISTRY: dict[str, Aggregate] = {
         VarSampAggregate(),
         StddevPopAggregate(),
         StddevSampAggregate(),
+        Median(),
+        Percentile(),
+        Mode(),
+        TopK(),
+        FirstAggregate(),
+        LastAggregate(),
     )
 }
 
-__all__ = ["REGISTRY", "Aggregate", "Invertible", "Partial", "State"]
+DISTINCT: dict[str, Aggregate] = {
+    aggregate.name: aggregate for aggregate in (CountDistinct(), SumDistinct(), AvgDistinct())
+}
+"""What a DISTINCT within the parentheses makes of an aggregate."""
+
+__all__ = ["DISTINCT", "REGISTRY", "Aggregate", "Invertible", "Partial", "State"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,18 @@ State = tuple[Array, ...]
 """The fields of many states side by side: arrays of one length, without NULLs."""
 
 
+class Places(NamedTuple):
+    """Where events stand in the order of the stream: event time, then arrival."""
+
+    time: npt.NDArray[np.int64]
+    batch: npt.NDArray[np.int64]
+    arrival: npt.NDArray[np.int64]
+    """The place within the batch."""
+
+    def take(self, index: Any) -> Places:
+        return Places(self.time[index], self.batch[index], self.arrival[index])
+
+
 @dataclass(frozen=True)
 class Partial(ABC):
     """A state kept for every slice: a commutative monoid over the values of one expression.
@@ -36,6 +48,10 @@ class Partial(ABC):
 
     argument: Type
     kind: ClassVar[str]
+    in_spark: ClassVar[bool] = True
+    """Whether Spark can compute it; otherwise only the kernel does."""
+    takes_order: ClassVar[bool] = False
+    """Whether it needs the place of each event: then events come to `gather` with their `Places`."""
 
     @property
     def is_dense(self) -> bool:
@@ -55,6 +71,11 @@ class Partial(ABC):
     @abstractmethod
     def lift(self, events: Vector) -> tuple[Vector, ...]:
         """One state for each event; a NULL event lifts to the identity."""
+
+    def gather(self, events: Vector, starts: npt.NDArray[np.intp], places: Places | None = None) -> tuple[Vector, ...]:
+        """The kept state of each run of events; runs begin at `starts`. `places` are given to those that take order."""
+        lifted = self.lift(events)
+        return self.store(self.reduce(self.load(lifted), starts), lifted)
 
     @abstractmethod
     def load(self, stored: Sequence[Vector]) -> State: ...
@@ -90,10 +111,41 @@ class Invertible(Partial):
         """All prefixes: combine of the first 0, 1, .., n states."""
 
 
+DISTRIBUTIVE, ALGEBRAIC, HOLISTIC = "distributive", "algebraic", "holistic"
+"""Whether a state is the answer itself, some numbers of fixed size, or has no bound (li 3.2.1, after Gray)."""
+
+FULL, PSEUDO, NONE = "full", "pseudo", "none"
+"""Whether a window can be had from the one before by subtracting: with states of fixed size, with states that grow, or
+not at all (li 3.2.2)."""
+
+
+@dataclass(frozen=True)
 class Aggregate(ABC):
-    """A function that a query may write. A new kind adds one class; `aggregates.REGISTRY` finds it by its name."""
+    """A function that a query may write. A new kind adds one class; `aggregates.REGISTRY` finds it by its name.
+
+    Constants that a query writes after the argument, as in percentile(x, 0.9), are fields of the aggregate.
+    """
 
     name: ClassVar[str]
+    algebra: ClassVar[str] = ALGEBRAIC
+    casts_text: ClassVar[bool] = True
+    """Whether a text argument is read as a number, as Spark does for arithmetic."""
+    keeps_nulls: ClassVar[bool] = False
+    """Whether a NULL is a value like any other, so that FILTER cannot turn what it drops into one."""
+    from_values: ClassVar[bool] = False
+    """Whether it is computed from how often each value occurs; see `aggregates.values`."""
+
+    def with_parameters(self, parameters: tuple[Any, ...]) -> Aggregate:
+        """The aggregate with the constants that were written after its argument. Raises TypeError."""
+        if parameters:
+            raise TypeError(f"takes one argument, not {1 + len(parameters)}")
+        return self
+
+    def differential(self, argument: Type | None) -> str:
+        """How a window follows from the one before."""
+        if self.from_values:
+            return PSEUDO
+        return FULL if all(isinstance(p, Invertible) for p in self.partials(argument)) else NONE
 
     @abstractmethod
     def result(self, argument: Type | None) -> Type:

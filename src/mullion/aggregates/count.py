@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mullion.aggregates.base import Aggregate, Partial
+from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Partial
 from mullion.aggregates.whole import WholeNumbers, always
 from mullion.language.types import BIGINT, BOOLEAN, Type
 from mullion.language.vector import Vector
@@ -32,6 +32,8 @@ class Count(WholeNumbers):
 
 class CountAggregate(Aggregate):
     name = "count"
+    algebra = DISTRIBUTIVE
+    casts_text = False
 
     def result(self, argument: Type | None) -> Type:
         return BIGINT

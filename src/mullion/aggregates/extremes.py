@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mullion.aggregates.base import Aggregate, Array, Partial, State
+from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Array, Partial, State
 from mullion.aggregates.count import Count
 from mullion.language.types import Type
 from mullion.language.vector import Vector, dtype_of
@@ -128,9 +128,13 @@ class _ExtremeAggregate(Aggregate):
 
 class MinAggregate(_ExtremeAggregate):
     name = "min"
+    algebra = DISTRIBUTIVE
+    casts_text = False
     partial = Smallest
 
 
 class MaxAggregate(_ExtremeAggregate):
     name = "max"
+    algebra = DISTRIBUTIVE
+    casts_text = False
     partial = Largest

@@ -9,7 +9,7 @@ from decimal import Context, Decimal
 import numpy as np
 import numpy.typing as npt
 
-from mullion.aggregates.base import Aggregate, Array, Invertible, Partial, State, add_runs
+from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Array, Invertible, Partial, State, add_runs
 from mullion.aggregates.count import Count
 from mullion.aggregates.doubles import CoarseSum, Residue, total_of_doubles
 from mullion.aggregates.whole import WholeNumbers, always
@@ -144,6 +144,7 @@ def sum_partials(argument: Type | None) -> tuple[Partial, ...]:
 
 class SumAggregate(Aggregate):
     name = "sum"
+    algebra = DISTRIBUTIVE
 
     def result(self, argument: Type | None) -> Type:
         partial = sum_partials(argument)[0]

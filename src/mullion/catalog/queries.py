@@ -10,21 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
-from mullion.aggregates import REGISTRY
+from mullion.aggregates import DISTINCT, REGISTRY, Aggregate
 from mullion.catalog.joins import Joined, join
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.scope import WINDOW_COLUMNS
 from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.language.dialect import AGGREGATES
-from mullion.language.evaluate import is_event_only, is_fallible
+from mullion.language.evaluate import evaluate, is_event_only, is_fallible
 from mullion.language.functions import NAMES
 from mullion.language.pool import Pool
 from mullion.language.query import (
-    Aggregate,
+    EVERYTHING,
+    TIME_AXIS,
+    Axis,
     Call,
     Case,
     Cast,
@@ -40,6 +43,7 @@ from mullion.language.query import (
     rewrite,
     walk,
 )
+from mullion.language.query import Aggregate as Written
 from mullion.language.render import render
 from mullion.language.shared import shared
 from mullion.language.types import DOUBLE, INT, TIMESTAMP, Type
@@ -55,6 +59,21 @@ class BoundAggregate:
     argument: Expr | None
     argument_type: Type | None
     result: Type
+    aggregate: Aggregate
+    """The function itself, with its constants."""
+    distinct: bool = False
+    values: tuple[tuple[Expr, Type], ...] = ()
+    """What is counted, for aggregates over values: the argument, or several of count(DISTINCT a, b)."""
+    where: Expr | None = None
+    """FILTER of an aggregate for which a NULL is a value like any other: first and last."""
+
+    def expressions(self) -> Iterator[Expr]:
+        """What is evaluated on events."""
+        if self.argument is not None and not self.values:
+            yield self.argument
+        yield from (expr for expr, _ in self.values)
+        if self.where is not None:
+            yield self.where
 
 
 def column_types(keys: Sequence[Type], aggregates: Sequence[BoundAggregate]) -> dict[str, Type]:
@@ -107,6 +126,9 @@ class Shape:
         return self.having is None and not self.order_by and self.limit is None
 
 
+NO_WINDOW = Window()
+
+
 @dataclass(frozen=True, slots=True)
 class StandingQuery:
     """A query as the engine runs it. Answers windows with window_start >= start and window_end <= stop.
@@ -131,21 +153,23 @@ class StandingQuery:
     joined: int | None = None
     """The last batch before such a query joined."""
     lookups: tuple[Lookup, ...] = ()
+    axis: Axis = TIME_AXIS
+    """What `window` is laid over."""
+    frame: Window = NO_WINDOW
+    """The window as it was written."""
 
     def event_expressions(self) -> Iterator[Expr]:
         """What is evaluated on the events that the query selects."""
         yield from self.keys
         for aggregate in self.shape.aggregates:
-            if aggregate.argument is not None:
-                yield aggregate.argument
+            yield from aggregate.expressions()
 
 
 def bind(query: Query, streams: Mapping[str, Stream], tables: Mapping[str, Table] | None = None) -> StandingQuery:
     """Check the query and prepare it. Raises CheckError or NotSupported with the place."""
     _refuse(query)
     joined = join(query, streams, tables or {})
-    window = _window(joined.source.window, joined.stream, joined.source.place)
-    return _Binder(query, joined).bind(window)
+    return _Binder(query, joined).bind(checked_window(joined.source.window, joined.stream, joined.source.place))
 
 
 def _refuse(query: Query) -> None:
@@ -164,30 +188,39 @@ def _refuse(query: Query) -> None:
         raise NotSupported(feature, query.output.place)
 
 
-def _window(window: Window | None, stream: Stream, place: Place | None) -> Period:
+def checked_window(window: Window | None, stream: Stream, place: Place | None) -> Window:
+    """The window, with the column that it goes over as the stream spells it, or None for the event time."""
     if window is None:
         hint = "write one after its name, such as [RANGE '10 min' SLIDE '1 min']"
         raise CheckError(f"stream '{stream.name}' needs a window", place, hint=hint)
-    if window.attribute is not None and window.attribute.lower() != stream.time_column.lower():
-        if window.attribute.lower() not in stream.spelling:
-            near = closest(window.attribute, stream.types)
-            raise CheckError(f"unknown column '{window.attribute}' in {stream.name}", window.place, hint=near)
-        raise NotSupported(f"a window over '{window.attribute}' instead of the event time", window.place)
-    forms = [
-        (window.internal, "INTERNAL"),
-        (bool(window.partition_by), "PARTITION BY in a window"),
-        (window.rows is not None, "a window of ROWS"),
-        (window.now, "the window NOW"),
-        (window.since is not None, "a landmark window"),
-        (window.unbounded, "RANGE UNBOUNDED"),
-        (window.slide_rows is not None, "SLIDE by tuples"),
-        (window.slide is None, "a standing query without SLIDE"),
-    ]
-    for there, feature in forms:
-        if there:
-            raise NotSupported(feature, window.place)
-    assert window.range is not None and window.slide is not None
-    return Period(window.range, window.slide, window.offset)
+    if window.internal:
+        raise NotSupported("INTERNAL", window.place)
+    if window.attribute is None:
+        return window
+    attribute = stream.spelling.get(window.attribute.lower())
+    if attribute is None:
+        near = closest(window.attribute, stream.types)
+        raise CheckError(f"unknown column '{window.attribute}' in {stream.name}", window.place, hint=near)
+    if attribute == stream.time_column:
+        return replace(window, attribute=None)
+    type_ = stream.types[attribute]
+    if window.rows is not None:
+        raise CheckError("a window of ROWS has no WATTR: rows are ordered by event time", window.place)
+    if not type_.is_integer and type_.kind not in ("timestamp", "timestamp_ntz", "date"):
+        hint = "take a column of whole numbers, dates or timestamps"
+        raise CheckError(f"a window cannot go over '{attribute}', which is {type_}", window.place, hint=hint)
+    return replace(window, attribute=attribute)
+
+
+def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]:
+    """The axis of a window, and its bounds on it."""
+    order = window.attribute or ""
+    if window.rows is not None:
+        return Period(window.rows, window.slide_rows or 1), Axis("rows", partition=partition)
+    if window.slide is None:
+        return Period(1, 1), Axis("events", order)
+    kind = "column" if order else "time"
+    return Period(EVERYTHING if window.range is None else window.range, window.slide, window.offset), Axis(kind, order)
 
 
 class _Binder:
@@ -200,14 +233,14 @@ class _Binder:
         self.raw_keys: dict[Expr, int] = {}
         self.aggregates: list[BoundAggregate] = []
 
-    def bind(self, window: Period) -> StandingQuery:
+    def bind(self, frame: Window) -> StandingQuery:
         query = self.query
-        if not query.group_by and not any(isinstance(node, Aggregate) for i in query.items for node in walk(i.expr)):
+        window, axis = laid_out(frame, self._partition(frame))
+        if not query.group_by and not any(isinstance(node, Written) for i in query.items for node in walk(i.expr)):
             self._known_functions(*(item.expr for item in query.items))
             hint = "take an aggregate such as count(*), or GROUP BY"
             raise NotSupported("a query without aggregates", query.items[0].place or query.place, hint=hint)
-        where = self.joined.where
-        predicate = None if where is None else resolve_predicate(where, self.event_types)
+        predicate = self._predicate(frame)
         for key in query.group_by:
             self._add_key(key)
         items = self._items()
@@ -249,14 +282,33 @@ class _Binder:
             backfill=query.backfill,
             stop=query.stop_at,
             lookups=self.joined.lookups,
+            axis=axis,
+            frame=frame,
         )
+
+    def _predicate(self, frame: Window) -> Expr | None:
+        """WHERE, and of a landmark window that events are not before it."""
+        where = self.joined.where
+        if frame.since is not None:
+            column = frame.attribute or self.stream.time_column
+            from_then = Call("ge", (Column(column), Literal(frame.since, TIMESTAMP)), place=frame.place)
+            where = from_then if where is None else Call("and", (from_then, where))
+        return None if where is None else resolve_predicate(where, self.event_types)
+
+    def _partition(self, frame: Window) -> tuple[Expr, ...]:
+        own = dict(self.stream.types)
+        found = []
+        for key in frame.partition_by:
+            self._no_aggregate(key, "PARTITION BY")
+            found.append(shared(resolve(self._plain(key), own)[0]))
+        return tuple(found)
 
     def _refuse_what_spark_cannot_see(self, predicate: Expr | None) -> None:
         """Some functions are Spark's alone, and Spark does not see the columns of tables."""
         if not self.joined.lookups:
             return
         added = {name for lookup in self.joined.lookups for name in lookup.types()}
-        parts = [*self.keys, *(a.argument for a in self.aggregates if a.argument is not None)]
+        parts = [*self.keys, *(expr for a in self.aggregates for expr in a.expressions())]
         parts += [key for lookup in self.joined.lookups for key, _ in lookup.keys]
         parts += [] if predicate is None else _conditions(predicate)
         for part in parts:
@@ -303,7 +355,7 @@ class _Binder:
         """HAVING and ORDER BY see the answer's columns before the stream's."""
 
         def change(node: Expr) -> Expr | None:
-            if isinstance(node, Aggregate):
+            if isinstance(node, Written):
                 return node
             if isinstance(node, Column) and node.table is None:
                 return self.aliases.get(node.name.lower())
@@ -315,11 +367,11 @@ class _Binder:
         """The expression with keys and aggregates replaced by the columns that will hold them."""
 
         def change(node: Expr) -> Expr | None:
-            if not isinstance(node, Literal) and not isinstance(node, Aggregate):
+            if not isinstance(node, Literal) and not isinstance(node, Written):
                 at = self.raw_keys.get(self._plain(node)) if self.raw_keys else None
                 if at is not None:
                     return Column(f"#k{at}", place=node.place)
-            if isinstance(node, Aggregate):
+            if isinstance(node, Written):
                 return Column(f"#a{self._aggregate(node)}", place=node.place)
             if isinstance(node, Exists):
                 raise NotSupported("EXISTS", node.place)
@@ -354,45 +406,96 @@ class _Binder:
         hint = f"add {written} to GROUP BY, or take an aggregate of it such as max({written})"
         raise CheckError(f"column '{column.name}' is neither grouped nor aggregated", column.place, hint=hint)
 
-    def _aggregate(self, node: Aggregate) -> int:
-        if node.distinct:
-            raise NotSupported(f"{node.function}(DISTINCT ...)", node.place)
-        if node.function not in REGISTRY:
-            raise NotSupported(f"the aggregate {node.function}", node.place)
+    def _aggregate(self, node: Written) -> int:
         bound = self._bound(node)
         if bound not in self.aggregates:
             self.aggregates.append(bound)
         return self.aggregates.index(bound)
 
-    def _bound(self, node: Aggregate) -> BoundAggregate:
+    def _bound(self, node: Written) -> BoundAggregate:
         for arg in (*node.args, *([node.where] if node.where is not None else [])):
             self._no_aggregate(arg, f"{node.function}()")
-        args = [self._plain(a) for a in node.args]
-        if len(args) > 1 and node.function != "count":
-            raise CheckError(f"{node.function} takes one argument, not {len(args)}", node.place)
+        aggregate, args = self._chosen(node)
+        if aggregate.from_values:
+            return self._over_values(node, aggregate, args)
         argument: Expr | None = args[0] if args else None
         if len(args) > 1:
             argument = Case(tuple((Call("is_null", (a,)), Literal(None, INT)) for a in args), Literal(1, INT))
         if isinstance(argument, Literal) and argument.value is not None and node.function == "count":
             argument = None
-        if node.where is not None:
-            condition = self._plain(node.where)
-            argument = Case(((condition, Literal(1, INT) if argument is None else argument),), place=node.place)
-            resolve_predicate(condition, self.event_types)
-        resolved, type_ = (None, None) if argument is None else resolve(argument, self.event_types)
-        aggregate = REGISTRY[node.function]
-        if resolved is not None and type_ is not None and type_.kind == "string" and node.function not in _ANY_TYPE:
-            resolved, type_ = Cast(resolved, DOUBLE), DOUBLE
+        where = self._filter(node)
+        if where is not None and not aggregate.keeps_nulls:
+            argument = Case(((where, Literal(1, INT) if argument is None else argument),), place=node.place)
+            where = None
+        resolved, type_ = self._argument(aggregate, argument)
+        present = None if where is None else shared(resolve_predicate(where, self.event_types))
+        result = self._result(node, aggregate, type_)
+        return BoundAggregate(node.function, resolved, type_, result, aggregate, where=present)
+
+    def _chosen(self, node: Written) -> tuple[Aggregate, list[Expr]]:
+        """The aggregate with its constants, and the arguments before them."""
+        aggregate = REGISTRY.get(node.function)
+        if aggregate is None:
+            raise NotSupported(f"the aggregate {node.function}", node.place)
+        args = [self._plain(a) for a in node.args]
+        if node.distinct and node.function not in ("min", "max"):
+            if node.function not in DISTINCT:
+                hint = f"{', '.join(DISTINCT)}, min and max take it"
+                raise NotSupported(f"{node.function}(DISTINCT ...)", node.place, hint=hint)
+            aggregate = DISTINCT[node.function]
+        if node.function == "count":
+            return aggregate, args
         try:
-            argument = None if resolved is None else shared(resolved)
-            return BoundAggregate(node.function, argument, type_, aggregate.result(type_))
+            return aggregate.with_parameters(tuple(self._constant(node, a) for a in args[1:])), args[:1]
+        except TypeError as wrong:
+            raise CheckError(f"{node.function} {wrong}", node.place) from None
+
+    def _constant(self, node: Written, expr: Expr) -> Any:
+        if any(isinstance(n, Column) for n in walk(expr)):
+            message = f"{node.function} takes one argument; what comes after it must be constant"
+            raise CheckError(message, expr.place or node.place)
+        return evaluate(resolve(expr, {})[0], {}, 1).to_list()[0]
+
+    def _over_values(self, node: Written, aggregate: Aggregate, args: list[Expr]) -> BoundAggregate:
+        where = self._filter(node)
+        if where is not None:
+            args = [Case(((where, args[0]),), place=node.place), *args[1:]]
+        values = []
+        for arg in args:
+            resolved, type_ = self._argument(aggregate, arg)
+            assert resolved is not None and type_ is not None
+            values.append((resolved, type_))
+        result = self._result(node, aggregate, values[0][1])
+        return BoundAggregate(
+            node.function, *values[0], result, aggregate, distinct=node.distinct, values=tuple(values)
+        )
+
+    def _filter(self, node: Written) -> Expr | None:
+        if node.where is None:
+            return None
+        where = self._plain(node.where)
+        resolve_predicate(where, self.event_types)
+        return where
+
+    def _argument(self, aggregate: Aggregate, argument: Expr | None) -> tuple[Expr | None, Type | None]:
+        if argument is None:
+            return None, None
+        resolved, type_ = resolve(argument, self.event_types)
+        if type_.kind == "string" and aggregate.casts_text:
+            resolved, type_ = Cast(resolved, DOUBLE), DOUBLE
+        return shared(resolved), type_
+
+    @staticmethod
+    def _result(node: Written, aggregate: Aggregate, type_: Type | None) -> Type:
+        try:
+            return aggregate.result(type_)
         except TypeError as wrong:
             raise CheckError(f"{node.function} {wrong}", node.place) from None
 
     @staticmethod
     def _no_aggregate(expr: Expr, where: str) -> None:
         for node in walk(expr):
-            if isinstance(node, Aggregate):
+            if isinstance(node, Written):
                 raise CheckError(f"an aggregate is not allowed in {where}", node.place)
 
 
@@ -406,7 +509,5 @@ def _conditions(predicate: Expr) -> list[Expr]:
         return [condition for arg in predicate.args for condition in _conditions(arg)]
     return [predicate]
 
-
-_ANY_TYPE = ("count", "min", "max")
 
 __all__ = ["WINDOW_COLUMNS", "BoundAggregate", "Shape", "StandingQuery", "bind"]

@@ -225,8 +225,7 @@ def _shards(events: _Events, grouping: Grouping) -> dict[str, Any]:
     made |= {f"k{i}": key.take(first) for i, key in enumerate(keys)}
     for i, state in enumerate(grouping.states):
         values = _ones(events.length) if state.argument is None else events.columns.value(state.argument)
-        lifted = state.partial.lift(values.take(kept).take(order))
-        stored = state.partial.store(state.partial.reduce(state.partial.load(lifted), starts), lifted)
+        stored = state.partial.gather(values.take(kept).take(order), starts)
         made |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
     for i, check in enumerate(grouping.checks[: grouping.selected_checks]):
         made[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[kept][order], starts)

@@ -197,6 +197,30 @@ class Period(NamedTuple):
     offset: int = 0
 
 
+EVERYTHING = 1 << 61
+"""The range of a window that reaches back to the first event."""
+
+
+class Axis(NamedTuple):
+    """What a window is laid over. Windows on one axis share slices.
+
+    | kind | a window's bounds are |
+    |---|---|
+    | time | event times |
+    | column | values of the column `order` (WATTR) |
+    | rows | numbers of events, in the order of time and arrival, or within each `partition` |
+    | events | numbers of events too, but any event may begin a window, so every event is a slice of its own |
+    """
+
+    kind: str = "time"
+    order: str = ""
+    """The column that orders events, when it is not the event time."""
+    partition: tuple[Expr, ...] = ()
+
+
+TIME_AXIS = Axis()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """A window over a stream; times are microseconds.

@@ -11,8 +11,12 @@ class Type(NamedTuple):
     kind: str
     precision: int = 0
     scale: int = 0
+    item: Type | None = None
+    """Of a list of counted values, the type of the values."""
 
     def __str__(self) -> str:
+        if self.kind == "counted":
+            return f"array<struct<item:{self.item},count:bigint>>"
         return f"decimal({self.precision},{self.scale})" if self.kind == "decimal" else self.kind
 
     @property
@@ -48,6 +52,11 @@ NULL = Type("void")
 
 def decimal(precision: int, scale: int) -> Type:
     return Type("decimal", precision, scale)
+
+
+def counted(item: Type) -> Type:
+    """A list of values, each with how often it occurs: what top_k answers."""
+    return Type("counted", item=item)
 
 
 NAMES = {

@@ -9,6 +9,7 @@
 | date | int32 days since the epoch |
 | decimal | object: decimal.Decimal with exactly `scale` digits |
 | string, binary, void | object: str, bytes, None |
+| counted | object: list of (value, count) |
 
 Where `valid` is False the value is NULL and whatever `values` holds there means nothing.
 """
@@ -62,6 +63,8 @@ def dtype_of(type_: Type) -> Any:
 
 
 def arrow_type(type_: Type) -> pa.DataType:
+    if type_.kind == "counted" and type_.item is not None:
+        return pa.list_(pa.struct([("item", arrow_type(type_.item)), ("count", pa.int64())]))
     return pa.decimal128(type_.precision, type_.scale) if type_.kind == "decimal" else ARROW[type_.kind]
 
 
@@ -118,11 +121,26 @@ class Vector:
 
     def to_arrow(self) -> pa.Array:
         wanted = arrow_type(self.type)
+        if self.type.kind == "counted":
+            return _counted_lists(self)
         mask = None if self.valid.all() else ~self.valid
         if self.values.dtype != np.object_:
             plain = pa.array(self.values, mask=mask)
             return plain if plain.type == wanted else plain.view(wanted)
         return pa.array(self.to_list(), type=wanted)
+
+
+def _counted_lists(vector: Vector) -> pa.Array:
+    assert vector.type.item is not None
+    lists = [found if ok else [] for found, ok in zip(vector.values.tolist(), vector.valid.tolist(), strict=True)]
+    flat = [pair for found in lists for pair in found]
+    items = Vector.of(vector.type.item, [item for item, _ in flat]).to_arrow()
+    structs = pa.StructArray.from_arrays(
+        [items, pa.array([count for _, count in flat], pa.int64())], fields=list(arrow_type(vector.type).value_type)
+    )
+    offsets = np.concatenate([[0], np.cumsum([len(found) for found in lists])]).astype(np.int32)
+    mask = None if vector.valid.all() else pa.array(~vector.valid)
+    return pa.ListArray.from_arrays(pa.array(offsets), structs, type=arrow_type(vector.type), mask=mask)
 
 
 def constant(type_: Type, value: Any, length: int) -> Vector:

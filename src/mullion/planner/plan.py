@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mullion.aggregates import REGISTRY, Invertible, Partial
+from mullion.aggregates import Invertible, Partial
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import BoundAggregate, Shape, StandingQuery
 from mullion.catalog.streams import Stream
@@ -52,7 +52,7 @@ class StateColumn:
 
 
 def states_of(aggregate: BoundAggregate) -> tuple[StateColumn, ...]:
-    partials = REGISTRY[aggregate.function].partials(aggregate.argument_type)
+    partials = aggregate.aggregate.partials(aggregate.argument_type)
     return tuple(StateColumn.of(partial, aggregate.argument) for partial in partials)
 
 

@@ -77,8 +77,8 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
 
     def checked(grouping: Grouping) -> Grouping:
         shapes = _distinct(q.shape for q in grouping.queries)
-        arguments = (aggregate.argument for shape in shapes for aggregate in shape.aggregates)
-        selected = _distinct(e for e in chain(grouping.keys, arguments) if e is not None)
+        arguments = (expr for shape in shapes for aggregate in shape.aggregates for expr in aggregate.expressions())
+        selected = _distinct(chain(grouping.keys, arguments))
         compared = _distinct(e for p in grouping.predicates for e in compared_in(p))
         first = tuple(e for e in selected if is_fallible(e, grouping.types))
         rest = tuple(e for e in compared if e not in first and is_fallible(e, grouping.types))

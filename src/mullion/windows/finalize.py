@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.aggregates import REGISTRY
 from mullion.catalog.queries import Shape
 from mullion.language.evaluate import count_bad, evaluate
 from mullion.language.query import Column, Expr, walk
@@ -196,7 +195,7 @@ def _answer(
         for state in states_of(aggregate):
             stored, synopsis = sequence.synopsis(state)
             states.append(state.partial.store(synopsis.between(low, high), stored))
-        columns[f"#a{i}"] = REGISTRY[aggregate.function].lower(aggregate.argument_type, states)
+        columns[f"#a{i}"] = aggregate.aggregate.lower(aggregate.argument_type, states)
     return columns.table(query, grouping, work)
 
 
