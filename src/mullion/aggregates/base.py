@@ -33,9 +33,11 @@ class Places(NamedTuple):
     batch: npt.NDArray[np.int64]
     arrival: npt.NDArray[np.int64]
     """The place within the batch."""
+    present: npt.NDArray[np.bool_]
+    """Whether the event counts at all; FILTER leaves some out."""
 
     def take(self, index: Any) -> Places:
-        return Places(self.time[index], self.batch[index], self.arrival[index])
+        return Places(*(column[index] for column in self))
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,8 @@ class End(Partial):
 
     def gather(self, events: Vector, starts: npt.NDArray[np.intp], places: Places | None = None) -> tuple[Vector, ...]:
         assert places is not None
-        present = events.valid if self.ignores_nulls else np.ones(len(events), np.bool_)
-        lifted = (always(present, BOOLEAN), *(always(p, BIGINT) for p in places), events)
+        present = places.present & events.valid if self.ignores_nulls else places.present
+        lifted = (always(present, BOOLEAN), *(always(p, BIGINT) for p in places[:3]), events)
         return self.store(self.reduce(self.load(lifted), starts), lifted)
 
     def load(self, stored: Sequence[Vector]) -> State:

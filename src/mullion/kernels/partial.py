@@ -15,7 +15,7 @@ By dense rows, a row belongs to one predicate, its `lane`, instead of to the fra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.aggregates.base import Places
 from mullion.catalog.lookups import Lookup
 from mullion.kernels.columns import Columns
 from mullion.kernels.encode import canonical_floats, codes_of, combine, runs
@@ -38,6 +39,8 @@ from mullion.planner.plan import FRAGMENTS, ROWS, Grouping
 
 TIME = "t"
 """The event time in microseconds; NULL for a record that has no place in time."""
+ARRIVAL = "a"
+"""The place of an event within its batch, where a state asks for it."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,13 @@ class Job:
     slicing: str = "paired"
     tables: tuple[Prepared, ...] = ()
     """The tables of all lookups."""
+    batch: int = 0
+    """The number of the batch."""
+
+
+def takes_order(groupings: Sequence[Grouping]) -> bool:
+    """Whether a state needs to know where events stand in the order of the stream."""
+    return any(state.partial.takes_order for grouping in groupings for state in grouping.states)
 
 
 def partial_schema(grouping: Grouping, method: str) -> pa.Schema:
@@ -147,6 +157,15 @@ class _Events:
             return self.columns.bad(check)
         return self.columns[told].values & self.columns[told].valid
 
+    def places(self, where: Expr | None) -> Places:
+        arrival = self.batch.column(ARRIVAL)
+        place = np.asarray(arrival if isinstance(arrival, pa.Array) else arrival.combine_chunks(), np.int64)
+        present = np.ones(self.length, np.bool_)
+        if where is not None:
+            satisfied = self.columns.value(where)
+            present = satisfied.values.astype(np.bool_) & satisfied.valid
+        return Places(self.times, np.full(self.length, self.job.batch), place, present)
+
     @cached_property
     def slices(self) -> npt.NDArray[np.int64]:
         return slice_starts(self.times, self.job.windows, slicing=self.job.slicing)
@@ -225,7 +244,8 @@ def _shards(events: _Events, grouping: Grouping) -> dict[str, Any]:
     made |= {f"k{i}": key.take(first) for i, key in enumerate(keys)}
     for i, state in enumerate(grouping.states):
         values = _ones(events.length) if state.argument is None else events.columns.value(state.argument)
-        stored = state.partial.gather(values.take(kept).take(order), starts)
+        places = events.places(state.where).take(kept).take(order) if state.partial.takes_order else None
+        stored = state.partial.gather(values.take(kept).take(order), starts, places)
         made |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
     for i, check in enumerate(grouping.checks[: grouping.selected_checks]):
         made[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[kept][order], starts)

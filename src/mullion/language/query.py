@@ -251,6 +251,11 @@ class Window:
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     @property
+    def is_endless(self) -> bool:
+        """It has no start, or one that stays: no event ever leaves it."""
+        return self.unbounded or self.since is not None
+
+    @property
     def is_periodic(self) -> bool:
         """RANGE r SLIDE s, the form that slices serve."""
         return self.range is not None and self.slide is not None

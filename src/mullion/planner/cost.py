@@ -91,7 +91,7 @@ def choose(plan: Plan, seen: Observed) -> Choice:
     if plan.files:
         costs["direct"] = JOB + seen.events * READ_EVENT + work
     way = plan.asked.way
-    if (way == "direct" and not plan.files) or (way == "native" and not plan.native):
+    if (way == "direct" and not plan.files) or (way == "native" and plan.only_kernel):
         way = "kernel"
     if way == "auto":
         way = min(costs, key=lambda name: costs[name])
@@ -102,7 +102,7 @@ def choose(plan: Plan, seen: Observed) -> Choice:
 def native_cost(plan: Plan, seen: Observed) -> float:
     """A partial for every step of the grid that holds an event, group and fragment, at most one an event."""
     most = max((len(g.bits) for g in plan.groupings), default=0)
-    if most > MOST_NATIVE_PREDICATES or not plan.native:
+    if most > MOST_NATIVE_PREDICATES or plan.only_kernel:
         return inf
     cost = JOB
     for grouping in plan.groupings:
@@ -165,15 +165,16 @@ def _reason(
         f"{plan.grid.step / 1e6:g} s, {seen.events:,} events over {seen.span / 1e6:g} s {source}"
     )
     if costs["native"] == inf and plan.asked.way == "auto" and way != "native":
-        text += "; so many predicates would make Spark's generated code too large" if plan.native else "; " + NO_NATIVE
+        text += (
+            "; so many predicates would make Spark's generated code too large"
+            if not plan.only_kernel
+            else f"; {plan.only_kernel}"
+        )
     if way != "native":
         names = {FRAGMENTS: "fragments by hash", ROWS: "dense rows"}
         for grouping, kernel in zip(plan.groupings, kernels, strict=True):
             text += f"; {names[kernel.method]} by {grouping.name}: {kernel.text}"
     return text
-
-
-NO_NATIVE = "the kernel looks tables up"
 
 
 def least_rate_to_share(windows: list[tuple[int, int]], slices: int, span: int) -> float:

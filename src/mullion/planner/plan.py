@@ -12,7 +12,7 @@ Plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates import Invertible, Partial
+from mullion.aggregates.count import Count
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import BoundAggregate, Shape, StandingQuery
 from mullion.catalog.streams import Stream
@@ -40,10 +41,18 @@ class StateColumn:
     name: str
     partial: Partial
     argument: Expr | None
+    where: Expr | None = None
+    """Only events that satisfy it, for a state to which a NULL is a value like any other."""
 
     @staticmethod
-    def of(partial: Partial, argument: Expr | None) -> StateColumn:
-        return StateColumn(f"{partial.kind}({'*' if argument is None else render(argument)})", partial, argument)
+    def of(partial: Partial, argument: Expr | None, where: Expr | None = None) -> StateColumn:
+        name = f"{partial.kind}({'*' if argument is None else render(argument)})"
+        if where is not None:
+            name += f" where {render(where)}"
+        return StateColumn(name, partial, argument, where)
+
+    def expressions(self) -> Iterator[Expr]:
+        yield from (expr for expr in (self.argument, self.where) if expr is not None)
 
     @property
     def synopsis(self) -> str:
@@ -51,9 +60,13 @@ class StateColumn:
         return "running" if isinstance(self.partial, Invertible) else "interval"
 
 
+EVENTS = StateColumn("rows", Count(BOOLEAN), None)
+"""How many events a partial holds; every grouping keeps it."""
+
+
 def states_of(aggregate: BoundAggregate) -> tuple[StateColumn, ...]:
     partials = aggregate.aggregate.partials(aggregate.argument_type)
-    return tuple(StateColumn.of(partial, aggregate.argument) for partial in partials)
+    return tuple(StateColumn.of(partial, aggregate.argument, aggregate.where) for partial in partials)
 
 
 FRAGMENTS, ROWS = "fragments", "rows"
@@ -100,11 +113,26 @@ class Grouping:
     checks: tuple[Expr, ...] = ()
     selected_checks: int = 0
     """So many of the checks, the first ones, count on the events that a query selects, the others on all events."""
+    counted: int = 0
+    """So many of the keys, the last ones, are values that are counted for aggregates of another grouping."""
 
     @cached_property
     def name(self) -> str:
         """A name by which the sub-windows of one grouping find each other across plans."""
-        return grouping_name(self.keys, self.lookups)
+        return grouping_name(self.group_keys, self.lookups, self.values)
+
+    @cached_property
+    def group_keys(self) -> tuple[Expr, ...]:
+        return self.keys[: len(self.keys) - self.counted]
+
+    @cached_property
+    def values(self) -> tuple[Expr, ...]:
+        """What is counted."""
+        return self.keys[len(self.keys) - self.counted :]
+
+    def counts_of(self, aggregate: BoundAggregate) -> str:
+        """The name of the grouping that counts the values of the aggregate."""
+        return grouping_name(self.group_keys, self.lookups, [expr for expr, _ in aggregate.values])
 
     @cached_property
     def bits(self) -> tuple[Lane, ...]:
@@ -159,8 +187,9 @@ class Grouping:
         return slim
 
 
-def grouping_name(keys: Sequence[Expr], lookups: Sequence[Lookup]) -> str:
-    return " with ".join([", ".join(render(key) for key in keys) or "()", *(lookup.name for lookup in lookups)])
+def grouping_name(keys: Sequence[Expr], lookups: Sequence[Lookup], values: Sequence[Expr] = ()) -> str:
+    name = " with ".join([", ".join(render(key) for key in keys) or "()", *(lookup.name for lookup in lookups)])
+    return f"{name} counting {', '.join(render(value) for value in values)}" if values else name
 
 
 def lane_of(query: StandingQuery) -> Lane:
@@ -193,8 +222,8 @@ class Plan:
     asked: Asked = NOTHING_ASKED
     files: bool = False
     """The source is files that the kernel can read by itself."""
-    native: bool = True
-    """Spark can make partials: there is no lookup, which is the kernel's."""
+    only_kernel: str = ""
+    """Why Spark cannot make the partials, if it cannot."""
     windows: tuple[Period, ...] = ()
     grid: Grid = NO_GRID
     groupings: tuple[Grouping, ...] = ()
@@ -202,3 +231,13 @@ class Plan:
     methods: tuple[str, ...] = ()
     """For each grouping, how the kernel goes on from predicates."""
     reasons: tuple[Reason, ...] = field(default=())
+
+    @cached_property
+    def answering(self) -> tuple[Grouping, ...]:
+        """The groupings that answer queries; the others count values for them."""
+        return tuple(g for g in self.groupings if not g.counted)
+
+    def counting(self, grouping: Grouping) -> tuple[Grouping, ...]:
+        """The groupings that count values for one that answers."""
+        same = (grouping.keys, grouping.lookups)
+        return tuple(g for g in self.groupings if g.counted and (g.group_keys, g.lookups) == same)

@@ -8,22 +8,18 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
-from mullion.aggregates.count import Count
 from mullion.catalog.lookups import Lookup, event_types
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
 from mullion.language.evaluate import is_fallible
 from mullion.language.query import Expr
-from mullion.language.types import BOOLEAN
+from mullion.language.types import Type
 from mullion.planner.cost import NOTHING_SEEN, Observed, choose
 from mullion.planner.fragments import compared_in
-from mullion.planner.plan import Asked, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
-from mullion.planner.slices import common_grid, slices_of
+from mullion.planner.plan import EVENTS, Asked, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
+from mullion.planner.slices import common_grid, edge_at, slices_of
 
 T = TypeVar("T")
-
-EVENTS = StateColumn("rows", Count(BOOLEAN), None)
-"""How many events a partial holds; every grouping keeps it."""
 
 
 def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
@@ -40,7 +36,31 @@ def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
     tables = {lookup.name for g in groupings for lookup in g.lookups}
     if tables:
         text += f"; {_plural(len(tables), 'lookup')} of rows of tables, each done once for an event"
-    return _because(replace(plan, groupings=groupings, native=not tables), "group_by_key_sets", text)
+    only_kernel = "the kernel looks tables up" if tables else ""
+    return _because(replace(plan, groupings=groupings, only_kernel=only_kernel), "group_by_key_sets", text)
+
+
+def count_values(plan: Plan, seen: Observed) -> Plan:
+    """One table of value counts serves all holistic aggregates over an expression (li 3.2.1; golab 8.3.1, rule SS1).
+
+    It is a grouping of its own, whose last keys are the values that are counted.
+    """
+    counting = []
+    served = 0
+    for grouping in plan.groupings:
+        by_values: dict[tuple[tuple[Expr, Type], ...], list[StandingQuery]] = {}
+        for query in grouping.queries:
+            wanted = [a.values for a in query.shape.aggregates if a.values]
+            served += len(wanted)
+            for values in _distinct(wanted):
+                by_values.setdefault(values, []).append(query)
+        for values, queries in by_values.items():
+            keys, types = (*grouping.keys, *(e for e, _ in values)), (*grouping.key_types, *(t for _, t in values))
+            counting.append(replace(grouping, keys=keys, key_types=types, queries=tuple(queries), counted=len(values)))
+    if not counting:
+        return plan
+    text = f"{_plural(served, 'holistic aggregate')} from {_plural(len(counting), 'table')} of value counts"
+    return _because(replace(plan, groupings=(*plan.groupings, *counting)), "count_values", text)
 
 
 def share_predicates(plan: Plan, seen: Observed) -> Plan:
@@ -61,11 +81,16 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
     """Aggregates over the same expression share what is kept of a slice."""
 
     def states(grouping: Grouping) -> tuple[StateColumn, ...]:
+        if grouping.counted:
+            return (EVENTS,)
         shapes = _distinct(q.shape for q in grouping.queries)
         aggregates = chain.from_iterable(shape.aggregates for shape in shapes)
         return _distinct(chain([EVENTS], chain.from_iterable(map(states_of, aggregates))))
 
     groupings = tuple(replace(g, states=states(g)) for g in plan.groupings)
+    if not plan.only_kernel:
+        own = next((s.partial.kind for g in groupings for s in g.states if not s.partial.in_spark), None)
+        plan = plan if own is None else replace(plan, only_kernel=f"only the kernel makes the state {own}")
     aggregates = sum(len(q.shape.aggregates) for q in plan.queries)
     kept = sum(len(g.states) for g in groupings)
     text = f"{_plural(aggregates, 'aggregate')} from {_plural(kept, 'kept state')}"
@@ -76,6 +101,8 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
     """Expressions that can meet a bad value (overflow, division by zero, bad cast) have it counted for their query."""
 
     def checked(grouping: Grouping) -> Grouping:
+        if grouping.counted:
+            return grouping
         shapes = _distinct(q.shape for q in grouping.queries)
         arguments = (expr for shape in shapes for aggregate in shape.aggregates for expr in aggregate.expressions())
         selected = _distinct(chain(grouping.keys, arguments))
@@ -92,7 +119,8 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
 
 def compose_slices(plan: Plan, seen: Observed) -> Plan:
     """The edges of all windows, and the grid on which they all lie."""
-    windows = _distinct(q.window for q in plan.queries)
+    landmarks = (edge_at(q.frame.since) for q in plan.queries if q.frame.since is not None)
+    windows = _distinct(chain((q.window for q in plan.queries), landmarks))
     grid = common_grid(windows)
     hour = 3_600_000_000
     text = (
@@ -118,6 +146,7 @@ def choose_synopses(plan: Plan, seen: Observed) -> Plan:
 
 RULES: tuple[Callable[[Plan, Observed], Plan], ...] = (
     group_by_key_sets,
+    count_values,
     share_predicates,
     share_states,
     count_bad_values,

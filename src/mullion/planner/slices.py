@@ -21,9 +21,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mullion.language.query import Period
+from mullion.language.query import EVERYTHING, Period
 
 Times = npt.NDArray[np.int64]
+
+
+def edge_at(time: int) -> Period:
+    """A window whose only edge is there: where a landmark window begins."""
+    return Period(EVERYTHING, EVERYTHING, time)
 
 
 def paned(window: Period) -> tuple[int, ...]:
@@ -32,7 +37,7 @@ def paned(window: Period) -> tuple[int, ...]:
     >>> paned(Period(18, 15))
     (3, 3, 3, 3, 3)
     """
-    pane = gcd(window.range, window.slide)
+    pane = window.slide if window.range == EVERYTHING else gcd(window.range, window.slide)
     return (pane,) * (window.slide // pane)
 
 
@@ -44,7 +49,7 @@ def paired(window: Period) -> tuple[int, ...]:
     >>> paired(Period(30, 15))
     (15,)
     """
-    rest = window.range % window.slide
+    rest = 0 if window.range == EVERYTHING else window.range % window.slide
     return (window.slide - rest, rest) if rest else (window.slide,)
 
 
@@ -78,10 +83,11 @@ def _residues(windows: tuple[Period, ...], slicing: str) -> Times:
     """Remembered: every batch asks for those of the same windows."""
     range_, slide, offset = np.array(windows, np.int64).reshape(-1, 3).T
     if slicing == "paned":
-        pane = np.gcd(range_, slide)
+        pane = np.where(range_ == EVERYTHING, slide, np.gcd(range_, slide))
         found = np.stack([offset % pane, pane], axis=1)
     else:
         ends, starts = offset % slide, (offset - range_) % slide
+        starts = np.where(range_ == EVERYTHING, ends, starts)
         found = np.concatenate([np.stack([ends, slide], axis=1), np.stack([starts, slide], axis=1)])
     return np.unique(found, axis=0)
 
@@ -148,7 +154,8 @@ def common_grid(windows: Iterable[Period]) -> Grid:
     step, anchor = 0, None
     for w in windows:
         anchor = w.offset if anchor is None else anchor
-        step = gcd(step, w.range, w.slide, w.offset - anchor)
+        parts = [part for part in (w.range, w.slide) if part != EVERYTHING]
+        step = gcd(step, *parts, w.offset - anchor)
     return Grid(step, (anchor or 0) % step) if step else Grid(1, 0)
 
 
@@ -252,6 +259,7 @@ __all__ = [
     "SliceManager",
     "common_grid",
     "compose",
+    "edge_at",
     "edges_between",
     "most_edges",
     "paired",

@@ -72,15 +72,17 @@ class Backfill:
     def _partials(self, paths: list[str], limit: int | None) -> tuple[Tally, Past]:
         """The partials of one batch's files; events that were late then are left out now."""
         plan = make_plan(self.stream, [self.query], way="kernel" if self.query.lookups else "auto")
-        (grouping,) = plan.groupings
-        tables = tuple(prepare(lookup, self.table(lookup.table, self.query.joined or 0)) for lookup in grouping.lookups)
+        lookups = self.query.lookups
+        tables = tuple(prepare(lookup, self.table(lookup.table, self.query.joined or 0)) for lookup in lookups)
         events = Events(open_files(self.session, self.stream, paths), self.stream, tables=tables)
         low = limit if self.some_were_late else self.since
-        made = collect_partials(events if low is None else events.since(low), plan)[0]
+        collected = collect_partials(events if low is None else events.since(low), plan)
         told = Tally()
-        for table in made:
-            told.add(tally(table, grouping))
-        return told, Past([SubWindows.of(table, grouping) for table in made], told.slices)
+        for table in collected[0]:
+            told.add(tally(table, plan.groupings[0]))
+        made = zip(plan.groupings, collected, strict=True)
+        entries = [SubWindows.of(table, grouping) for grouping, tables in made for table in tables]
+        return told, Past(entries, told.slices)
 
 
 class SideJobs:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from mullion.catalog.streams import Stream
+from mullion.kernels.partial import ARRIVAL
 from mullion.language.types import Type
 from mullion.language.vector import arrow_type
 
@@ -33,6 +35,8 @@ class Piece:
     path: str
     group: int
     rows: int
+    first: int = 0
+    """How many rows of the batch come before it."""
 
 
 def files_of(batch: DataFrame, *, plain: bool) -> list[str] | None:
@@ -80,11 +84,15 @@ def pieces_of(paths: Sequence[str], stream: Stream, columns: Iterable[str]) -> l
     """The row groups of the files in their order; None where Spark had better read them."""
     types = {name: stream.types[name] for name in {*columns, stream.time_column}}
     pieces = []
+    before = 0
     for path in paths if len(paths) <= MOST_FILES else ():
         metadata = _metadata(path, types)
         if metadata is None:
             return None
-        pieces += [Piece(path, g, metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)]
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            pieces.append(Piece(path, group, rows, before))
+            before += rows
     return pieces if len(paths) <= MOST_FILES else None
 
 
@@ -137,14 +145,16 @@ def shares(pieces: Sequence[Piece], tasks: int) -> list[list[Piece]]:
 
 
 def read(pieces: Sequence[Piece], columns: Sequence[str], time: str, texts: Sequence[str]) -> Iterator[pa.Table]:
-    """The columns of the pieces, with the event time as `t` in microseconds, some pieces at a time."""
+    """The columns of the pieces, with the event time as `t` in microseconds and the place within the batch, some
+    pieces at a time."""
     chunk: list[pa.Table] = []
     rows = 0
-    for path, groups in _by_file(pieces):
+    for path, groups, first in _by_file(pieces):
         file = pq.ParquetFile(path, memory_map=True, read_dictionary=list(texts))
         table = file.read_row_groups(groups, columns=list({*columns, time}), use_threads=False)
         at = table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64())
-        chunk.append(table.select(list(columns)).append_column("t", at))
+        arrival = pa.array(np.arange(first, first + len(table)))
+        chunk.append(table.select(list(columns)).append_column("t", at).append_column(ARRIVAL, arrival))
         rows += len(table)
         if rows >= MOST_ROWS:
             yield pa.concat_tables(chunk)
@@ -157,14 +167,19 @@ MOST_ROWS = 1_000_000
 """Rows that the kernel takes at once."""
 
 
-def _by_file(pieces: Sequence[Piece]) -> Iterator[tuple[str, list[int]]]:
-    """Row groups of the same file, as many as the kernel takes at once."""
-    at, groups, rows = "", list[int](), 0
+def _by_file(pieces: Sequence[Piece]) -> Iterator[tuple[str, list[int], int]]:
+    """Neighbouring row groups of the same file, as many as the kernel takes at once, and the place of the first row."""
+    at: list[Piece] = []
     for piece in pieces:
-        if groups and (piece.path != at or rows + piece.rows > MOST_ROWS):
-            yield at, groups
-            groups, rows = [], 0
-        at, rows = piece.path, rows + piece.rows
-        groups.append(piece.group)
-    if groups:
-        yield at, groups
+        if at and (
+            piece.path != at[0].path or sum(p.rows for p in at) + piece.rows > MOST_ROWS or not _follows(at[-1], piece)
+        ):
+            yield at[0].path, [p.group for p in at], at[0].first
+            at = []
+        at.append(piece)
+    if at:
+        yield at[0].path, [p.group for p in at], at[0].first
+
+
+def _follows(before: Piece, piece: Piece) -> bool:
+    return piece.first == before.first + before.rows

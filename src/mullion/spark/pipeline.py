@@ -26,7 +26,7 @@ from mullion.catalog.streams import Stream
 from mullion.kernels.columns import Columns
 from mullion.kernels.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared
-from mullion.kernels.partial import Input, Job, partial_schema, partials, signature_array
+from mullion.kernels.partial import ARRIVAL, Input, Job, partial_schema, partials, signature_array, takes_order
 from mullion.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.language.evaluate import is_event_only, is_vectorised
 from mullion.language.query import Column, Expr, walk
@@ -56,6 +56,8 @@ class Events:
     """The row groups that the batch consists of, where the kernel may read them."""
     tables: tuple[Prepared, ...] = ()
     """The tables that events are looked up in, as this batch finds them."""
+    number: int = 0
+    """The number of the batch."""
 
     @property
     def where(self) -> str:
@@ -114,7 +116,8 @@ def partials_frame(events: Events, plan: Plan, grouping: Grouping) -> DataFrame:
     if plan.way == "native":
         return _native(events, plan, grouping)
     frame, inputs = _send(events, (grouping,))
-    job = Job((grouping.for_workers(FRAGMENTS),), (FRAGMENTS,), plan.windows, inputs, plan.slicing, events.tables)
+    alone = replace(plan, groupings=(grouping,), methods=(FRAGMENTS,))
+    job = _job(alone, inputs, events)
     schema = plain_schema(partial_schema(grouping, FRAGMENTS))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -291,7 +294,8 @@ def _wanted(groupings: Sequence[Grouping]) -> list[Expr]:
     """Everything that is computed of an event: each expression once."""
     compared = (a.expr for g in groupings for a in g.index.attributes)
     found = (key for g in groupings for lookup in g.lookups for key, _ in lookup.keys)
-    return list(dict.fromkeys([*compared, *(k for g in groupings for k in g.keys), *_arguments(groupings), *found]))
+    states = (expr for g in groupings for state in g.states for expr in state.expressions())
+    return list(dict.fromkeys([*compared, *(k for g in groupings for k in g.keys), *states, *found]))
 
 
 def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
@@ -333,6 +337,8 @@ def _send(events: Events, groupings: Sequence[Grouping]) -> tuple[DataFrame, Inp
             else:
                 name = bad.setdefault(check, f"#b{len(bad)}")
                 send(name, BOOLEAN, bad_text(check, own) or "FALSE")
+    if takes_order(groupings):
+        selected.append(f"monotonically_increasing_id() AS {ARRIVAL}")
     return events.select(selected), Input(columns, evaluated, bad)
 
 
@@ -343,7 +349,7 @@ def _collect_from_kernel(events: Events, plan: Plan, expected: int | None) -> li
         payloads = _from_files(events, plan, events.pieces)
     else:
         frame, inputs = _send(events, groupings)
-        job = _job(plan, inputs, events.tables)
+        job = _job(plan, inputs, events)
         if expected is not None and expected <= SMALL:
             payloads = [partials(frame.toArrow(), job)]
         else:
@@ -354,9 +360,9 @@ def _collect_from_kernel(events: Events, plan: Plan, expected: int | None) -> li
     ]
 
 
-def _job(plan: Plan, inputs: Input, tables: tuple[Prepared, ...]) -> Job:
+def _job(plan: Plan, inputs: Input, events: Events) -> Job:
     slim = tuple(g.for_workers(method) for g, method in zip(plan.groupings, plan.methods, strict=True))
-    return Job(slim, plan.methods, plan.windows, inputs, plan.slicing, tables)
+    return Job(slim, plan.methods, plan.windows, inputs, plan.slicing, events.tables, events.number)
 
 
 RETURNED = "grouping long, payload binary"
@@ -398,7 +404,7 @@ def _from_files(events: Events, plan: Plan, pieces: Sequence[Piece]) -> list[lis
     needed = kernel_columns(plan.groupings)
     assert needed is not None
     types = {name: stream.types[name] for name in stream.types if name in needed}
-    job = _job(plan, Input(types), events.tables)
+    job = _job(plan, Input(types), events)
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
     load = partial(_load, job, list(types), stream.time_column, texts, events.low, events.high)
     if sum(piece.rows for piece in pieces) <= SMALL:

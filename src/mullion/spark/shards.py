@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,7 +59,7 @@ class Shards:
                 write_whole(file, serialised(SubWindows.of(table, grouping).table))
                 yield _message([tally(table, grouping), file])
 
-        keys = [F.col(f"k{i}") for i in range(len(grouping.keys))]
+        keys = [F.col(f"k{i}") for i in range(len(grouping.group_keys))]
         sharded = partials.repartition(self.count, *keys)
         total = Tally()
         for part, file in _messages(sharded.mapInArrow(run, "message binary")):
@@ -69,7 +69,7 @@ class Shards:
             self.entries.append((mark.text, int(total.slices.max())))
         return total
 
-    def adopt(self, spark: SparkSession, entry: SubWindows, name: str) -> None:
+    def adopt(self, spark: SparkSession, entry: SubWindows, grouping: Grouping, name: str) -> None:
         """Take over sub-windows that were held on the driver."""
         folder, metadata = self.directory / name, entry.table.schema.metadata
 
@@ -82,18 +82,27 @@ class Shards:
                 yield _message([file])
 
         entry_schema = entry.table.schema.remove_metadata()
-        keys = [F.col(n) for n in entry.table.schema.names if n.startswith("key") and n[3:].isdigit()]
+        keys = [F.col(f"key{i}") for i in range(len(grouping.group_keys))]
         frame = spark.createDataFrame(entry.table.cast(plain_schema(entry.table.schema)))
         for (file,) in _messages(frame.repartition(self.count, *keys).mapInArrow(run, "message binary")):
             _require(file)
         self.entries.append((name, entry.newest))
 
     def answer(
-        self, spark: SparkSession, grouping: Grouping, due: Due, mark: Mark, work: Work, write: Writer | None
+        self,
+        spark: SparkSession,
+        grouping: Grouping,
+        due: Due,
+        mark: Mark,
+        work: Work,
+        write: Writer | None,
+        counted: Sequence[tuple[Grouping, Shards]] = (),
     ) -> list[Answers]:
         """Answer the due windows shard by shard. Answers that a shard could not write by itself come back: those that
         have an order or a limit across shards, and all of them without a writer."""
-        folders = [self.directory / name for name, _ in self.entries]
+        own_folders = self.folders()
+        counts = [(other, shards.folders()) for other, shards in counted]
+        folders = [*own_folders, *(folder for _, others in counts for folder in others)]
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _ in batches:
@@ -101,22 +110,21 @@ class Shards:
                     yield _message([None, [], unseen[0]])
                     continue
                 shard = _shard()
-                files = [f / f"{shard}.arrow" for f in folders]
-                tables = [pa.ipc.open_stream(f.read_bytes()).read_all() for f in files if f.exists()]
-                if not tables:
+                mine = _read(own_folders, shard)
+                if not mine:
                     continue
                 own = Work()
                 back: list[Answers] = []
                 file = None
-                for answers in finalize(
-                    Rows([SubWindows(t) for t in tables], grouping), grouping, due, own, arranged=False
-                ):
+                values = {other.name: Rows(_read(others, shard), other) for other, others in counts}
+                rows = Rows(mine, grouping)
+                for answers in finalize(rows, grouping, due, own, counted=values, arranged=False):
                     if write is None or any(n.startswith("#") for n in answers.table.schema.names):
                         back.append(answers)
                         continue
-                    for name, rows in answers:
-                        file = write(mark, shard, name, rows)
-                        own.written += len(rows)
+                    for name, answered in answers:
+                        file = write(mark, shard, name, answered)
+                        own.written += len(answered)
                 yield _message([own, back, file])
 
         ids = spark.range(0, self.count, 1, self.count)
@@ -133,11 +141,19 @@ class Shards:
             returned += back
         return returned
 
+    def folders(self) -> list[Path]:
+        return [self.directory / name for name, _ in self.entries]
+
     def forget(self, horizon: int) -> None:
         expired = [name for name, newest in self.entries if newest < horizon]
         self.entries = [e for e in self.entries if e[0] not in expired]
         for name in expired:
             shutil.rmtree(self.directory / name, ignore_errors=True)
+
+
+def _read(folders: Sequence[Path], shard: int) -> list[SubWindows]:
+    files = [folder / f"{shard}.arrow" for folder in folders]
+    return [SubWindows(pa.ipc.open_stream(f.read_bytes()).read_all()) for f in files if f.exists()]
 
 
 def _require(path: Path) -> None:

@@ -271,7 +271,7 @@ class StreamRun:
         began = time.perf_counter()
         self._session = batch.sparkSession
         self._start_side_jobs()
-        events = Events(batch, self.stream)
+        events = Events(batch, self.stream, number=number)
         step("before partials")
         seen = self._absorb(events, mark)
         if seen.malformed:
@@ -390,15 +390,21 @@ class StreamRun:
 
     def _shard_the_large(self, one: SharingSet, plan: Plan, events: Events) -> None:
         """Move groupings with very many groups to executors, before their partials would come to the driver."""
-        limit = self.settings.shard_above
-        for grouping in plan.groupings:
-            if not grouping.keys or grouping.name in one.shards:
+        for grouping in plan.answering:
+            family = (grouping, *plan.counting(grouping))
+            if not grouping.keys or all(g.name in one.shards for g in family):
                 continue
-            if grouping.name not in one.groups:
-                one.groups[grouping.name] = 2 * self._sampled_groups(events, plan, grouping)
-            held = sum(len(e.slices) for e in one.tier.entries if e.grouping == grouping.name)
-            if one.groups[grouping.name] > limit or held > 4 * limit:
-                one.shards[grouping.name] = self._move_to_shards(one, grouping, events)
+            if any(g.name in one.shards or self._is_large(one, g, plan, events) for g in family):
+                for one_of_it in family:
+                    if one_of_it.name not in one.shards:
+                        one.shards[one_of_it.name] = self._move_to_shards(one, one_of_it, events)
+
+    def _is_large(self, one: SharingSet, grouping: Grouping, plan: Plan, events: Events) -> bool:
+        limit = self.settings.shard_above
+        if grouping.name not in one.groups:
+            one.groups[grouping.name] = 2 * self._sampled_groups(events, plan, grouping)
+        held = sum(len(e.slices) for e in one.tier.entries if e.grouping == grouping.name)
+        return one.groups[grouping.name] > limit or held > 4 * limit
 
     def _sampled_groups(self, events: Events, plan: Plan, grouping: Grouping) -> int:
         """How many groups the first events of a batch have; few when the batch is small."""
@@ -418,7 +424,7 @@ class StreamRun:
         mine = [e for e in one.tier.entries if e.grouping == grouping.name]
         one.tier.entries = [e for e in one.tier.entries if e.grouping != grouping.name]
         for i, entry in enumerate(mine):
-            shards.adopt(self._session, entry, f"moved-{i}")
+            shards.adopt(self._session, entry, grouping, f"moved-{i}")
         return shards
 
     def _shard_directory(self) -> Path:
@@ -436,7 +442,7 @@ class StreamRun:
         if self.newest is not None and self.oldest is not None:
             for one in self.sets.values():
                 assert one.plan is not None
-                for grouping in one.plan.groupings:
+                for grouping in one.plan.answering:
                     due = one.tier.due(grouping, self.oldest, self.newest, watermark)
                     answers += self._answer_grouping(one, grouping, due, mark, work)
                     self.counts.window_slices += slices_within(due, one.plan.windows, one.plan.slicing)
@@ -449,12 +455,15 @@ class StreamRun:
         self._commit(mark)
 
     def _answer_grouping(self, one: SharingSet, grouping: Grouping, due: Due, mark: Mark, work: Work) -> list[Answers]:
+        assert one.plan is not None
+        counting = one.plan.counting(grouping)
         shards = one.shards.get(grouping.name)
         if shards is None:
-            return one.tier.answer(grouping, due, work)
+            return one.tier.answer(grouping, due, work, counting)
         if not len(due):
             return []
-        back = shards.answer(self._session, grouping, due, mark, work, self.sink.shard_writer())
+        counted = [(other, one.shards[other.name]) for other in counting]
+        back = shards.answer(self._session, grouping, due, mark, work, self.sink.shard_writer(), counted)
         return _arranged_across(back, grouping)
 
     def _forget(self) -> None:
@@ -525,7 +534,7 @@ class StreamRun:
         assert one.plan is not None
         late = replace(late, tables=self._look_up(one.plan, mark))
         for grouping, tables in zip(one.plan.groupings, collect_partials(late, one.plan), strict=True):
-            for table in tables:
+            for table in () if grouping.counted else tables:
                 _add(self.counts.late_by_query, late_for(table, grouping))
 
 

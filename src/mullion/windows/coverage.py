@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mullion.catalog.queries import StandingQuery
-from mullion.planner.plan import ROWS, Grouping, Plan, grouping_name, lane_of, states_of
+from mullion.planner.plan import EVENTS, ROWS, Grouping, Plan, StateColumn, grouping_name, lane_of, states_of
 from mullion.planner.slices import Times, residues
 
 
@@ -22,10 +22,18 @@ class Kept:
         """Whether these batches kept the query's groups, lane and states, and cut the stream at its edges."""
         if self.plan is None:
             return False
-        name, lane = grouping_name(query.keys, query.lookups), lane_of(query)
+        needed: dict[str, set[StateColumn]] = {grouping_name(query.keys, query.lookups): {EVENTS}}
+        own = next(iter(needed.values()))
+        for aggregate in query.shape.aggregates:
+            own.update(states_of(aggregate))
+            if aggregate.values:
+                needed[grouping_name(query.keys, query.lookups, [e for e, _ in aggregate.values])] = {EVENTS}
+        return all(self._keeps(query, name, states) for name, states in needed.items())
+
+    def _keeps(self, query: StandingQuery, name: str, states: set[StateColumn]) -> bool:
+        assert self.plan is not None
         for at, grouping in enumerate(self.plan.groupings):
-            if grouping.name == name and lane in grouping.lanes:
-                states = {state for aggregate in query.shape.aggregates for state in states_of(aggregate)}
+            if grouping.name == name and lane_of(query) in grouping.lanes:
                 return states <= set(grouping.states) and self._has_edges(query, grouping, at)
         return False
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.catalog.queries import StandingQuery
-from mullion.language.query import Period
+from mullion.language.query import EVERYTHING, Period
 from mullion.planner.slices import edges_between, most_edges
 
 Times = npt.NDArray[np.int64]
@@ -32,11 +32,13 @@ def first_end(time: int, window: Period) -> int:
 
 def last_end(time: int, window: Period) -> int:
     """The end of the last window that starts at or before `time`; it holds an event of that time unless it ends first.
+    A window that reaches back to the first event is answered last after the newest one.
 
     >>> last_end(12, Period(18, 15)), last_end(11, Period(18, 15))
     (30, 15)
     """
-    return window.offset + (time + window.range - window.offset) // window.slide * window.slide
+    reach = window.slide if window.range == EVERYTHING else window.range
+    return window.offset + (time + reach - window.offset) // window.slide * window.slide
 
 
 @dataclass
@@ -55,6 +57,9 @@ class Due:
     query: npt.NDArray[np.intp]
     start: Times
     end: Times
+    opens: Times | None = None
+    closes: Times | None = None
+    """The bounds that are shown, where they are not start and end; see `instants.NO_START`."""
 
     def __len__(self) -> int:
         return len(self.query)
@@ -95,6 +100,8 @@ def _is_plain(query: StandingQuery, cursor: Cursor) -> bool:
     """Every event falls into one of its windows, and it answers from the first on, or has begun to."""
     if query.keys or query.window.range < query.window.slide or query.stop is not None:
         return False
+    if query.frame.since is not None and not cursor.begun:
+        return False
     return (query.start is None and query.after is None) or cursor.begun
 
 
@@ -123,7 +130,8 @@ def _plain_windows(
     fresh = np.array([c.next_end is None for c in own])
     next_end = np.array([c.next_end or 0 for c in own], np.int64)
     next_end = np.where(fresh, offset + ((seen.oldest - offset) // slide + 1) * slide, next_end)
-    upper = offset + (seen.newest + range_ - offset) // slide * slide
+    reach = np.where(range_ == EVERYTHING, slide, range_)
+    upper = offset + (seen.newest + reach - offset) // slide * slide
     if watermark is not None:
         upper = np.minimum(upper, watermark)
     counts = np.maximum((upper - next_end) // slide + 1, 0)
@@ -139,14 +147,19 @@ def _plain_windows(
 def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark: int | None) -> Times:
     """The due windows of one query that has keys, gaps, a start or a stop."""
     window = query.window
+    if query.frame.since is not None and cursor.next_end is None:
+        later = seen.slices[seen.slices >= query.frame.since]
+        if not len(later):
+            return np.empty(0, np.int64)
+        cursor.next_end = first_end(int(later[0]), window)
     lowest = first_end(seen.oldest, window) if cursor.next_end is None else cursor.next_end
-    if query.start is not None:
+    if query.start is not None and window.range != EVERYTHING:
         lowest = max(lowest, first_end(query.start + window.range - 1, window))
     if query.after is not None:
         lowest = max(lowest, first_end(query.after, window))
     highest = last_end(seen.newest, window)
     if query.stop is not None:
-        highest = min(highest, last_end(query.stop - window.range, window))
+        highest = min(highest, first_end(query.stop, window) - window.slide)
     held = _ends_that_hold(seen.slices, window, lowest, highest)
     closed = held if watermark is None else held[held <= watermark]
     if query.keys:
@@ -164,6 +177,8 @@ def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark
 
 def _ends_that_hold(slices: Times, window: Period, lowest: int, highest: int) -> Times:
     """The instants in [lowest, highest] whose window holds one of the slices, in order."""
+    if window.range == EVERYTHING:
+        return np.arange(lowest, highest + 1, window.slide, dtype=np.int64)
     if highest < lowest or not len(slices):
         return np.empty(0, np.int64)
     instants = (highest - lowest) // window.slide + 1

@@ -13,25 +13,28 @@ lanes follow one another in one sequence. The same function runs on the driver a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.catalog.queries import Shape
+from mullion.aggregates.values import OverValues
+from mullion.catalog.queries import BoundAggregate, Shape
+from mullion.kernels.encode import combine
 from mullion.language.evaluate import count_bad, evaluate
 from mullion.language.query import Column, Expr, walk
-from mullion.language.types import TIMESTAMP
 from mullion.language.vector import Vector
-from mullion.planner.plan import Grouping, StateColumn, states_of
+from mullion.planner.plan import EVENTS, Grouping, StateColumn, states_of
 from mullion.windows.arrange import arrange
 from mullion.windows.base import Synopsis
 from mullion.windows.due import Due, Times
+from mullion.windows.instants import NO_START
 from mullion.windows.interval import Interval
 from mullion.windows.running import Running
 from mullion.windows.subwindow import Rows
+from mullion.windows.value_counts import Counted, ValueCounts, ordered_values
 
 SYNOPSES: dict[str, type[Running] | type[Interval]] = {s.name: s for s in (Running, Interval)}
 
@@ -42,6 +45,8 @@ MOST_MEMBERS = 64_000_000
 """Pairs of a row and a lane that are looked at in one call."""
 
 Index = npt.NDArray[np.intp]
+
+NOTHING: Mapping[str, Rows] = {}
 
 
 @dataclass
@@ -68,12 +73,24 @@ class Answers:
                 yield name, self.table.slice(low, high - low)
 
 
-def finalize(rows: Rows, grouping: Grouping, due: Due, work: Work, *, arranged: bool = True) -> list[Answers]:
-    """Answer the due windows. Without `arranged`, the columns that ORDER BY needs stay for a later `arrange`."""
+def finalize(
+    rows: Rows,
+    grouping: Grouping,
+    due: Due,
+    work: Work,
+    *,
+    counted: Mapping[str, Rows] = NOTHING,
+    arranged: bool = True,
+) -> list[Answers]:
+    """Answer the due windows. `counted` are the value counts that the grouping's aggregates need, by the names of their
+    groupings. Without `arranged`, the columns that ORDER BY needs stay for a later `arrange`."""
     answers = []
     lane = grouping.lane_of[due.query]
+    if counted:
+        rows.align(list(counted.values()))
     for lanes in _lanes_in_turns(np.unique(lane), rows):
         sequence = _sequence(rows, grouping, lanes)
+        sequence.counted = {name: _Counts(r, grouping, lanes) for name, r in counted.items()}
         mine = np.flatnonzero(np.isin(lane, lanes)) if len(lanes) < len(grouping.lanes) else np.arange(len(due))
         for shape, windows in due_by_shape(grouping, due, mine):
             for turn in _turns(windows, lane, sequence, grouped=bool(grouping.keys)):
@@ -120,6 +137,7 @@ class _Sequence:
     first: Index
     """A row of each of these, to take the keys from."""
     synopses: dict[StateColumn, tuple[tuple[Vector, ...], Synopsis]] = field(default_factory=dict)
+    counted: dict[str, _Counts] = field(default_factory=dict)
 
     def synopsis(self, state: StateColumn) -> tuple[tuple[Vector, ...], Synopsis]:
         if state not in self.synopses:
@@ -141,12 +159,43 @@ class _Sequence:
         return begin, np.searchsorted(self.present, (lane + 1) * self.groups) - begin
 
     def operations(self) -> int:
-        return sum(synopsis.operations for _, synopsis in self.synopses.values())
+        states = sum(synopsis.operations for _, synopsis in self.synopses.values())
+        return states + sum(counts.operations for counts in self.counted.values())
 
 
-def _sequence(rows: Rows, grouping: Grouping, lanes: Index) -> _Sequence:
+class _Counts:
+    """The value counts of some lanes: one sequence that all holistic aggregates over the values are answered from."""
+
+    def __init__(self, rows: Rows, grouping: Grouping, lanes: Index) -> None:
+        columns = [rows.key(i) for i in range(len(grouping.group_keys), rows.keys)]
+        present = np.logical_and.reduce([np.asarray(c.is_valid()) for c in columns])
+        self._sequence = _sequence(rows, grouping, lanes, present)
+        coded = [ordered_values(c, rows.key_type(len(grouping.group_keys) + i)) for i, c in enumerate(columns)]
+        code, self._values = coded[0]
+        size = len(self._values)
+        if len(coded) > 1:
+            code, size = combine([(np.maximum(c, 0), max(1, len(v))) for c, v in coded], len(rows))
+        chosen = self._sequence.chosen
+        self._counts = ValueCounts(code[chosen], rows.state(EVENTS)[0].values[chosen], size)
+
+    def within(self, start: Times, end: Times, line: Times) -> Counted:
+        return self._counts.within(*self._sequence.ranges(start, end, line))
+
+    def lower(self, aggregate: BoundAggregate, counted: Counted) -> Vector:
+        assert isinstance(aggregate.aggregate, OverValues) and aggregate.argument_type is not None
+        return aggregate.aggregate.lower_counts(aggregate.argument_type, self._values, counted)
+
+    @property
+    def operations(self) -> int:
+        return self._counts.operations
+
+
+def _sequence(rows: Rows, grouping: Grouping, lanes: Index, wanted: npt.NDArray[np.bool_] | None = None) -> _Sequence:
     names = grouping.lane_names
     chosen, lane = rows.members({names[i]: int(i) for i in lanes})
+    if wanted is not None and not wanted.all():
+        kept = wanted[chosen]
+        chosen, lane = chosen[kept], lane[kept]
     group, groups = rows.groups
     slices = np.unique(rows.slices)
     line = lane * max(1, groups) + group[chosen]
@@ -174,6 +223,8 @@ def _answer(
     sequence: _Sequence, grouping: Grouping, shape: Shape, due: Due, windows: Index, lane: Index, work: Work
 ) -> tuple[Index, pa.Table] | None:
     query, start, end = due.query[windows], due.start[windows], due.end[windows]
+    opens = start if due.opens is None else due.opens[windows]
+    closes = end if due.closes is None else due.closes[windows]
     keys: list[pa.ChunkedArray] = []
     if grouping.keys:
         begin, count = sequence.lines(lane)
@@ -183,14 +234,22 @@ def _answer(
         present = high > low
         which, at, low, high = which[present], at[present], low[present], high[present]
         query, start, end = query[which], start[which], end[which]
+        opens, closes = opens[which], closes[which]
         firsts = pa.array(sequence.first[at])
         keys = [sequence.rows.key(i).take(firsts) for i in range(len(grouping.keys))]
+        line = sequence.present[at]
     else:
-        low, high = sequence.ranges(start, end, lane.astype(np.int64))
+        line = lane.astype(np.int64)
+        low, high = sequence.ranges(start, end, line)
     if not len(query):
         return None
-    columns = _Columns(shape, keys, start, end)
+    columns = _Columns(shape, keys, opens, closes)
+    found = {name: counts.within(start, end, line) for name, counts in sequence.counted.items()}
     for i, aggregate in enumerate(shape.aggregates):
+        if aggregate.values:
+            name = grouping.counts_of(aggregate)
+            columns[f"#a{i}"] = sequence.counted[name].lower(aggregate, found[name])
+            continue
         states = []
         for state in states_of(aggregate):
             stored, synopsis = sequence.synopsis(state)
@@ -205,7 +264,8 @@ class _Columns(dict[str, Vector]):
     def __init__(self, shape: Shape, keys: list[pa.ChunkedArray], start: Times, end: Times) -> None:
         everywhere = np.ones(len(start), np.bool_)
         super().__init__(
-            window_start=Vector(TIMESTAMP, start, everywhere), window_end=Vector(TIMESTAMP, end, everywhere)
+            window_start=Vector(shape.bounds, start, start != NO_START),
+            window_end=Vector(shape.bounds, end, everywhere),
         )
         self.shape, self.group_keys, self.length = shape, keys, len(start)
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from mullion.aggregates import Partial
 from mullion.kernels.encode import codes_of, combine, runs
 from mullion.kernels.signature import unpack
+from mullion.language.types import Type
 from mullion.language.vector import Vector, arrow_type, dtype_of
 from mullion.planner.plan import Grouping, StateColumn
 
@@ -118,6 +119,14 @@ class SubWindows:
             return self
         return SubWindows(self.table.filter(pa.array(self.slices >= time)))
 
+    def gathered(self, horizon: int, origin: int) -> SubWindows:
+        """With all slices before the horizon taken to be one at the origin."""
+        if not len(self.slices) or self.slices.min() >= horizon:
+            return self
+        slices = pa.array(np.where(self.slices < horizon, origin, self.slices))
+        at = self.table.schema.get_field_index("slice")
+        return SubWindows(self.table.set_column(at, "slice", slices))
+
 
 def has_states(partials: pa.Table, grouping: Grouping) -> npt.NDArray[np.bool_]:
     """The rows that answer somebody; others only tell which slices hold an event."""
@@ -171,14 +180,34 @@ class Rows:
         self.entries = [e for e in entries if e.grouping == grouping.name]
         self.slices: Times = _concat([e.slices for e in self.entries], np.int64)
         self._key_types = grouping.key_types
+        self._group_keys = len(grouping.group_keys)
 
     def __len__(self) -> int:
         return len(self.slices)
 
+    @property
+    def keys(self) -> int:
+        return len(self._key_types)
+
+    def key_type(self, index: int) -> Type:
+        return self._key_types[index]
+
     @cached_property
     def groups(self) -> tuple[npt.NDArray[np.int64], int]:
         """The group of each row as a number, and how many groups there are."""
-        return combine([codes_of(self.key(i)) for i in range(len(self._key_types))], len(self))
+        return combine([codes_of(self.key(i)) for i in range(self._group_keys)], len(self))
+
+    def align(self, others: Sequence[Rows]) -> None:
+        """Number the groups of all these rows alike."""
+        every = (self, *others)
+        bounds = np.cumsum([len(rows) for rows in every])
+        keys = [
+            pa.chunked_array([c for rows in every for c in rows.key(i).chunks], arrow_type(self._key_types[i]))
+            for i in range(self._group_keys)
+        ]
+        codes, size = combine([codes_of(key) for key in keys], int(bounds[-1]))
+        for rows, own in zip(every, np.split(codes, bounds[:-1]), strict=True):
+            rows.__dict__["groups"] = own, size
 
     def key(self, index: int) -> pa.ChunkedArray:
         chunks = [c for e in self.entries for c in e.table.column(f"key{index}").chunks]
@@ -188,7 +217,7 @@ class Rows:
     def order(self) -> Index:
         """The rows by group, then slice."""
         groups, _ = self.groups
-        return np.lexsort((self.slices, groups)) if self._key_types else np.argsort(self.slices, kind="stable")
+        return np.lexsort((self.slices, groups)) if self._group_keys else np.argsort(self.slices, kind="stable")
 
     def members(self, lanes: Mapping[str, int]) -> tuple[Index, Index]:
         """Pairs of a row and the number of a lane that it belongs to."""

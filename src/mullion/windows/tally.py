@@ -13,7 +13,7 @@ from mullion.catalog.queries import StandingQuery
 from mullion.kernels.encode import codes_of, combine
 from mullion.planner.fragments import compared_in
 from mullion.planner.plan import Grouping
-from mullion.windows.due import last_end
+from mullion.windows.due import first_end
 from mullion.windows.subwindow import SubWindows, has_states
 
 Times = npt.NDArray[np.int64]
@@ -158,7 +158,7 @@ def _is_held(slices: Times, query: StandingQuery) -> npt.NDArray[np.bool_]:
     window = query.window
     end = window.offset + (slices + window.range - window.offset) // window.slide * window.slide
     if query.stop is not None:
-        end = np.minimum(end, last_end(query.stop - window.range, window))
+        end = np.minimum(end, first_end(query.stop, window) - window.slide)
     held = end > slices
     if query.after is not None:
         held &= end > query.after

@@ -6,7 +6,8 @@ Spark, files or threads; `snapshot` and `restore` are all that recovery needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,19 @@ import pyarrow as pa
 
 from mullion.catalog.queries import StandingQuery
 from mullion.errors import CheckpointError
-from mullion.language.query import Period
+from mullion.language.query import EVERYTHING, Period
 from mullion.planner.plan import Grouping, Plan, lane_of, states_of
 from mullion.windows.due import Cursor, Due, Seen, Times, due_windows, first_end
 from mullion.windows.finalize import Answers, Work, finalize
+from mullion.windows.instants import NO_START, ORIGIN
 from mullion.windows.subwindow import Rows, SubWindows, merge
 
 MOST_ENTRIES = 48
 """Sub-windows that are kept apart; more are merged."""
+
+
+MOST_OLD = 100_000
+"""Rows that only windows without a start need; more are merged."""
 
 
 class WindowTier:
@@ -51,23 +57,35 @@ class WindowTier:
         """The windows of the grouping that are to be answered now; they are not due a second time."""
         for query in grouping.queries:
             self.cursors.setdefault(query.name, Cursor())
-        return due_windows(grouping.queries, self.cursors, Seen(oldest, newest, self.slices), watermark, self.waiting)
+        seen = Seen(oldest, newest, self.slices)
+        return shown(due_windows(grouping.queries, self.cursors, seen, watermark, self.waiting), grouping.queries)
 
-    def answer(self, grouping: Grouping, due: Due, work: Work) -> list[Answers]:
-        return finalize(Rows(self.entries, grouping), grouping, due, work) if len(due) else []
+    def answer(self, grouping: Grouping, due: Due, work: Work, counting: Iterable[Grouping] = ()) -> list[Answers]:
+        """Answer windows of the grouping, from the value counts of others where its aggregates need them."""
+        if not len(due):
+            return []
+        counted = {other.name: Rows(self.entries, other) for other in counting}
+        return finalize(Rows(self.entries, grouping), grouping, due, work, counted=counted)
 
     def forget(self, plan: Plan, watermark: int) -> int:
         """Drop what no later window needs, and return the time before which nothing is kept."""
         asked = {(q.window, q.start, q.after, q.stop, q.name in self.waiting) for q in plan.queries}
-        horizon = min((needed_from(*a, watermark) for a in asked), default=watermark)
+        return self.forget_before(plan, min((needed_from(*a, watermark) for a in asked), default=watermark))
+
+    def forget_before(self, plan: Plan, horizon: int) -> int:
+        """Drop what lies before the horizon, but for queries whose windows have no start: there it becomes one."""
         self.horizon = horizon if self.horizon is None else max(horizon, self.horizon)
-        self.entries = [e for e in self.entries if e.newest >= horizon]
         self.slices = self.slices[self.slices >= horizon]
         names = {q.name for q in plan.queries}
         self.cursors = {name: c for name, c in self.cursors.items() if name in names}
-        if len(self.entries) > MOST_ENTRIES:
-            groupings = {g.name: g for g in plan.groupings}
-            kept = [e.since(horizon) for e in self.entries if e.grouping in groupings]
+        groupings = {g.name: g for g in plan.groupings}
+        endless = any(q.window.range == EVERYTHING or q.frame.is_endless for q in plan.queries)
+        if not endless:
+            self.entries = [e for e in self.entries if e.newest >= horizon]
+        old = sum(len(e.slices) for e in self.entries if e.newest < horizon) if endless else 0
+        if len(self.entries) > MOST_ENTRIES or old > MOST_OLD:
+            known = [e for e in self.entries if e.grouping in groupings]
+            kept = [e.gathered(horizon, ORIGIN) if endless else e.since(horizon) for e in known]
             merged = (merge([e for e in kept if e.grouping == n], g.states) for n, g in groupings.items())
             self.entries = [entry for part in merged for entry in part]
         return horizon
@@ -91,25 +109,38 @@ class WindowTier:
         self.entries = [SubWindows(table) for table in tables]
 
 
+def shown(due: Due, queries: Sequence[StandingQuery]) -> Due:
+    """The windows with the bounds that are shown: one that reaches back to the first event has no start, a landmark
+    window the landmark's."""
+    if all(query.window.range != EVERYTHING for query in queries):
+        return due
+    frames = [(q.window.range == EVERYTHING, NO_START if q.frame.since is None else q.frame.since) for q in queries]
+    endless, opens = np.array([e for e, _ in frames]), np.array([o for _, o in frames], np.int64)
+    return replace(due, opens=np.where(endless[due.query], opens[due.query], due.start), closes=due.end)
+
+
 def check_complete(entries: Iterable[SubWindows], plan: Plan) -> None:
     """Refuse sub-windows that lack what a query kept there: answers from them would be wrong without a sign."""
     groupings = {grouping.name: grouping for grouping in plan.groupings}
     for entry in entries:
-        grouping = None if entry.is_private else groupings.get(entry.grouping)
-        for query in grouping.queries if grouping is not None else ():
+        grouping = groupings.get(entry.grouping)
+        if grouping is None or entry.is_private:
+            continue
+        for query in grouping.queries:
             since = query.start
             if query.after is not None:
                 since = first_end(query.after, query.window) - query.window.range
             if query.tag or (since is not None and since > entry.newest):
                 continue
-            if not holds(entry, query):
+            if not holds(entry, grouping, query):
                 hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
                 raise CheckpointError(f"the checkpoint does not hold what query '{query.name}' needs", hint=hint)
 
 
-def holds(entry: SubWindows, query: StandingQuery) -> bool:
+def holds(entry: SubWindows, grouping: Grouping, query: StandingQuery) -> bool:
     """Whether the sub-windows kept what the query needs of their events."""
-    states = (state for aggregate in query.shape.aggregates for state in states_of(aggregate))
+    own = () if grouping.counted else query.shape.aggregates
+    states = (state for aggregate in own for state in states_of(aggregate))
     return entry.knows(lane_of(query).name) and all(f"{s.name}.0" in entry.table.schema.names for s in states)
 
 
@@ -119,7 +150,7 @@ def needed_from(
     """The start of the earliest window that is still to be answered."""
     if waiting and after is not None:
         return first_end(after, window) - window.range
-    if stop is not None and watermark >= stop:
+    if window.range == EVERYTHING or (stop is not None and watermark >= stop):
         return watermark
     earliest = first_end(watermark, window) - window.range
     if after is not None:

@@ -1,0 +1,122 @@
+"""When a query is answered that is not answered periodically, and which events its windows hold.
+
+Events are in their order, each with a number; a window is a range of numbers [start, end).
+
+    numbers      0    1    2    3    4    5
+    times        3    5    5    9   12   20
+
+    RANGE 6 SLIDE 2 TUPLES     after 1: (-1, 5] = 0..1     after 3: (3, 9] = 1..3     after 5: (14, 20] = 5
+    RANGE 6                    at 3, 5, 9 (also the end of 3), 11 (the end of 5), 12, 15, 18, 20, 26
+    NOW                        at 3, 5, 9, 12, 20
+
+Sliding by tuples does not use panes (li 1): any event may begin a window, so every event is a slice of its own. An
+answer still takes constant or logarithmic time, because a window is one range of a synopsis.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.language.query import Window
+
+Times = npt.NDArray[np.int64]
+
+ORIGIN = -(1 << 60)
+"""Before all events, on any axis: where windows begin that reach back to the first one."""
+NO_START = np.iinfo(np.int64).min
+"""The shown start of a window that has none."""
+
+
+class Instants(NamedTuple):
+    """Windows as ranges of event numbers, and the bounds that are shown for them."""
+
+    start: Times
+    end: Times
+    opens: Times
+    closes: Times
+
+
+class Numbered(NamedTuple):
+    """Events in their order, those before `first` forgotten."""
+
+    first: int
+    times: Times
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.times)
+
+    def after(self, times: Times) -> Times:
+        """The number of the first event later than each time."""
+        return self.first + np.searchsorted(self.times, times, "right")
+
+
+def instants_of(
+    window: Window, events: Numbered, since: int, until: int | None, *, keyed: bool
+) -> tuple[Instants, int]:
+    """The windows that are due, and where to go on from: after `since`, which is a number of events for a window that
+    slides by tuples and else a time; for times, those before `until`, or all at the end of the input."""
+    if window.slide_rows is not None:
+        return _by_tuples(window, events, since), max(since, events.end)
+    times = _times(window, events, since, until)
+    found = _at_times(window, events, times)
+    if not keyed and until is None:
+        found = _without_empty_ends(found)
+    return found, int(times[-1]) if len(times) else since
+
+
+def _by_tuples(window: Window, events: Numbered, since: int) -> Instants:
+    """After every n-th event."""
+    slide = window.slide_rows or 1
+    first = max(since, events.first)
+    numbers = np.arange(first + (slide - 1 - first) % slide, events.end, slide, dtype=np.int64)
+    times = events.times[numbers - events.first]
+    if window.since is not None:
+        numbers, times = numbers[times >= window.since], times[times >= window.since]
+    start, opens = _start(window, events, times)
+    return Instants(start, numbers + 1, opens, times)
+
+
+def _times(window: Window, events: Numbered, since: int, until: int | None) -> Times:
+    """The instants at which the window's contents change."""
+    times = events.times
+    if window.since is not None:
+        times = times[times >= window.since]
+    if window.range is not None:
+        times = np.concatenate([times, times + window.range])
+    times = np.unique(times)
+    times = times[times > since]
+    return times if until is None else times[times < until]
+
+
+def _at_times(window: Window, events: Numbered, times: Times) -> Instants:
+    if window.now:
+        return Instants(events.after(times - 1), events.after(times), times, times)
+    start, opens = _start(window, events, times)
+    return Instants(start, events.after(times), opens, times)
+
+
+def _start(window: Window, events: Numbered, times: Times) -> tuple[Times, Times]:
+    """Where windows begin that are answered at the times, as a number and as it is shown."""
+    if window.range is not None:
+        return events.after(times - window.range), times - window.range
+    shown = NO_START if window.since is None else window.since
+    return np.full(len(times), ORIGIN), np.full(len(times), shown)
+
+
+def _without_empty_ends(found: Instants) -> Instants:
+    """Up to the last window that holds an event."""
+    held = np.flatnonzero(found.end > found.start)
+    last = int(held[-1]) + 1 if len(held) else 0
+    return Instants(*(column[:last] for column in found))
+
+
+def needed_from(window: Window, events: Numbered, settled: int) -> int:
+    """The number of the first event that a later window may hold, once all events before the time `settled` have their
+    place. A window without a start needs no single event: what is old may be merged."""
+    if window.range is None:
+        return events.end if not window.now else int(events.after(np.array([settled - 1]))[0])
+    return int(events.after(np.array([settled - window.range - 1]))[0])
