@@ -46,7 +46,7 @@ from mullion.language.query import (
 from mullion.language.query import Aggregate as Written
 from mullion.language.render import render
 from mullion.language.shared import shared
-from mullion.language.types import DOUBLE, INT, TIMESTAMP, Type
+from mullion.language.types import BIGINT, DOUBLE, INT, TIMESTAMP, Type
 from mullion.language.typing import resolve, resolve_predicate
 from mullion.language.vector import arrow_type
 
@@ -76,8 +76,10 @@ class BoundAggregate:
             yield self.where
 
 
-def column_types(keys: Sequence[Type], aggregates: Sequence[BoundAggregate]) -> dict[str, Type]:
-    types: dict[str, Type] = dict.fromkeys(WINDOW_COLUMNS, TIMESTAMP)
+def column_types(
+    keys: Sequence[Type], aggregates: Sequence[BoundAggregate], bounds: Type = TIMESTAMP
+) -> dict[str, Type]:
+    types: dict[str, Type] = dict.fromkeys(WINDOW_COLUMNS, bounds)
     types.update({f"#k{i}": type_ for i, type_ in enumerate(keys)})
     types.update({f"#a{i}": aggregate.result for i, aggregate in enumerate(aggregates)})
     return types
@@ -94,6 +96,8 @@ class Shape:
     having: Expr | None
     order_by: tuple[Order, ...]
     limit: int | None
+    bounds: Type = TIMESTAMP
+    """The type of window_start and window_end: BIGINT for a window over whole numbers."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -101,16 +105,17 @@ class Shape:
     @cached_property
     def _hash(self) -> int:
         """Remembered: plans ask for it for every query, and it walks all expressions."""
-        return hash((self.keys, self.aggregates, self.names, self.items, self.having, self.order_by, self.limit))
+        above = self.items, self.having, self.order_by, self.limit
+        return hash((self.keys, self.aggregates, self.names, above, self.bounds))
 
     @cached_property
     def types(self) -> dict[str, Type]:
-        return column_types(self.keys, self.aggregates)
+        return column_types(self.keys, self.aggregates, self.bounds)
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of an answer: the window's bounds, then the items."""
-        fields = [(name, arrow_type(TIMESTAMP)) for name in WINDOW_COLUMNS]
+        fields = [(name, arrow_type(self.bounds)) for name in WINDOW_COLUMNS]
         fields += [(name, arrow_type(type_)) for name, (_, type_) in zip(self.names, self.items, strict=True)]
         return pa.schema(fields)
 
@@ -232,9 +237,12 @@ class _Binder:
         self.key_types: list[Type] = []
         self.raw_keys: dict[Expr, int] = {}
         self.aggregates: list[BoundAggregate] = []
+        self.bounds = TIMESTAMP
 
     def bind(self, frame: Window) -> StandingQuery:
         query = self.query
+        if frame.attribute is not None and self.stream.types[frame.attribute].is_integer:
+            self.bounds = BIGINT
         window, axis = laid_out(frame, self._partition(frame))
         if not query.group_by and not any(isinstance(node, Written) for i in query.items for node in walk(i.expr)):
             self._known_functions(*(item.expr for item in query.items))
@@ -267,6 +275,7 @@ class _Binder:
             having=None if having is None else shared(having),
             order_by=tuple(order_by),
             limit=query.limit,
+            bounds=self.bounds,
         )
         shape = _SHAPES.one(shape)
         return StandingQuery(
@@ -291,7 +300,7 @@ class _Binder:
         where = self.joined.where
         if frame.since is not None:
             column = frame.attribute or self.stream.time_column
-            from_then = Call("ge", (Column(column), Literal(frame.since, TIMESTAMP)), place=frame.place)
+            from_then = Call("ge", (Column(column), Literal(frame.since, self.bounds)), place=frame.place)
             where = from_then if where is None else Call("and", (from_then, where))
         return None if where is None else resolve_predicate(where, self.event_types)
 
@@ -334,7 +343,7 @@ class _Binder:
         return item.expr.name if isinstance(item.expr, Column) else render(item.expr)
 
     def _types(self) -> dict[str, Type]:
-        return column_types(self.key_types, self.aggregates)
+        return column_types(self.key_types, self.aggregates, self.bounds)
 
     def _plain(self, expr: Expr) -> Expr:
         """The expression over the columns of events, without qualifiers."""

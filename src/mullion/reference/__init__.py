@@ -1,0 +1,208 @@
+"""The meaning of a query, computed the slow way: every window by itself, from all events, in plain Python.
+
+No slices, no partials, no synopses, no sharing. Whatever the engine does must give these rows.
+
+>>> from mullion.language.parse import parse_query
+>>> from mullion.language.types import DOUBLE, STRING, TIMESTAMP
+>>> trades = Stream("trades", (("ts", TIMESTAMP), ("symbol", STRING), ("price", DOUBLE)), "ts")
+>>> events = [
+...     {"ts": 1, "symbol": "A", "price": 10.0},
+...     {"ts": 4, "symbol": "B", "price": 20.0},
+...     {"ts": 12, "symbol": "A", "price": 40.0},
+... ]
+>>> def show(text):
+...     for row in answer(parse_query(text), trades, events).rows:
+...         print(row)
+
+Windows of 4 us end at 3, 6, 9, 12, 15; the one that ends at 9 reaches back to 5 and is empty, and so is the one that
+ends at 12, for an event at 12 is not before it:
+
+>>> show("SELECT count(*) AS n, sum(price) AS total FROM trades [RANGE 4 us SLIDE 3 us]")
+(-1, 3, 1, 10.0)
+(2, 6, 1, 20.0)
+(5, 9, 0, None)
+(8, 12, 0, None)
+(11, 15, 1, 40.0)
+
+With GROUP BY, the groups that are present:
+
+>>> show("SELECT symbol, max(price) AS top FROM trades [RANGE 5 us SLIDE 5 us] GROUP BY symbol")
+(0, 5, 'A', 10.0)
+(0, 5, 'B', 20.0)
+(10, 15, 'A', 40.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mullion.catalog.lookups import Lookup
+from mullion.catalog.queries import WINDOW_COLUMNS, StandingQuery, bind
+from mullion.catalog.streams import Stream, Table
+from mullion.language.evaluate import evaluate
+from mullion.language.query import Expr, Query
+from mullion.language.types import BOOLEAN, DATE, Type
+from mullion.language.vector import Vector
+from mullion.reference.aggregates import aggregate, canonical, sort_key
+from mullion.reference.windows import View, answered, newest
+
+DAY = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """All rows that a query gives, by window and then in its order; times are microseconds, dates days."""
+
+    names: tuple[str, ...]
+    types: tuple[Type, ...]
+    rows: list[tuple[Any, ...]]
+
+
+class _Row(NamedTuple):
+    """What the query makes of an event, joined to a row of each table: its keys, and for each aggregate no value when
+    FILTER drops it, otherwise one."""
+
+    keys: tuple[Any, ...]
+    arguments: tuple[tuple[Any, ...], ...]
+
+
+class _Event(NamedTuple):
+    """An event: its place on the axis of the window, its partition, and the rows of it that WHERE lets pass."""
+
+    time: int
+    partition: tuple[Any, ...]
+    rows: list[_Row]
+
+
+Rows = Sequence[Mapping[str, Any]]
+Tables = Mapping[str, tuple[Table, Rows]]
+
+
+def answer(query: Query, stream: Stream, events: Rows, tables: Tables | None = None) -> Answer:
+    """The answer of a standing query over a bounded input, with tables as (table, rows) by name.
+
+    Values are as in `Vector`: times in microseconds, dates in days.
+    """
+    return _answer(query, stream, events, tables or {}, answered)
+
+
+def ask(query: Query, stream: Stream, events: Rows, tables: Tables | None = None) -> Answer:
+    """The answer of a question that is asked once, at the end of the input: now is the time of the newest event."""
+
+    def only_newest(*given: Any) -> list[View]:
+        found = newest(*given)
+        return [] if found is None else [found]
+
+    return _answer(query, stream, events, tables or {}, only_newest)
+
+
+def _answer(query: Query, stream: Stream, events: Rows, tables: Tables, windows: Callable[..., list[View]]) -> Answer:
+    bound = bind(query, {stream.name: stream}, {name: table for name, (table, _) in tables.items()})
+    found = [_Rows(lookup, tables[lookup.table][1]) for lookup in bound.lookups]
+    axis = bound.frame.attribute or stream.time_column
+    timed = [event for event in events if event[stream.time_column] is not None and event[axis] is not None]
+    ordered = sorted(timed, key=lambda event: event[axis])  # stable: events of one time stay as they arrived
+    seen = [_event(bound, stream, event, axis, found) for event in ordered]
+    rows = []
+    for view in windows(bound, [event.time for event in seen], [event.partition for event in seen]):
+        rows += _answer_window(bound, view, [row for place in view.held for row in seen[place].rows])
+    types = (bound.shape.bounds, bound.shape.bounds, *(type_ for _, type_ in bound.shape.items))
+    return Answer((*WINDOW_COLUMNS, *bound.shape.names), types, rows)
+
+
+class _Rows:
+    """The rows of a table that a lookup may find, each with its keys and the columns that it gives to an event."""
+
+    def __init__(self, lookup: Lookup, rows: Rows) -> None:
+        self.lookup = lookup
+        types = lookup.types()
+        self.missing = {name: Vector.of(type_, [None]) for name, type_ in types.items()}
+        self.missing[lookup.matched] = Vector.of(BOOLEAN, [False])
+        self.rows: list[tuple[list[Any], dict[str, Vector]]] = []
+        for row in rows:
+            own = {name: Vector.of(type_, [row[name]]) for name, type_ in lookup.columns}
+            if _passes(lookup.where, own):
+                given = {lookup.column(name): vector for name, vector in own.items()}
+                given[lookup.matched] = Vector.of(BOOLEAN, [True])
+                self.rows.append(([_value(key, own) for _, key in lookup.keys], given))
+
+    def of(self, columns: Mapping[str, Vector]) -> list[dict[str, Vector]]:
+        """What an event becomes: once for every row that it finds, or once without one."""
+        keys = [_value(key, columns) for key, _ in self.lookup.keys]
+        found = [given for own, given in self.rows if all(map(_equal, keys, own))]
+        return [{**columns, **given} for given in found or [self.missing]]
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """NULL equals nothing, NaN equals NaN."""
+    return a is not None and b is not None and bool(a == b or (a != a and b != b))
+
+
+def _joined(stream: Stream, event: Mapping[str, Any], lookups: list[_Rows]) -> list[dict[str, Vector]]:
+    """The columns of the event with each combination of rows that it finds."""
+    found = [{name: Vector.of(type_, [event[name]]) for name, type_ in stream.columns}]
+    for lookup in lookups:
+        found = [joined for columns in found for joined in lookup.of(columns)]
+    return found
+
+
+def _event(query: StandingQuery, stream: Stream, event: Mapping[str, Any], axis: str, lookups: list[_Rows]) -> _Event:
+    joined = _joined(stream, event, lookups)
+    return _Event(
+        time=event[axis] * (DAY if stream.types[axis] == DATE else 1),
+        partition=tuple(canonical(_value(key, joined[0])) for key in query.axis.partition),
+        rows=[_row(query, columns) for columns in joined if _passes(query.predicate, columns)],
+    )
+
+
+def _row(query: StandingQuery, columns: Mapping[str, Vector]) -> _Row:
+    keys = tuple(canonical(_value(key, columns)) for key in query.keys)
+    arguments: list[tuple[Any, ...]] = []
+    for bound in query.shape.aggregates:
+        if not _passes(bound.where, columns):
+            arguments.append(())
+        elif len(bound.values) > 1:
+            several = tuple(_value(expr, columns) for expr, _ in bound.values)
+            arguments.append((None if None in several else several,))
+        else:
+            arguments.append((1 if bound.argument is None else _value(bound.argument, columns),))
+    return _Row(keys, tuple(arguments))
+
+
+def _value(expr: Expr, columns: Mapping[str, Vector]) -> Any:
+    """The value of an expression over one row."""
+    return evaluate(expr, columns, 1).to_list()[0]
+
+
+def _passes(condition: Expr | None, columns: Mapping[str, Vector]) -> bool:
+    return condition is None or _value(condition, columns) is True
+
+
+def _answer_window(query: StandingQuery, view: View, held: list[_Row]) -> list[tuple[Any, ...]]:
+    shape, bounds = query.shape, (view.start, view.end)
+    groups: dict[tuple[Any, ...], list[_Row]] = {} if query.keys else {(): held}
+    if query.keys:
+        for event in held:
+            groups.setdefault(event.keys, []).append(event)
+    found = []
+    for keys, events in groups.items():
+        columns = {name: Vector.of(shape.bounds, [at]) for name, at in zip(WINDOW_COLUMNS, bounds, strict=True)}
+        for i, (type_, key) in enumerate(zip(shape.keys, keys, strict=True)):
+            columns[f"#k{i}"] = Vector.of(type_, [key])
+        for i, bound in enumerate(shape.aggregates):
+            values = [value for event in events for value in event.arguments[i]]
+            columns[f"#a{i}"] = Vector.of(bound.result, [aggregate(bound, values)])
+        if _passes(shape.having, columns):
+            row = (*bounds, *(_value(expr, columns) for expr, _ in shape.items))
+            found.append((row, [_value(order.expr, columns) for order in shape.order_by], keys))
+    for i in reversed(range(len(shape.keys))):
+        found.sort(key=lambda f: sort_key(f[2][i], nulls_low=True))
+    for i, order in reversed(list(enumerate(shape.order_by))):
+        nulls_low = order.nulls_first != order.descending
+        found.sort(key=lambda f: sort_key(f[1][i], nulls_low=nulls_low), reverse=order.descending)
+    return [row for row, _, _ in found[: shape.limit]]
+
+
+__all__ = ["Answer", "answer", "ask"]

@@ -1,0 +1,151 @@
+"""Every window of a query, one by one: its bounds, and which events it holds.
+
+Events are given by their places in the order of the stream. Time is the event time, or the column of WATTR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+from mullion.catalog.queries import StandingQuery
+from mullion.language.query import Window
+
+
+class View(NamedTuple):
+    """A window at one instant. `start` is None when it reaches back to the first event."""
+
+    start: int | None
+    end: int
+    held: Sequence[int]
+    """The places of its events."""
+
+
+Partitions = Sequence[Hashable]
+"""For each event, what PARTITION BY makes of it."""
+
+
+def answered(query: StandingQuery, times: Sequence[int], partitions: Partitions) -> list[View]:
+    """All windows that a standing query answers, in their order; `times` ascend."""
+    frame, since = query.frame, _since(query)
+    if frame.slide is not None and frame.range is not None:
+        return _periodic(query, times)
+    if frame.slide is not None:
+        found = [_before(frame, times, since, end) for end in _ends_after_events(frame, times, since)]
+    elif frame.slide_rows is not None:
+        found = [_after_event(frame, times, partitions, since, at) for at in _every_nth(frame, times, since)]
+    else:
+        found = [_at(frame, times, since, instant) for instant in _changes(frame, times, since)]
+    found = [view for view in found if _is_asked(query, view)]
+    return found if query.keys else _between_events(found)
+
+
+def newest(query: StandingQuery, times: Sequence[int], partitions: Partitions) -> View | None:
+    """The window of a question that is asked once, at the end of the input; None when there is none yet."""
+    if not times:
+        return None
+    frame, since, now = query.frame, query.frame.since, times[-1]
+    if frame.slide is not None:
+        end = now - (now - frame.offset) % frame.slide
+        return _before(frame, times, since, end)
+    if frame.slide_rows is not None:
+        instants = _every_nth(frame, times, since)
+        return _after_event(frame, times, partitions, since, instants[-1]) if instants else None
+    return _at(frame, times, since, now)
+
+
+def _since(query: StandingQuery) -> int | None:
+    """Where the query begins to count. Everything so far, asked from some instant on, is everything since then."""
+    return query.start if query.frame.unbounded else query.frame.since
+
+
+def _is_asked(query: StandingQuery, view: View) -> bool:
+    """Whether the query has joined before the window and leaves after it."""
+    begun = query.start is None or view.start is None or view.start >= query.start
+    return begun and (query.after is None or view.end > query.after) and (query.stop is None or view.end <= query.stop)
+
+
+def _between_events(views: list[View]) -> list[View]:
+    """From the first window that holds an event to the last one."""
+    holding = [i for i, view in enumerate(views) if view.held]
+    return views[holding[0] : holding[-1] + 1] if holding else []
+
+
+def _periodic(query: StandingQuery, times: Sequence[int]) -> list[View]:
+    """RANGE r SLIDE s: the windows that hold an event, and without GROUP BY those between them."""
+    frame = query.frame
+    assert frame.range is not None and frame.slide is not None
+    asked = set()
+    for time in times:
+        end = _next_end(frame, time)
+        while end - frame.range <= time:
+            if _is_asked(query, View(end - frame.range, end, ())):
+                asked.add(end)
+            end += frame.slide
+    ends = sorted(asked)
+    if ends and not query.keys:
+        ends = list(range(ends[0], ends[-1] + 1, frame.slide))
+    return [_before(frame, times, None, end) for end in ends]
+
+
+def _next_end(frame: Window, time: int) -> int:
+    """The first instant of SLIDE s after a time."""
+    assert frame.slide is not None
+    return frame.offset + ((time - frame.offset) // frame.slide + 1) * frame.slide
+
+
+def _ends_after_events(frame: Window, times: Sequence[int], since: int | None) -> Sequence[int]:
+    """UNBOUNDED or FROM with SLIDE s: from the first instant after an event to the first after all of them."""
+    counted = [time for time in times if since is None or time >= since]
+    if not counted:
+        return ()
+    assert frame.slide is not None
+    return range(_next_end(frame, counted[0]), _next_end(frame, counted[-1]) + 1, frame.slide)
+
+
+def _before(frame: Window, times: Sequence[int], since: int | None, end: int) -> View:
+    """The window that ends before an instant."""
+    start = since if frame.range is None else end - frame.range
+    return View(start, end, [i for i, t in enumerate(times) if t < end and (start is None or t >= start)])
+
+
+def _every_nth(frame: Window, times: Sequence[int], since: int | None) -> Sequence[int]:
+    """SLIDE n TUPLES: the places of every n-th event, counted from where the query begins to count."""
+    counted = [i for i, time in enumerate(times) if since is None or time >= since]
+    assert frame.slide_rows is not None
+    return counted[frame.slide_rows - 1 :: frame.slide_rows]
+
+
+def _after_event(frame: Window, times: Sequence[int], partitions: Partitions, since: int | None, at: int) -> View:
+    """The window right after the event at a place."""
+    if frame.rows is not None:
+        held: list[int] = []
+        for place in range(at, -1, -1):
+            if sum(partitions[i] == partitions[place] for i in held) < frame.rows:
+                held.insert(0, place)
+        return View(times[held[0]], times[at], held)
+    if frame.range is not None:
+        start = times[at] - frame.range
+        return View(start, times[at], [i for i in range(at + 1) if times[i] > start])
+    return View(since, times[at], [i for i in range(at + 1) if since is None or times[i] >= since])
+
+
+def _changes(frame: Window, times: Sequence[int], since: int | None) -> Sequence[int]:
+    """Without SLIDE: whenever an event comes, and with RANGE r also when one leaves."""
+    counted = {time for time in times if since is None or time >= since}
+    if frame.range is not None:
+        counted |= {time + frame.range for time in counted}
+    return sorted(counted)
+
+
+def _at(frame: Window, times: Sequence[int], since: int | None, instant: int) -> View:
+    """The window at an instant, with the events of that very instant."""
+    if frame.now:
+        return View(instant, instant, [i for i, t in enumerate(times) if t == instant])
+    if frame.range is not None:
+        start = instant - frame.range
+        return View(start, instant, [i for i, t in enumerate(times) if start < t <= instant])
+    return View(since, instant, [i for i, t in enumerate(times) if t <= instant and (since is None or t >= since)])
+
+
+__all__ = ["View", "answered", "newest"]
