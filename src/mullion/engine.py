@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.journal import Journal, write_whole
-from mullion.catalog.queries import StandingQuery, bind
+from mullion.catalog.queries import StandingQuery, bind, starting
 from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckpointError, MullionError, NotSupported
 from mullion.language.parse import parse_duration, parse_query, parse_script
@@ -438,7 +438,7 @@ class Engine:
                 hint = "give the changed query another name, or start with a new checkpoint directory"
                 raise CheckpointError(f"query '{query.name}' is not the one that the checkpoint knows", hint=hint)
             else:
-                self.catalog.replace_query(_as_journaled(query, entry))
+                self.catalog.replace_query(_as_journaled(query, entry, self.catalog))
 
     # Answers
 
@@ -509,12 +509,13 @@ def _to_journal(query: StandingQuery) -> dict[str, Any]:
 
 def _from_journal(entry: Mapping[str, Any], catalog: Catalog) -> StandingQuery:
     query = bind(parse_query(entry["text"]), catalog.streams, catalog.tables)
-    return _as_journaled(replace(query, name=entry["name"]), entry)
+    return _as_journaled(replace(query, name=entry["name"]), entry, catalog)
 
 
-def _as_journaled(query: StandingQuery, entry: Mapping[str, Any]) -> StandingQuery:
+def _as_journaled(query: StandingQuery, entry: Mapping[str, Any], catalog: Catalog) -> StandingQuery:
     """The query as it joined the stream."""
-    return replace(query, **{name: entry.get(name, "" if name == "tag" else None) for name in _JOINED})
+    joined = replace(query, **{name: entry.get(name, "" if name == "tag" else None) for name in _JOINED})
+    return starting(joined, joined.start, catalog.streams[query.stream])
 
 
 _JOINED = ("start", "after", "tag", "joined")

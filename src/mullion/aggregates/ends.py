@@ -31,7 +31,7 @@ class End(Partial):
     takes_order = True
     sign: ClassVar[int]
     """1 to keep the event with the smallest place, -1 for the largest."""
-    ignores_nulls: bool = False
+    ignores_nulls: ClassVar[bool] = False
 
     @property
     def stored(self) -> tuple[Type, ...]:
@@ -98,11 +98,24 @@ class Latest(End):
 
 
 @dataclass(frozen=True)
+class EarliestValue(Earliest):
+    kind = "first_not_null"
+    ignores_nulls = True
+
+
+@dataclass(frozen=True)
+class LatestValue(Latest):
+    kind = "last_not_null"
+    ignores_nulls = True
+
+
+@dataclass(frozen=True)
 class EndAggregate(Aggregate):
     algebra = DISTRIBUTIVE
     casts_text = False
     keeps_nulls = True
     partial: ClassVar[type[End]]
+    partial_without_nulls: ClassVar[type[End]]
     ignores_nulls: bool = False
 
     def with_parameters(self, parameters: tuple[Any, ...]) -> Aggregate:
@@ -118,7 +131,8 @@ class EndAggregate(Aggregate):
         return argument
 
     def partials(self, argument: Type | None) -> tuple[Partial, ...]:
-        return (self.partial(self.result(argument), self.ignores_nulls),)
+        partial = self.partial_without_nulls if self.ignores_nulls else self.partial
+        return (partial(self.result(argument)),)
 
     def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
         return states[0][4]
@@ -127,10 +141,10 @@ class EndAggregate(Aggregate):
 @dataclass(frozen=True)
 class FirstAggregate(EndAggregate):
     name = "first"
-    partial = Earliest
+    partial, partial_without_nulls = Earliest, EarliestValue
 
 
 @dataclass(frozen=True)
 class LastAggregate(EndAggregate):
     name = "last"
-    partial = Latest
+    partial, partial_without_nulls = Latest, LatestValue

@@ -228,6 +228,16 @@ def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]
     return Period(EVERYTHING if window.range is None else window.range, window.slide, window.offset), Axis(kind, order)
 
 
+def starting(query: StandingQuery, start: int | None, stream: Stream) -> StandingQuery:
+    """The query as it joins at an event time. A window over everything so far holds what comes from then on."""
+    query = replace(query, start=start)
+    if start is None or not query.frame.unbounded or query.frame.attribute is not None:
+        return query
+    since = resolve_predicate(Call("ge", (Column(stream.time_column), Literal(start, TIMESTAMP))), dict(stream.types))
+    both = since if query.predicate is None else Call("and", (since, query.predicate))
+    return replace(query, predicate=shared(both), frame=replace(query.frame, unbounded=False, since=start))
+
+
 class _Binder:
     def __init__(self, query: Query, joined: Joined) -> None:
         self.query, self.joined = query, joined
@@ -278,7 +288,7 @@ class _Binder:
             bounds=self.bounds,
         )
         shape = _SHAPES.one(shape)
-        return StandingQuery(
+        bound = StandingQuery(
             name=query.name or "query",
             text=render(query),
             stream=self.stream.name,
@@ -294,6 +304,7 @@ class _Binder:
             axis=axis,
             frame=frame,
         )
+        return starting(bound, bound.start, self.stream)
 
     def _predicate(self, frame: Window) -> Expr | None:
         """WHERE, and of a landmark window that events are not before it."""

@@ -25,7 +25,7 @@ from mullion.aggregates.count import Count
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import BoundAggregate, Shape, StandingQuery
 from mullion.catalog.streams import Stream
-from mullion.language.query import Expr, Literal, Period
+from mullion.language.query import TIME_AXIS, Axis, Expr, Literal, Period
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
 from mullion.planner.fragments import PredicateIndex
@@ -219,6 +219,8 @@ class Plan:
     stream: Stream
     queries: tuple[StandingQuery, ...]
     slicing: str = "paired"
+    axis: Axis = TIME_AXIS
+    """What all its windows are laid over."""
     asked: Asked = NOTHING_ASKED
     files: bool = False
     """The source is files that the kernel can read by itself."""

@@ -12,11 +12,11 @@ from mullion.catalog.lookups import Lookup, event_types
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
 from mullion.language.evaluate import is_fallible
-from mullion.language.query import Expr
+from mullion.language.query import TIME_AXIS, Axis, Expr
 from mullion.language.types import Type
-from mullion.planner.cost import NOTHING_SEEN, Observed, choose
+from mullion.planner.cost import NOTHING_SEEN, Observed, aggregation, choose
 from mullion.planner.fragments import compared_in
-from mullion.planner.plan import EVENTS, Asked, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
+from mullion.planner.plan import EVENTS, FRAGMENTS, Asked, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
 from mullion.planner.slices import common_grid, edge_at, slices_of
 
 T = TypeVar("T")
@@ -122,19 +122,41 @@ def compose_slices(plan: Plan, seen: Observed) -> Plan:
     landmarks = (edge_at(q.frame.since) for q in plan.queries if q.frame.since is not None)
     windows = _distinct(chain((q.window for q in plan.queries), landmarks))
     grid = common_grid(windows)
+    plan = replace(plan, windows=windows, grid=grid)
+    if plan.axis.kind == "events":
+        text = "answered at events, so there are no panes (li 1): any event may begin a window, each is its own slice"
+        return _because(plan, "compose_slices", text)
+    if plan.axis.kind in ("rows", "column"):
+        what = "events" if plan.axis.kind == "rows" else f"of {plan.axis.order}"
+        cut = slices_of(windows, 0, 1_000_000, plan.slicing)
+        text = f"{_plural(len(windows), 'different window')} cut 1,000,000 {what} into {cut:,} {plan.slicing} slices"
+        return _because(plan, "compose_slices", text)
     hour = 3_600_000_000
     text = (
         f"{_plural(len(windows), 'different window')} cut an hour into {slices_of(windows, 0, hour, plan.slicing):,} "
         f"{plan.slicing} slices; all edges lie on steps of {grid.step / 1e6:g} s"
     )
-    return _because(replace(plan, windows=windows, grid=grid), "compose_slices", text)
+    return _because(plan, "compose_slices", text)
 
 
 def choose_way(plan: Plan, seen: Observed) -> Plan:
     """Native, kernel or direct, by cost (design decision 2), and what the kernel does with predicates (decision 4)."""
+    if plan.axis.kind != "time":
+        return _keep_order(plan, seen)
     choice = choose(plan, seen)
     plan = replace(plan, way=choice.way, methods=choice.methods)
     return _because(plan, "choose_way", choice.text)
+
+
+def _keep_order(plan: Plan, seen: Observed) -> Plan:
+    """Events get their place on the axis in their order, so one process takes them all."""
+    slices = seen.events if plan.axis.kind == "events" else slices_of(plan.windows, 0, seen.span, plan.slicing)
+    asked = FRAGMENTS if plan.axis.kind == "events" else plan.asked.method
+    kernels = [aggregation(g, seen, slices, asked) for g in plan.groupings]
+    text = "ordered: the driver puts events in order, by time and arrival, and runs the kernel over them"
+    return _because(
+        replace(plan, way="ordered", methods=tuple(kernel.method for kernel in kernels)), "choose_way", text
+    )
 
 
 def choose_synopses(plan: Plan, seen: Observed) -> Plan:
@@ -165,9 +187,10 @@ def make_plan(
     method: str = "auto",
     seen: Observed = NOTHING_SEEN,
     files: bool = False,
+    axis: Axis = TIME_AXIS,
 ) -> Plan:
-    """The shared plan of the queries over a stream."""
-    plan = Plan(stream, tuple(queries), slicing=slicing, asked=Asked(way, method), files=files)
+    """The shared plan of the queries over a stream whose windows lie over one axis."""
+    plan = Plan(stream, tuple(queries), slicing=slicing, axis=axis, asked=Asked(way, method), files=files)
     for rule in RULES:
         plan = rule(plan, seen)
     return plan

@@ -110,10 +110,10 @@ def _before(frame: Window, times: Sequence[int], since: int | None, end: int) ->
 
 
 def _every_nth(frame: Window, times: Sequence[int], since: int | None) -> Sequence[int]:
-    """SLIDE n TUPLES: the places of every n-th event, counted from where the query begins to count."""
-    counted = [i for i, time in enumerate(times) if since is None or time >= since]
+    """SLIDE n TUPLES: the places of every n-th event of the stream, from where the query begins to count."""
     assert frame.slide_rows is not None
-    return counted[frame.slide_rows - 1 :: frame.slide_rows]
+    nth = range(frame.slide_rows - 1, len(times), frame.slide_rows)
+    return [i for i in nth if since is None or times[i] >= since]
 
 
 def _after_event(frame: Window, times: Sequence[int], partitions: Partitions, since: int | None, at: int) -> View:

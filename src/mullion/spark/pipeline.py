@@ -30,6 +30,7 @@ from mullion.kernels.partial import ARRIVAL, Input, Job, partial_schema, partial
 from mullion.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.language.evaluate import is_event_only, is_vectorised
 from mullion.language.query import Column, Expr, walk
+from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
 from mullion.language.typing import type_of
 from mullion.planner.plan import FRAGMENTS, Grouping, Plan, StateColumn
@@ -115,7 +116,7 @@ def partials_frame(events: Events, plan: Plan, grouping: Grouping) -> DataFrame:
     types there."""
     if plan.way == "native":
         return _native(events, plan, grouping)
-    frame, inputs = _send(events, (grouping,))
+    frame, inputs = send(events, (grouping,))
     alone = replace(plan, groupings=(grouping,), methods=(FRAGMENTS,))
     job = _job(alone, inputs, events)
     schema = plain_schema(partial_schema(grouping, FRAGMENTS))
@@ -309,34 +310,36 @@ def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
     return bool(read & _looked_up(grouping)) or (len(read) == 1 and grouping.types[next(iter(read))].kind == "string")
 
 
-def _send(events: Events, groupings: Sequence[Grouping]) -> tuple[DataFrame, Input]:
+def send(events: Events, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[DataFrame, Input]:
     """Few, narrow columns: those that the kernel computes with, and what only Spark can compute."""
     evaluated: dict[Expr, str] = {}
     bad: dict[Expr, str] = {}
     columns: dict[str, Type] = {}
     selected = [f"{TIME} AS t"]
 
-    def send(name: str, type_: Type, text: str) -> None:
+    def add(name: str, type_: Type, text: str) -> None:
         if name not in columns:
             columns[name] = type_
             selected.append(f"{text} AS {identifier(name)}")
 
+    for name in also:
+        add(name, events.stream.types[name], identifier(name))
     for grouping in groupings:
         own = events.stream.types
         for expr in _wanted([grouping]):
             if _in_kernel(expr, grouping):
                 for name in sorted(columns_of(expr) & own.keys()):
-                    send(name, own[name], identifier(name))
+                    add(name, own[name], identifier(name))
             else:
-                name = evaluated.setdefault(expr, f"#e{len(evaluated)}")
-                send(name, type_of(expr, own), spark_text(expr))
+                name = evaluated.setdefault(expr, f"#e {render(expr)}")
+                add(name, type_of(expr, own), spark_text(expr))
         for check in grouping.checks:
             if _in_kernel(check, grouping):
                 for name in sorted(columns_of(check) & own.keys()):
-                    send(name, own[name], identifier(name))
+                    add(name, own[name], identifier(name))
             else:
-                name = bad.setdefault(check, f"#b{len(bad)}")
-                send(name, BOOLEAN, bad_text(check, own) or "FALSE")
+                name = bad.setdefault(check, f"#b {render(check)}")
+                add(name, BOOLEAN, bad_text(check, own) or "FALSE")
     if takes_order(groupings):
         selected.append(f"monotonically_increasing_id() AS {ARRIVAL}")
     return events.select(selected), Input(columns, evaluated, bad)
@@ -348,7 +351,7 @@ def _collect_from_kernel(events: Events, plan: Plan, expected: int | None) -> li
     if plan.way == "direct" and events.pieces is not None:
         payloads = _from_files(events, plan, events.pieces)
     else:
-        frame, inputs = _send(events, groupings)
+        frame, inputs = send(events, groupings)
         job = _job(plan, inputs, events)
         if expected is not None and expected <= SMALL:
             payloads = [partials(frame.toArrow(), job)]

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -28,16 +28,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mullion.catalog.journal import Commit, Journal, Mark, step
 from mullion.catalog.lookups import Lookup
-from mullion.catalog.queries import StandingQuery
+from mullion.catalog.queries import StandingQuery, starting
 from mullion.catalog.streams import Stream
 from mullion.errors import MullionError
 from mullion.kernels.lookup import Prepared, prepare
+from mullion.language.query import EVERYTHING, TIME_AXIS
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
 from mullion.spark.backfill import Backfill, Past, SideJobs
 from mullion.spark.expressions import identifier
 from mullion.spark.files import can_tell_time, files_of, pieces_of
+from mullion.spark.ordered import Ordered
 from mullion.spark.pipeline import (
     TIME,
     Events,
@@ -131,10 +133,12 @@ class StreamRun:
         self._prepared: dict[Lookup, tuple[pa.Table, frozenset[str], Prepared]] = {}
         self.stream, self.sink, self.settings, self.journal, self.plain = stream, sink, settings, journal, plain
         self._restored = False
+        self._restored_order: tuple[dict[str, Any], list[tuple[str, pa.Table]]] = {}, []
         self.counts = Counts()
         self.oldest: int | None = None
         self.newest: int | None = None
         self.sets: dict[str, SharingSet] = {}
+        self.ordered = Ordered(stream)
         self.queries: tuple[StandingQuery, ...] = ()
         self.committed: Mark | None = None
         self.begun = False
@@ -162,11 +166,18 @@ class StreamRun:
 
     def use(self, queries: Sequence[StandingQuery]) -> None:
         """The queries that the next batch answers."""
-        if tuple(queries) == self.queries and self.sets:
+        if tuple(queries) == self.queries and (self.sets or self.ordered.sets):
             return
         self.queries = tuple(queries)
         self.backfilled &= {query.name for query in queries}
         shared = self.settings.sharing != "off"
+        if self._restored:
+            self.ordered.restore(*self._restored_order, queries)
+        chosen = self.settings
+        self.ordered.use(
+            queries, shared=shared, slicing=chosen.slicing, method=chosen.method, before=self.counts.events
+        )
+        queries = [query for query in queries if query.axis == TIME_AXIS]
         names = ["shared"] if shared and queries else [q.name for q in queries]
         newest = self.newest
         for name in names:
@@ -197,7 +208,10 @@ class StreamRun:
             return query, "it joins before the first event"
         if not query.backfill:
             start = self.newest + 1
-            return replace(query, start=start if query.start is None else max(start, query.start)), ""
+            return starting(query, start if query.start is None else max(start, query.start), self.stream), ""
+        if query.axis != TIME_AXIS or query.window.range == EVERYTHING:
+            told = "not possible: its windows stand on all events before, or on their order"
+            return starting(replace(query, after=None), self.newest + 1, self.stream), told
         after = self.newest if query.after is None else query.after
         since = first_end(after, query.window) - query.window.range
         query = replace(query, after=after)
@@ -304,22 +318,50 @@ class StreamRun:
     def _absorb(self, events: Events, mark: Mark) -> Tally:
         """Take the batch's partials into every tier; late events are put aside first."""
         seen: Tally | None = None
-        if not self.sets:
+        if not self.sets and not self.ordered.sets:
             return _times_only(events)
         paths = self._files_of(events)
+        if self.ordered.sets:
+            seen = self._order(events, mark, paths)
         for one in self.sets.values():
             found = self._collect(one, events, mark, paths)
             limit = self.watermark
             oldest = min((t.oldest for _, _, t in found if t.oldest is not None), default=None)
             if limit is not None and oldest is not None and oldest < limit:
                 late = events.before(limit)
-                if seen is None:
+                if seen is None and not self.ordered.sets:
                     self._write_late(late, mark, limit)
                 self._count_late(one, late, mark)
                 found = self._collect(one, events.since(limit), mark, paths)
             first = self._take(one, found)
             seen = seen or first
         return seen or Tally()
+
+    def _order(self, events: Events, mark: Mark, paths: list[str] | None) -> Tally:
+        """Let the batch's events wait for their place in the order; late events are put aside."""
+        columns, limit = self.ordered.columns(), self.watermark
+        if paths is not None and columns is not None:
+            pieces = pieces_of(paths, self.stream, columns)
+            events = replace(events, pieces=None if pieces is None else tuple(pieces))
+        events = replace(events, tables=self._look_up(self.ordered.groupings, mark))
+        told, late = self.ordered.take(self.ordered.read(events), limit)
+        if late and limit is not None:
+            self._write_late(events.before(limit), mark, limit)
+        if not self.sets:
+            self.counts.events += told.events
+        return told
+
+    def _settle(self, watermark: int | None) -> None:
+        for told in self.ordered.settle(watermark):
+            self._count(told)
+        self.counts.late += self.ordered.late()
+
+    def _count(self, told: Tally) -> None:
+        _add(self.counts.bad_by_query, told.bad)
+        self.counts.partials += told.partials
+        self.counts.partial_operations += told.added
+        self.counts.fragments = max(self.counts.fragments, told.fragments)
+        self.counts.groups = max(self.counts.groups, told.groups)
 
     def _files_of(self, events: Events) -> list[str] | None:
         """The files of the batch, where the kernel may read them itself."""
@@ -334,7 +376,7 @@ class StreamRun:
         if paths is not None and needed is not None:
             pieces = pieces_of(paths, self.stream, needed)
             events = replace(events, pieces=None if pieces is None else tuple(pieces))
-        events = replace(events, tables=self._look_up(one.plan, mark))
+        events = replace(events, tables=self._look_up(one.plan.groupings, mark))
         plan = one.plan = reconsider(replace(one.plan, files=events.pieces is not None), one.seen)
         self._shard_the_large(one, plan, events)
         found: list[Found] = []
@@ -354,10 +396,10 @@ class StreamRun:
                 found.append((grouping, None, shards.absorb(partials_frame(events, plan, grouping), grouping, mark)))
         return found
 
-    def _look_up(self, plan: Plan, mark: Mark) -> tuple[Prepared, ...]:
-        """The tables that the plan looks events up in, as this batch finds them, prepared once for each version."""
+    def _look_up(self, groupings: Sequence[Grouping], mark: Mark) -> tuple[Prepared, ...]:
+        """The tables that events are looked up in, as this batch finds them, prepared once for each version."""
         needed: dict[Lookup, set[str]] = {}
-        for grouping in plan.groupings:
+        for grouping in groupings:
             for lookup in grouping.lookups:
                 needed.setdefault(lookup, set()).update(table_columns(grouping))
         found = []
@@ -367,7 +409,6 @@ class StreamRun:
             if known is None or known[0] is not rows or not columns <= known[1]:
                 known = self._prepared[lookup] = rows, frozenset(columns), prepare(lookup, rows, columns)
             found.append(known[2])
-        self._prepared = {lookup: self._prepared[lookup] for lookup in needed}
         return tuple(found)
 
     def _take(self, one: SharingSet, found: list[Found]) -> Tally:
@@ -376,11 +417,7 @@ class StreamRun:
             for table in tables or ():
                 one.tier.absorb(SubWindows.of(table, grouping))
             one.groups[grouping.name] = max(told.groups, one.groups.get(grouping.name, 0) if tables is None else 0)
-            _add(self.counts.bad_by_query, told.bad)
-            self.counts.partials += told.partials
-            self.counts.partial_operations += told.added
-            self.counts.fragments = max(self.counts.fragments, told.fragments)
-            self.counts.groups = max(self.counts.groups, told.groups)
+            self._count(told)
         first = found[0][2]
         if one is next(iter(self.sets.values())):
             self.counts.events += first.events
@@ -446,6 +483,8 @@ class StreamRun:
                     due = one.tier.due(grouping, self.oldest, self.newest, watermark)
                     answers += self._answer_grouping(one, grouping, due, mark, work)
                     self.counts.window_slices += slices_within(due, one.plan.windows, one.plan.slicing)
+            self._settle(watermark)
+            answers += self.ordered.answer(watermark, work)
         _add(self.counts.bad_by_query, work.bad)
         self.counts.final_operations += work.final
         self.counts.answers += work.written + sum(len(a.table) for a in answers)
@@ -475,6 +514,7 @@ class StreamRun:
             one.coverage.forget(horizon)
             for shards in one.shards.values():
                 shards.forget(horizon)
+        self.ordered.forget(watermark)
 
     def _commit(self, mark: Mark) -> None:
         self.committed = mark
@@ -484,13 +524,15 @@ class StreamRun:
         snapshot = self.journal.wants_snapshot
         if snapshot:
             new = {name: one.tier.entries for name, one in self.sets.items()}
-        tables = [_labelled(entry.table, name) for name, entries in new.items() for entry in entries]
+        tables = [_labelled(entry.table, f"set {name}") for name, entries in new.items() for entry in entries]
+        tables += [_labelled(table, label) for label, table in self.ordered.tables(whole=snapshot)]
         state = {
             "oldest": self.oldest,
             "newest": self.newest,
             "counts": asdict(self.counts),
             "backfilled": sorted(self.backfilled),
             "sets": {name: one.snapshot() for name, one in self.sets.items()},
+            "ordered": self.ordered.snapshot(),
         }
         self.journal.commit(Commit(mark, state, tuple(tables), snapshot))
 
@@ -505,9 +547,11 @@ class StreamRun:
         self.oldest, self.newest = commit.state["oldest"], commit.state["newest"]
         self.counts = Counts(**commit.state["counts"])
         self.backfilled = set(commit.state["backfilled"])
+        labelled = [(t.schema.metadata[b"set"].decode(), t) for t in tables]
+        self._restored_order = commit.state["ordered"], labelled
         for name, state in commit.state["sets"].items():
             one = self.sets.setdefault(name, SharingSet())
-            mine = [t for t in tables if t.schema.metadata[b"set"] == name.encode()]
+            mine = [t for label, t in labelled if label == f"set {name}"]
             one.restore(state, mine, self._shard_directory())
             one.coverage = Coverage(None if self.newest is None else self.newest + 1)
 
@@ -532,7 +576,7 @@ class StreamRun:
 
     def _count_late(self, one: SharingSet, late: Events, mark: Mark) -> None:
         assert one.plan is not None
-        late = replace(late, tables=self._look_up(one.plan, mark))
+        late = replace(late, tables=self._look_up(one.plan.groupings, mark))
         for grouping, tables in zip(one.plan.groupings, collect_partials(late, one.plan), strict=True):
             for table in () if grouping.counted else tables:
                 _add(self.counts.late_by_query, late_for(table, grouping))
@@ -546,7 +590,7 @@ def _times_only(events: Events) -> Tally:
 
 
 def _labelled(table: pa.Table, name: str) -> pa.Table:
-    return table.replace_schema_metadata({**table.schema.metadata, b"set": name.encode()})
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"set": name.encode()})
 
 
 def _with_groupings(plan: Plan, groupings: Sequence[Grouping]) -> Plan:

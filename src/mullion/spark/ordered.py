@@ -1,0 +1,156 @@
+"""Queries that stand on the order of events: their events come to the driver, few columns of them, and wait there until
+the watermark has passed them.
+
+    batch --the columns that these queries need--> Order --settled, in order--> one AxisSet for each axis --> answers
+
+Order is one line: whatever puts events into it sees all of them. Only the columns that the queries need are read, from
+the files themselves where that is possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.catalog.queries import StandingQuery
+from mullion.catalog.streams import Stream
+from mullion.kernels.lookup import Prepared
+from mullion.kernels.partial import TIME, Input
+from mullion.planner.plan import Grouping
+from mullion.spark.files import read
+from mullion.spark.pipeline import Events, columns_of, kernel_columns, send
+from mullion.windows.axis import AxisSet, axis_name, by_axis
+from mullion.windows.finalize import Answers, Work
+from mullion.windows.order import Order, times_of
+from mullion.windows.tally import Tally
+
+WAITING, MARKS, ENTRIES = "waiting", "marks ", "axis "
+"""What the tables of a commit are, by the start of their labels."""
+
+
+class Ordered:
+    """The axes of a stream, and the events that have no place on them yet."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.order = Order()
+        self.sets: dict[str, AxisSet] = {}
+        self._input = Input({})
+        self._tables: tuple[Prepared, ...] = ()
+
+    @property
+    def groupings(self) -> tuple[Grouping, ...]:
+        return tuple(g for one in self.sets.values() if one.plan is not None for g in one.plan.groupings)
+
+    def use(self, queries: Sequence[StandingQuery], *, shared: bool, slicing: str, method: str, before: int) -> None:
+        """The queries from now on; `before` events came earlier."""
+        wanted: dict[str, tuple[Any, list[StandingQuery]]] = {}
+        for axis, mine in by_axis(queries):
+            parts = [(axis_name(axis), mine)] if shared else [(f"{axis_name(axis)} for {q.name}", [q]) for q in mine]
+            wanted |= {name: (axis, part) for name, part in parts}
+        waiting = 0 if self.order.waiting is None else len(self.order.waiting)
+        numbered = max((one.numbered for one in self.sets.values() if not one.axis.order), default=before - waiting)
+        for name, (axis, _) in wanted.items():
+            if name not in self.sets:
+                self.sets[name] = AxisSet(axis, numbered)
+        self.sets = {name: self.sets[name] for name in wanted}
+        for name, (_, mine) in wanted.items():
+            self.sets[name].use(self.stream, mine, slicing=slicing, method=method)
+        if not self.sets:
+            self.order = Order()
+
+    # Events
+
+    def columns(self) -> set[str] | None:
+        """The columns that the kernel needs of events; None when only Spark can evaluate some of it."""
+        needed = kernel_columns(self.groupings)
+        return None if needed is None else needed | self._placing()
+
+    def _placing(self) -> set[str]:
+        """The columns that tell where events lie on the axes."""
+        found = {one.axis.order for one in self.sets.values() if one.axis.order}
+        return found | {name for one in self.sets.values() for key in one.axis.partition for name in columns_of(key)}
+
+    def read(self, events: Events) -> pa.Table:
+        """The columns that are needed of a batch, in the order of arrival."""
+        self._tables = events.tables
+        needed = self.columns()
+        if needed is not None and events.pieces is not None:
+            types = {name: self.stream.types[name] for name in self.stream.types if name in needed}
+            texts = [name for name, type_ in types.items() if type_.kind == "string"]
+            self._input = Input(types)
+            return pa.concat_tables(read(events.pieces, list(types), self.stream.time_column, texts))
+        frame, self._input = send(events, self.groupings, also=sorted(self._placing()))
+        return frame.toArrow()
+
+    def take(self, table: pa.Table, limit: int | None) -> tuple[Tally, int]:
+        """Let the events wait for their place. Returns what they tell, and how many of them came too late."""
+        times = table.column(TIME)
+        malformed = times.null_count
+        if malformed:
+            table = table.filter(times.is_valid())
+        told = Tally(events=len(table), malformed=malformed)
+        if len(table):
+            extremes = pc.min_max(table.column(TIME)).as_py()
+            told.oldest, told.newest = extremes["min"], extremes["max"]
+        late = 0
+        if limit is not None and told.oldest is not None and told.oldest < limit:
+            kept = times_of(table) >= limit
+            late = int((~kept).sum())
+            table = table.filter(pa.array(kept))
+            told.events = len(table)
+            told.oldest = pc.min(table.column(TIME)).as_py()
+        self.order.add(table)
+        return told, late
+
+    def settle(self, watermark: int | None) -> Iterator[Tally]:
+        """Give the events before the watermark their places."""
+        settled = self.order.settle(watermark)
+        if settled is None:
+            return
+        settled = settled.unify_dictionaries()
+        for one in self.sets.values():
+            yield from one.take(settled, self._input, self._tables)
+
+    def late(self) -> int:
+        """How many of the last events fell behind on an axis of values."""
+        return sum(one.late for one in self.sets.values())
+
+    def answer(self, settled: int | None, work: Work) -> list[Answers]:
+        return [answers for one in self.sets.values() for answers in one.answer(settled, work)]
+
+    def forget(self, settled: int) -> None:
+        for one in self.sets.values():
+            one.forget(settled)
+
+    # What a restart needs
+
+    def snapshot(self) -> dict[str, Any]:
+        return {name: {"axis": axis_name(one.axis), **one.snapshot()} for name, one in self.sets.items()}
+
+    def tables(self, *, whole: bool) -> Iterator[tuple[str, pa.Table]]:
+        """Tables to commit, by their labels: new sub-windows or all, and all that waits."""
+        for name, one in self.sets.items():
+            new = one.tier.saved()
+            for entry in one.tier.entries if whole else new:
+                yield f"{ENTRIES}{name}", entry.table
+            yield f"{MARKS}{name}", one.marks.table()
+        if self.order.waiting is not None:
+            yield WAITING, self.order.waiting.unify_dictionaries().combine_chunks()
+
+    def restore(
+        self, state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], queries: Sequence[StandingQuery]
+    ) -> None:
+        axes = {axis_name(axis): axis for axis, _ in by_axis(queries)}
+        last = dict(tables)
+        for name, own in state.items():
+            axis = axes.get(own["axis"])
+            if axis is None:
+                continue
+            self.sets[name] = AxisSet(axis)
+            mine = [table for label, table in tables if label == f"{ENTRIES}{name}"]
+            self.sets[name].restore(own, mine, last[f"{MARKS}{name}"])
+        self.order = Order(last.get(WAITING))
