@@ -8,18 +8,31 @@ from typing import ClassVar
 from mullion.aggregates.base import Aggregate
 from mullion.aggregates.mean import AvgAggregate
 from mullion.aggregates.sum import SumAggregate
-from mullion.aggregates.values import OverValues
+from mullion.aggregates.values import Counted, OverValues
 from mullion.language.types import Type
+from mullion.language.vector import Vector
 
 
 @dataclass(frozen=True)
 class OfEachValueOnce(OverValues):
-    """Another aggregate over the values that occur."""
+    """Another aggregate over the values that occur.
+
+    Each different value is lifted once. The fields of a window's states are the sums of those of the values in it, so
+    this is for aggregates whose states are added.
+    """
 
     plain: ClassVar[Aggregate]
 
     def result(self, argument: Type | None) -> Type:
         return self.plain.result(argument)
+
+    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
+        states = []
+        for partial in self.plain.partials(argument):
+            lifted = partial.lift(values)
+            sums = tuple(counted.present_sums(field) for field in partial.load(lifted))
+            states.append(partial.store(sums, lifted))
+        return self.plain.lower(argument, states)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,45 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from mullion.aggregates.base import HOLISTIC, Aggregate, Partial
-from mullion.language.types import BIGINT, DOUBLE, Type, counted
-from mullion.language.vector import Vector
+from mullion.aggregates.whole import always
+from mullion.language.types import BIGINT, DOUBLE, Type
+from mullion.language.types import counted as list_of_counted
+from mullion.language.vector import Vector, constant, dtype_of
+
+Counts = npt.NDArray[np.int64]
+
+
+class Counted(Protocol):
+    """How often each value occurs in each of some windows. Values are known by their codes: their rank among all."""
+
+    @property
+    def total(self) -> Counts:
+        """How many values, each as often as it occurs."""
+        ...
+
+    @property
+    def distinct(self) -> Counts:
+        """How many different values."""
+        ...
+
+    def ranked(self, rank: Counts) -> Counts:
+        """The codes of the values at these ranks, from 0 on; one window a column. Any code from `total` on."""
+        ...
+
+    def top(self, k: int) -> tuple[Counts, Counts, Counts]:
+        """Offsets of windows, codes and counts: the most frequent first, then the smaller."""
+        ...
+
+    def present_sums(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The sum of the numbers of those codes that are present."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,7 +64,8 @@ class OverValues(Aggregate):
         raise AssertionError(f"{self.name} is lowered from value counts")
 
     @abstractmethod
-    def result(self, argument: Type | None) -> Type: ...
+    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
+        """The answer of each window; `values` holds the different values in the order of their codes."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +76,16 @@ class CountDistinct(OverValues):
     def result(self, argument: Type | None) -> Type:
         return BIGINT
 
+    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
+        return always(counted.distinct, BIGINT)
+
 
 @dataclass(frozen=True)
 class Percentile(OverValues):
-    """percentile(x, p): the value below which the share p of the values lies, interpolated as Spark does."""
+    """percentile(x, p): the value below which the share p of the values lies, interpolated as Spark does.
+
+    The share falls at place p (n - 1) of n values in order. Between two different values both count, the nearer more.
+    """
 
     name = "percentile"
     share: float = math.nan
@@ -58,6 +99,18 @@ class Percentile(OverValues):
         if argument is None or not argument.is_numeric:
             raise TypeError(f"needs a number{f', not {argument}' if argument else ''}")
         return DOUBLE
+
+    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
+        present = counted.total > 0
+        if not present.any():
+            return constant(DOUBLE, None, len(present))
+        position = self.share * (counted.total - 1)
+        lower, higher = np.floor(position), np.ceil(position)
+        low, high = counted.ranked(np.stack([lower, higher]).astype(np.int64).clip(0))
+        numbers = values.values.astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            between = (higher - position) * numbers[low] + (position - lower) * numbers[high]
+        return Vector(DOUBLE, np.where((lower == higher) | (low == high), numbers[low], between), present)
 
 
 @dataclass(frozen=True)
@@ -79,6 +132,13 @@ class Mode(OverValues):
     def result(self, argument: Type | None) -> Type:
         return orderable(argument)
 
+    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
+        offsets, codes, _ = counted.top(1)
+        present = np.diff(offsets) > 0
+        found: npt.NDArray[Any] = np.zeros(len(present), dtype_of(argument))
+        found[present] = values.values[codes]
+        return Vector(argument, found, present)
+
 
 @dataclass(frozen=True)
 class TopK(OverValues):
@@ -98,7 +158,16 @@ class TopK(OverValues):
         return replace(self, most=most)
 
     def result(self, argument: Type | None) -> Type:
-        return counted(orderable(argument))
+        return list_of_counted(orderable(argument))
+
+    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
+        offsets, codes, counts = counted.top(self.most)
+        pairs = list(zip(values.values[codes].tolist(), counts.tolist(), strict=True))
+        bounds = offsets.tolist()
+        lists: npt.NDArray[Any] = np.empty(len(bounds) - 1, np.object_)
+        for i, (low, high) in enumerate(pairwise(bounds)):
+            lists[i] = pairs[low:high]
+        return always(lists, self.result(argument))
 
 
 def a_share(value: Any) -> float:
