@@ -33,8 +33,10 @@ from mullion.language.query import (
     Ask,
     CreateQuery,
     CreateStream,
+    CreateSynopsis,
     CreateTable,
     DropQuery,
+    DropSynopsis,
     Explain,
     Query,
     Statement,
@@ -160,6 +162,10 @@ class Engine:
                 self._add(query)
             case DropQuery(name=name):
                 self.catalog.drop_query(name, statement.place)
+            case CreateSynopsis():
+                raise NotSupported("CREATE SYNOPSIS", statement.place)
+            case DropSynopsis():
+                raise NotSupported("DROP SYNOPSIS", statement.place)
             case Explain(name=name):
                 if name is not None:
                     self.catalog.query(name, statement.place)
@@ -174,7 +180,8 @@ class Engine:
         options = dict(create.options)
         format_ = check_format(create.format, options, create.place)
         columns = create.columns or read_columns(self.session, create.name, format_, options, ())
-        made = Stream(create.name, columns, create.time_column, create.lateness, format_, create.options)
+        kept = create.keep, create.keep_rows
+        made = Stream(create.name, columns, create.time_column, create.lateness, format_, create.options, *kept)
         self.catalog.add_stream(made.check(create.place), create.place)
 
     def stream(self, name: str, dataframe: DataFrame, *, time: str, lateness: str = "0 s") -> None:

@@ -27,6 +27,16 @@ VALID = (
        WHERE NOT EXISTS (SELECT 1 FROM v [RANGE 5 d] WHERE v.k = x.k)) RESTORE""",
     """WSTREAM(SELECT count(DISTINCT a) FILTER (WHERE b LIKE 'x\\\\%'), -5L, 0.05, a::bigint FROM t [ROWS 5]
        UNION ALL SELECT c & d | e ^ ~f, NULL, TRUE, .5 FROM w [FROM TIMESTAMP '2024-01-01' SLIDE 1 h])[ROWS 5]""",
+    """CREATE STREAM s (n BIGINT, ts TIMESTAMP) USING csv TIMESTAMP BY ts KEEP 1000 ROWS LATENESS 5 s;
+       CREATE STREAM r USING parquet TIMESTAMP BY ts KEEP '1 hour'; DROP SYNOPSIS t;
+       CREATE SYNOPSIS t ON s(n) USING timegram (boundaries (-10, -6.5, 2L, 1e300), rows 4);
+       CREATE SYNOPSIS u ON s(`n`) USING ordered_sharing (rows 10);
+       CREATE SYNOPSIS v ON s(n) USING timegram (rows 4, buckets 2)""",
+    """SELECT APPROX first(a) IGNORE NULLS, last(a) FILTER (WHERE b) RESPECT NULLS, top_k(a, 3)
+       FROM t [RANGE 10 SLIDE 5 WATTR n];
+       SELECT 1 FROM t [WATTR n FROM -100 SLIDE 5 OFFSET -2]; SELECT 1 FROM t [SLIDE 3 ROWS 4];
+       SELECT 1 FROM t [RANGE UNBOUNDED SLIDE 3 TUPLES]; SELECT 1 FROM t [FROM TIMESTAMP '2024-01-01' SLIDE 2 TUPLES];
+       SELECT 1 FROM t [NOW WATTR n]; SELECT 1 FROM t [RANGE 7 WATTR n INTERNAL]""",
     "SELECT trim(BOTH 'x' FROM y) || substring(a FROM 1 FOR 2), position('a' IN b), left(c, 2) FROM t [WINDOW 3 s]",
 )
 

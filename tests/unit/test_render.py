@@ -108,6 +108,11 @@ def test_canonical_expressions(written: str, canonical: str) -> None:
         ("select 1, a from t group by 1, 2 order by 1", "SELECT 1, a FROM t GROUP BY (1), a ORDER BY (1)"),
         ("select a from t, u join v on x", "SELECT a FROM t CROSS JOIN (u JOIN v ON x)"),
         ("select a from t [rows 5 slide 1]", "SELECT a FROM t [ROWS 5]"),
+        ("select a from t [slide 3 rows 5]", "SELECT a FROM t [ROWS 5 SLIDE 3]"),
+        ("select a from t [range 90 slide 60 wattr c]", "SELECT a FROM t [RANGE 90 SLIDE 60 WATTR c]"),
+        ("select a from t [wattr c from -5 slide 6 offset 1]", "SELECT a FROM t [FROM -5 SLIDE 6 OFFSET 1 WATTR c]"),
+        ("select first(a) ignore nulls from t", "SELECT first(a, TRUE) FROM t"),
+        ("select last(a) filter (where b) respect nulls from t", "SELECT last(a, FALSE) FILTER (WHERE b) FROM t"),
         (
             "select a from t order by a desc nulls last, b nulls last",
             "SELECT a FROM t ORDER BY a DESC, b NULLS LAST",
@@ -123,7 +128,12 @@ def test_canonical_statements() -> None:
     text = (
         "CREATE STREAM `a-b` (ts TIMESTAMP, x DECIMAL(10,2)) USING org.x.Source "
         "OPTIONS (a.b 'c', 'd e' 'it''s') TIMESTAMP BY ts LATENESS '90 s'; "
-        "CREATE RETROACTIVE TABLE t USING csv; DROP QUERY q; EXPLAIN q; EXPLAIN"
+        "CREATE RETROACTIVE TABLE t USING csv; DROP QUERY q; EXPLAIN q; EXPLAIN; "
+        "CREATE STREAM s USING csv TIMESTAMP BY ts LATENESS '5 s' KEEP '1 h'; "
+        "CREATE STREAM r USING csv TIMESTAMP BY `keep` KEEP 1000000 ROWS; "
+        "CREATE SYNOPSIS t ON trades(price) USING timegram (buckets 64, rows 100000); "
+        "CREATE SYNOPSIS t ON trades(price) USING timegram (boundaries (-10, -6.5, 2, 1e+300D), rows 4); "
+        "CREATE SYNOPSIS u ON trades(`range`) USING ordered_sharing (rows 100000); DROP SYNOPSIS t"
     )
     assert "; ".join(map(render, parse_script(text))) == text
 

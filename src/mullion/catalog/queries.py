@@ -201,20 +201,31 @@ def checked_window(window: Window | None, stream: Stream, place: Place | None) -
     if window.internal:
         raise NotSupported("INTERNAL", window.place)
     if window.attribute is None:
-        return window
+        return _in_time(window)
     attribute = stream.spelling.get(window.attribute.lower())
     if attribute is None:
         near = closest(window.attribute, stream.types)
         raise CheckError(f"unknown column '{window.attribute}' in {stream.name}", window.place, hint=near)
     if attribute == stream.time_column:
-        return replace(window, attribute=None)
+        return _in_time(replace(window, attribute=None))
     type_ = stream.types[attribute]
     if window.rows is not None:
         raise CheckError("a window of ROWS has no WATTR: rows are ordered by event time", window.place)
     if not type_.is_integer and type_.kind not in ("timestamp", "timestamp_ntz", "date"):
         hint = "take a column of whole numbers, dates or timestamps"
         raise CheckError(f"a window cannot go over '{attribute}', which is {type_}", window.place, hint=hint)
+    if not type_.is_integer:
+        return _in_time(replace(window, attribute=attribute))
+    if not window.unitless and (window.range, window.slide, window.since) != (None, None, None):
+        hint = f"write numbers alone, as in [RANGE 10 SLIDE 5 WATTR {attribute}]"
+        raise CheckError(f"'{attribute}' is {type_}: a window over it has no durations", window.place, hint=hint)
     return replace(window, attribute=attribute)
+
+
+def _in_time(window: Window) -> Window:
+    if window.unitless:
+        raise CheckError("a duration needs a unit, such as 10 s", window.place)
+    return window
 
 
 def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]:
@@ -253,6 +264,9 @@ class _Binder:
         query = self.query
         if frame.attribute is not None and self.stream.types[frame.attribute].is_integer:
             self.bounds = BIGINT
+            if query.start_at is not None or query.stop_at is not None:
+                message = f"START AT and STOP AT are times, and the window goes over '{frame.attribute}'"
+                raise CheckError(message, frame.place, hint="leave them out")
         window, axis = laid_out(frame, self._partition(frame))
         if not query.group_by and not any(isinstance(node, Written) for i in query.items for node in walk(i.expr)):
             self._known_functions(*(item.expr for item in query.items))

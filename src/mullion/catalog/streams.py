@@ -24,6 +24,10 @@ class Stream:
     lateness: int = 0
     format: str = ""
     options: tuple[tuple[str, str], ...] = ()
+    keep: int | None = None
+    """For how long events stay to be asked about (microseconds)."""
+    keep_rows: int | None = None
+    """How many events stay to be asked about."""
 
     @cached_property
     def types(self) -> Mapping[str, Type]:
@@ -46,7 +50,7 @@ class Stream:
         if self.types[name] not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
             message = f"TIMESTAMP BY needs a TIMESTAMP, and column '{name}' of {self.name} is {self.types[name]}"
             raise CheckError(message, place, hint=f"give the schema with {name} TIMESTAMP")
-        return Stream(self.name, self.columns, name, self.lateness, self.format, self.options)
+        return replace(self, time_column=name)
 
 
 @dataclass(frozen=True)

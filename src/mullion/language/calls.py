@@ -33,7 +33,6 @@ _FIELDS = {
     "hour": "hour",
     "minute": "minute",
 }
-_AFTER_AGGREGATES = (("within", "group"), ("ignore", "nulls"), ("respect", "nulls"))
 _TRIMS = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
 
 
@@ -173,17 +172,31 @@ def _aggregate(c: Cursor, function: str, start: int, parse: Parse) -> Expr:
             raise c.expected("an argument")
         args = _arguments(c, function, parse)
     c.expect_symbol(")")
-    for words in _AFTER_AGGREGATES:
-        if c.word() == words[0] and c.word(1) == words[1]:
-            raise NotSupported(" ".join(words).upper(), c.place(c.at, c.at + 2))
+    if c.is_words("within", "group"):
+        raise NotSupported("WITHIN GROUP", c.place(c.at, c.at + 2))
+    args = _about_nulls(c, function, args)
     where = None
     if c.accept("filter"):
         c.expect_symbol("(")
         c.expect("where")
         where = parse(c)
         c.expect_symbol(")")
+        args = _about_nulls(c, function, args)
     _refuse_over(c)
     return Aggregate(function, args, distinct, where, place=c.since(start))
+
+
+def _about_nulls(c: Cursor, function: str, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """first(x) IGNORE NULLS is first(x, true), and RESPECT NULLS says false."""
+    start, word = c.at, c.word()
+    if word not in ("ignore", "respect") or c.word(1) != "nulls":
+        return args
+    c.at += 2
+    if function not in ("first", "last"):
+        raise NotSupported(f"{word.upper()} NULLS", c.since(start), hint="first and last take it")
+    if len(args) != 1:
+        raise ParseError("what becomes of NULLs is written twice", c.since(start))
+    return (*args, Literal(word == "ignore", types.BOOLEAN, place=c.since(start)))
 
 
 def _refuse_over(c: Cursor) -> None:

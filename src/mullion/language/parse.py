@@ -89,4 +89,17 @@ def _guarded(text: str, parse: Callable[[Cursor], T]) -> T:
         raise ParseError("nested too deeply", Place(text, 0, len(text))) from None
 
 
-_CLAUSES = ("where", "group", "having", "order", "limit", "union", "with", "join", "lateness", "options", "timestamp")
+_CLAUSES = (
+    "where",
+    "group",
+    "having",
+    "order",
+    "limit",
+    "union",
+    "with",
+    "join",
+    "lateness",
+    "keep",
+    "options",
+    "timestamp",
+)

@@ -223,7 +223,7 @@ TIME_AXIS = Axis()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A window over a stream; times are microseconds.
+    """A window over a stream; times are microseconds, or numbers as they were written when it is `unitless`.
 
     | form | fields |
     |---|---|
@@ -234,7 +234,7 @@ class Window:
     | PARTITION BY k ROWS n SLIDE m | partition_by, rows, slide_rows |
     | RANGE UNBOUNDED [SLIDE ...] | unbounded, slide or slide_rows |
     | NOW | now |
-    | FROM TIMESTAMP '...' SLIDE s | since, slide |
+    | FROM TIMESTAMP '...' [SLIDE ...] | since, slide or slide_rows |
     """
 
     range: int | None = None
@@ -248,6 +248,8 @@ class Window:
     since: int | None = None
     attribute: str | None = None
     internal: bool = False
+    unitless: bool = False
+    """Over a column of whole numbers: RANGE 10 SLIDE 5 WATTR c."""
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     @property
@@ -376,6 +378,10 @@ class CreateStream:
     options: tuple[tuple[str, str], ...]
     time_column: str
     lateness: int = 0
+    keep: int | None = None
+    """For how long events stay to be asked about (microseconds)."""
+    keep_rows: int | None = None
+    """How many events stay to be asked about."""
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
@@ -402,6 +408,32 @@ class DropQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSynopsis:
+    """A structure over the newest `rows` events of a stream that answers one-time questions about a column quickly.
+
+    | kind | fields |
+    |---|---|
+    | timegram | buckets, or boundaries between them |
+    | ordered_sharing | |
+    """
+
+    name: str
+    stream: str
+    column: str
+    kind: str
+    rows: int
+    buckets: int | None = None
+    boundaries: tuple[Literal, ...] = ()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropSynopsis:
+    name: str
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
     """EXPLAIN of one query, or of the shared plan of all when name is None."""
 
@@ -417,4 +449,4 @@ class Ask:
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
-Statement = CreateStream | CreateTable | CreateQuery | DropQuery | Explain | Ask
+Statement = CreateStream | CreateTable | CreateQuery | DropQuery | CreateSynopsis | DropSynopsis | Explain | Ask

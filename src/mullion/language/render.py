@@ -14,9 +14,11 @@ from mullion.language.query import (
     Column,
     CreateQuery,
     CreateStream,
+    CreateSynopsis,
     CreateTable,
     Derived,
     DropQuery,
+    DropSynopsis,
     Exists,
     Explain,
     Expr,
@@ -29,7 +31,13 @@ from mullion.language.query import (
     Statement,
     Window,
 )
-from mullion.language.render_expressions import render_expression, render_name, render_string, render_timestamp
+from mullion.language.render_expressions import (
+    render_expression,
+    render_literal,
+    render_name,
+    render_string,
+    render_timestamp,
+)
 from mullion.language.types import Type
 
 _KEY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
@@ -49,13 +57,19 @@ def render(node: Statement | Query | Expr) -> str:
             return _query(query)
         case CreateStream():
             late = f" LATENESS {_span(node.lateness)}" if node.lateness else ""
+            keep = "" if node.keep is None else f" KEEP {_span(node.keep)}"
+            keep += "" if node.keep_rows is None else f" KEEP {node.keep_rows} ROWS"
             created = f"CREATE STREAM {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
-            return f"{created} TIMESTAMP BY {render_name(node.time_column)}{late}"
+            return f"{created} TIMESTAMP BY {render_name(node.time_column)}{late}{keep}"
         case CreateTable():
             kind = "RETROACTIVE TABLE" if node.retroactive else "TABLE"
             return f"CREATE {kind} {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
         case DropQuery():
             return f"DROP QUERY {render_name(node.name)}"
+        case CreateSynopsis():
+            return _synopsis(node)
+        case DropSynopsis():
+            return f"DROP SYNOPSIS {render_name(node.name)}"
         case Explain():
             return "EXPLAIN" if node.name is None else f"EXPLAIN {render_name(node.name)}"
         case Column() | Literal() | Call() | Cast() | Case() | Aggregate() | Exists():
@@ -76,6 +90,15 @@ def _relation(columns: tuple[tuple[str, Type], ...], format_: str, options: tupl
         shown = (f"{k if _KEY.fullmatch(k) else render_string(k)} {render_string(v)}" for k, v in options)
         parts.append(f"OPTIONS ({', '.join(shown)})")
     return " ".join(parts)
+
+
+def _synopsis(node: CreateSynopsis) -> str:
+    options = [] if node.buckets is None else [f"buckets {node.buckets}"]
+    if node.boundaries:
+        options.append(f"boundaries ({', '.join(map(render_literal, node.boundaries))})")
+    options.append(f"rows {node.rows}")
+    over = f"{render_name(node.stream)}({render_name(node.column)})"
+    return f"CREATE SYNOPSIS {render_name(node.name)} ON {over} USING {node.kind} ({', '.join(options)})"
 
 
 def _query(query: Query) -> str:
@@ -160,6 +183,7 @@ def _span(microseconds: int) -> str:
 
 def _window(window: Window) -> str:
     parts: list[str] = []
+    span = str if window.unitless else _span
     if window.partition_by:
         parts.append("PARTITION BY " + ", ".join(map(_expr, window.partition_by)))
     if window.rows is not None:
@@ -167,16 +191,16 @@ def _window(window: Window) -> str:
     elif window.now:
         parts.append("NOW")
     elif window.since is not None:
-        parts.append(f"FROM {render_timestamp(window.since)}")
+        parts.append(f"FROM {window.since if window.unitless else render_timestamp(window.since)}")
     else:
-        parts.append("RANGE UNBOUNDED" if window.range is None else f"RANGE {_span(window.range)}")
+        parts.append("RANGE UNBOUNDED" if window.range is None else f"RANGE {span(window.range)}")
     if window.slide is not None:
-        parts.append(f"SLIDE {_span(window.slide)}")
+        parts.append(f"SLIDE {span(window.slide)}")
     elif window.slide_rows is not None and not (window.rows is not None and window.slide_rows == 1):
         unit = "" if window.rows is not None else " TUPLE" if window.slide_rows == 1 else " TUPLES"
         parts.append(f"SLIDE {window.slide_rows}{unit}")
     if window.offset:
-        parts.append(f"OFFSET {_span(window.offset)}")
+        parts.append(f"OFFSET {span(window.offset)}")
     if window.attribute is not None:
         parts.append(f"WATTR {render_name(window.attribute)}")
     if window.internal:

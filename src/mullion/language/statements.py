@@ -1,4 +1,4 @@
-"""Statements: CREATE STREAM, TABLE and QUERY, DROP, EXPLAIN, and a SELECT by itself."""
+"""Statements: CREATE STREAM, TABLE, QUERY and SYNOPSIS, DROP, EXPLAIN, and a SELECT by itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from mullion.errors import NotSupported, ParseError, Place
 from mullion.language.cursor import Cursor
 from mullion.language.durations import time_span
 from mullion.language.queries import OUTPUTS, query
-from mullion.language.query import Ask, CreateQuery, CreateStream, CreateTable, DropQuery, Explain, Statement
+from mullion.language.query import (
+    Ask,
+    CreateQuery,
+    CreateStream,
+    CreateSynopsis,
+    CreateTable,
+    DropQuery,
+    DropSynopsis,
+    Explain,
+    Statement,
+)
+from mullion.language.synopses import synopsis
 from mullion.language.tokens import Kind
 from mullion.language.typenames import type_name
 from mullion.language.types import Type
@@ -27,9 +38,11 @@ def statement(c: Cursor) -> Statement:
     if c.accept("create"):
         return _create(c, start)
     if c.accept("drop"):
-        c.expect("query")
-        name = _new_name(c, "query")
-        return DropQuery(name=name, place=c.since(start))
+        if c.accept("synopsis"):
+            return DropSynopsis(name=_new_name(c, "synopsis"), place=c.since(start))
+        if not c.accept("query"):
+            raise c.expected("QUERY or SYNOPSIS", "query", "synopsis")
+        return DropQuery(name=_new_name(c, "query"), place=c.since(start))
     if c.accept("explain"):
         explained = None if c.ended or c.is_symbol(";") else _new_name(c, "query")
         return Explain(name=explained, place=c.since(start))
@@ -41,6 +54,8 @@ def _create(c: Cursor, start: int) -> Statement:
         return _create_query(c, start)
     if c.accept("stream"):
         return _create_stream(c, start)
+    if c.accept("synopsis"):
+        return _create_synopsis(c, start)
     retroactive = c.accept("retroactive")
     if c.accept("table"):
         name = _new_name(c, "table")
@@ -52,7 +67,8 @@ def _create(c: Cursor, start: int) -> Statement:
         raise c.expected("TABLE", "table")
     if c.word() == "summary":
         raise NotSupported("CREATE SUMMARY", c.place(c.at))
-    raise c.expected("STREAM, TABLE, RETROACTIVE TABLE or QUERY", "stream", "table", "retroactive", "query")
+    beginnings = ("stream", "table", "retroactive", "query", "synopsis")
+    raise c.expected("STREAM, TABLE, RETROACTIVE TABLE, QUERY or SYNOPSIS", *beginnings)
 
 
 def _create_stream(c: Cursor, start: int) -> CreateStream:
@@ -62,21 +78,55 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
         raise c.expected("TIMESTAMP BY and the column with the event time", "timestamp", "options")
     c.expect("timestamp", "by")
     time_column = c.name("the column with the event time")
-    lateness = 0
-    if c.accept("lateness"):
+    bounds: dict[str, int] = {}
+    while (word := c.word()) in ("lateness", "keep"):
         at = c.at
-        lateness = time_span(c, signed=True)
-        if lateness < 0:
-            raise ParseError("LATENESS must not be negative", c.since(at))
+        c.step()
+        if word in bounds or (word == "keep" and "keep_rows" in bounds):
+            raise ParseError(f"{word.upper()} is written twice", c.place(at))
+        if word == "lateness":
+            bounds["lateness"] = _lateness(c)
+        elif c.token.kind is Kind.NUMBER and c.word(1) in ("row", "rows"):
+            bounds["keep_rows"] = c.integer("a number of ROWS greater than zero")
+            c.step()
+        else:
+            bounds["keep"] = _kept_time(c)
     return CreateStream(
         name=name,
         columns=columns,
         format=format_,
         options=options,
         time_column=time_column,
-        lateness=lateness,
+        **bounds,
         place=c.since(start),
     )
+
+
+def _lateness(c: Cursor) -> int:
+    at = c.at
+    lateness = time_span(c, signed=True)
+    if lateness < 0:
+        raise ParseError("LATENESS must not be negative", c.since(at))
+    return lateness
+
+
+def _kept_time(c: Cursor) -> int:
+    if c.token.kind is Kind.NUMBER and c.token.text.isdecimal() and not c.word(1):
+        c.step()
+        raise c.expected("ROWS, or a unit such as HOUR", "rows")
+    return time_span(c)
+
+
+def _create_synopsis(c: Cursor, start: int) -> CreateSynopsis:
+    name = _new_name(c, "synopsis")
+    c.expect("on")
+    stream = c.name("a stream's name")
+    if not c.accept_symbol("("):
+        raise c.expected("'(' and a column's name")
+    column = c.name("a column's name")
+    c.expect_symbol(")")
+    kind, options = synopsis(c)
+    return CreateSynopsis(name=name, stream=stream, column=column, kind=kind, **options, place=c.since(start))
 
 
 def _create_query(c: Cursor, start: int) -> CreateQuery:

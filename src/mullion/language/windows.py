@@ -1,15 +1,17 @@
 """Windows, in all the ways they may be written; each becomes the same `Window`.
 
 - `trades [RANGE '12 min' SLIDE '5 min']`
+- `trades [RANGE 100 SLIDE 50 WATTR number]`
 - `GROUP BY window(ts, '12 minutes', '5 minutes')`
 - `HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '12' MINUTE)`
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
-from mullion.errors import NotSupported, ParseError
+from mullion.errors import NotSupported, ParseError, Place
 from mullion.language.cursor import Cursor
 from mullion.language.durations import is_unit, time_span
 from mullion.language.expressions import expression_list
@@ -19,20 +21,49 @@ from mullion.language.tokens import Kind
 
 _EXTENTS = ("range", "rows", "now", "from", "partition", "window")
 _OPTIONS = ("slide", "offset", "wattr", "internal")
+_WORDS = (*_EXTENTS, *_OPTIONS)
 _TUPLES = ("tuple", "tuples")
+
+
+@dataclass
+class _Draft:
+    """What is known of a window while it is read."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    bare: list[Place] = field(default_factory=list)
+    """Where numbers without a unit stand."""
+    timed: list[Place] = field(default_factory=list)
+    """Where durations and timestamps stand."""
+
+    def check(self) -> None:
+        """A window goes over times or over whole numbers, not over both."""
+        if not self.bare:
+            return
+        if self.timed or "attribute" not in self.fields:
+            hint = (
+                None
+                if self.timed
+                else "numbers alone are for a window over a column of whole numbers: add WATTR column"
+            )
+            raise ParseError("a duration needs a unit, such as 10 s", self.bare[0], hint=hint)
+        self.fields["unitless"] = True
 
 
 def bracketed(c: Cursor) -> Window:
     """A window in brackets, from the opening one on."""
     start = c.at
     c.expect_symbol("[")
-    fields: dict[str, Any] = {}
-    _options(c, fields)
-    _extent(c, fields)
-    _options(c, fields)
+    draft = _Draft()
+    fields = draft.fields
+    _options(c, draft)
+    _extent(c, draft)
+    _options(c, draft)
     if not c.is_symbol("]"):
         raise c.expected("SLIDE, OFFSET, WATTR, INTERNAL or ']'", *_OPTIONS)
     c.step()
+    if "rows" in fields and "slide" in fields and draft.bare:
+        fields["slide_rows"] = fields.pop("slide")
+        draft.bare.clear()
     if "offset" in fields and "slide" not in fields:
         raise ParseError("OFFSET needs a SLIDE in time", c.since(start))
     if fields.get("now") and ("slide" in fields or "slide_rows" in fields):
@@ -42,10 +73,12 @@ def bracketed(c: Cursor) -> Window:
             message = "ROWS slides by a number of events"
             raise ParseError(message, c.since(start), hint="write [RANGE ... SLIDE ...] to slide in time")
         fields.setdefault("slide_rows", 1)
+    draft.check()
     return Window(**fields, place=c.since(start))
 
 
-def _extent(c: Cursor, fields: dict[str, Any]) -> None:
+def _extent(c: Cursor, draft: _Draft) -> None:
+    fields = draft.fields
     if c.accept("partition"):
         c.expect("by")
         fields["partition_by"] = expression_list(c)
@@ -55,18 +88,19 @@ def _extent(c: Cursor, fields: dict[str, Any]) -> None:
         if c.accept("unbounded"):
             fields["unbounded"] = True
         else:
-            fields["range"] = time_span(c)
+            fields["range"] = _span(c, draft)
     elif c.accept("rows"):
         fields["rows"] = c.integer("a number of events greater than zero")
     elif c.accept("now"):
         fields["now"] = True
     elif c.accept("from"):
-        fields["since"] = timestamp(c)
+        fields["since"] = _landmark(c, draft)
     else:
-        raise c.expected("RANGE, ROWS, NOW, FROM TIMESTAMP or PARTITION BY", *_EXTENTS)
+        raise c.expected("RANGE, ROWS, NOW, FROM or PARTITION BY", *_EXTENTS)
 
 
-def _options(c: Cursor, fields: dict[str, Any]) -> None:
+def _options(c: Cursor, draft: _Draft) -> None:
+    fields = draft.fields
     while (word := c.word()) in _OPTIONS:
         start = c.at
         c.step()
@@ -80,13 +114,51 @@ def _options(c: Cursor, fields: dict[str, Any]) -> None:
                 if c.word() in _TUPLES:
                     c.step()
             else:
-                fields["slide"] = time_span(c)
+                fields["slide"] = _span(c, draft)
         elif word == "offset":
-            fields["offset"] = time_span(c, signed=True)
+            fields["offset"] = _span(c, draft, signed=True)
         elif word == "wattr":
             fields["attribute"] = c.name("a column's name")
         else:
             fields["internal"] = True
+
+
+def _span(c: Cursor, draft: _Draft, *, signed: bool = False) -> int:
+    """A duration, or a number alone."""
+    start = c.at
+    after = 2 if c.is_symbol("-") else 1
+    amount = c.ahead(after - 1)
+    is_number = amount.kind is Kind.NUMBER and amount.text[-1].isdecimal()
+    if is_number and (c.is_symbol("]", after) or c.word(after) in _WORDS):
+        found = _number(c) if signed else c.integer("a whole number greater than zero")
+        draft.bare.append(c.since(start))
+        return found
+    found = time_span(c, signed=signed)
+    draft.timed.append(c.since(start))
+    return found
+
+
+def _landmark(c: Cursor, draft: _Draft) -> int:
+    """TIMESTAMP '...', or a number alone."""
+    start = c.at
+    if c.is_symbol("-") or c.token.kind is Kind.NUMBER:
+        found = _number(c)
+        draft.bare.append(c.since(start))
+        return found
+    if c.word() != "timestamp":
+        raise c.expected("TIMESTAMP or a whole number", "timestamp")
+    found = timestamp(c)
+    draft.timed.append(c.since(start))
+    return found
+
+
+def _number(c: Cursor) -> int:
+    """A whole number, perhaps with a sign."""
+    sign = -1 if c.accept_symbol("-") else 1
+    token = c.token
+    if token.kind is not Kind.NUMBER or not token.text.isdecimal() or int(token.text[:20]) >= 2**63:
+        raise c.expected("a whole number")
+    return sign * int(c.step().text)
 
 
 def timestamp(c: Cursor) -> int:
