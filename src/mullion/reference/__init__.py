@@ -103,7 +103,8 @@ def _answer(query: Query, stream: Stream, events: Rows, tables: Tables, windows:
     found = [_Rows(lookup, tables[lookup.table][1]) for lookup in bound.lookups]
     axis = bound.frame.attribute or stream.time_column
     timed = [event for event in events if event[stream.time_column] is not None and event[axis] is not None]
-    ordered = sorted(timed, key=lambda event: event[axis])  # stable: events of one time stay as they arrived
+    # Stable: events of one time stay as they arrived.
+    ordered = sorted(timed, key=lambda event: (event[axis], event[stream.time_column]))
     seen = [_event(bound, stream, event, axis, found) for event in ordered]
     rows = []
     for view in windows(bound, [event.time for event in seen], [event.partition for event in seen]):

@@ -100,6 +100,8 @@ class AxisSet:
         """The extremes on an axis of values."""
         self.since: dict[str, int] = {}
         """How far queries are answered that are not answered periodically."""
+        self.begun: set[str] = set()
+        """Those of them that have answered a window that held an event."""
         self.late = 0
         """How many of the last events fell behind on an axis of values, which should only grow."""
         self._asked: dict[str, StandingQuery] = {}
@@ -113,6 +115,7 @@ class AxisSet:
         seen = Observed(events=max(1, self.numbered), span=max(1, self.numbered))
         self.plan = make_plan(stream, placed, slicing=slicing, method=method, seen=seen, axis=self.axis)
         self.since = {name: since for name, since in self.since.items() if name in self._asked}
+        self.begun &= self._asked.keys()
 
     # Events
 
@@ -195,12 +198,32 @@ class AxisSet:
         query: list[npt.NDArray[np.intp]] = []
         parts: list[Instants] = []
         for i, one in enumerate(grouping.queries):
-            since = self.since.get(one.name, 0 if one.frame.slide_rows is not None else 2 * ORIGIN)
-            found, self.since[one.name] = instants_of(one.frame, events, since, settled, keyed=bool(one.keys))
+            found = self._instants(self._asked[one.name], events, settled)
             query.append(np.full(len(found.start), i, np.intp))
             parts.append(found)
         start, end, opens, closes = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return self._within(grouping, Due(np.concatenate(query), start, end, opens, closes))
+        return Due(np.concatenate(query), start, end, opens, closes)
+
+    def _instants(self, query: StandingQuery, events: Numbered, settled: int | None) -> Instants:
+        """The windows of a query that are due. Without GROUP BY, from its first to its last that holds an event."""
+        since = self.since.get(query.name, 0 if query.frame.slide_rows is not None else 2 * ORIGIN)
+        found, until = instants_of(query.frame, events, since, settled)
+        found = found.between(query.start, query.stop)
+        if not query.keys and query.frame.slide_rows is None:
+            held = np.flatnonzero(found.end > found.start)
+            first = 0 if query.name in self.begun or not len(held) else int(held[0])
+            last = int(held[-1]) + 1 if len(held) else 0
+            if query.name not in self.begun and not len(held):
+                first = len(found.end)
+            if settled is None or query.stop is not None:
+                until = int(found.closes[last - 1]) if last and settled is not None else until
+                found = found.part(first, max(first, last))
+            else:
+                found = found.part(first, len(found.end))
+        self.since[query.name] = until
+        if len(found.start):
+            self.begun.add(query.name)
+        return found
 
     def _within(self, grouping: Grouping, due: Due) -> Due:
         """Those windows that begin after a query's START and end before its STOP."""
@@ -208,7 +231,7 @@ class AxisSet:
         kept = np.ones(len(due), np.bool_)
         for i, query in enumerate(grouping.queries):
             asked = self._asked[query.name]
-            if asked.start is not None and not asked.frame.is_endless:
+            if asked.start is not None:
                 kept &= (due.query != i) | (due.opens >= asked.start)
             if asked.stop is not None:
                 kept &= (due.query != i) | (due.closes <= asked.stop)
@@ -227,7 +250,13 @@ class AxisSet:
         else:
             events = Numbered(int(self.marks.starts[0]) if len(self.marks.starts) else self.numbered, self.marks.first)
             settled = settled if not self.axis.order or self.newest is None else self.newest
-            horizon = min((needed_from(q.frame, events, settled) for q in self.plan.queries), default=events.end)
+            needed = (
+                needed_from(q.frame, events, min(settled, self.since.get(q.name, settled) + 1))
+                if q.frame.slide_rows is None
+                else needed_from(q.frame, events, settled)
+                for q in self.plan.queries
+            )
+            horizon = min(needed, default=events.end)
             self.tier.forget_before(self.plan, horizon)
             self.marks.forget(horizon)
 
@@ -240,12 +269,13 @@ class AxisSet:
             "oldest": self.oldest,
             "newest": self.newest,
             "since": self.since,
+            "begun": sorted(self.begun),
         }
 
     def restore(self, state: Mapping[str, Any], tables: Sequence[pa.Table], marks: pa.Table) -> None:
         self.tier.restore(state["tier"], tables)
         self.numbered, self.oldest, self.newest = state["numbered"], state["oldest"], state["newest"]
-        self.since = dict(state["since"])
+        self.since, self.begun = dict(state["since"]), set(state["begun"])
         self.marks = Marks.of(marks)
 
 

@@ -32,9 +32,10 @@ from mullion.windows.base import Synopsis
 from mullion.windows.due import Due, Times
 from mullion.windows.instants import NO_START
 from mullion.windows.interval import Interval
+from mullion.windows.ordered_values import ordered_values
 from mullion.windows.running import Running
 from mullion.windows.subwindow import Rows
-from mullion.windows.value_counts import Counted, ValueCounts, ordered_values
+from mullion.windows.value_counts import Counted, ValueCounts
 
 SYNOPSES: dict[str, type[Running] | type[Interval]] = {s.name: s for s in (Running, Interval)}
 

@@ -38,6 +38,18 @@ class Instants(NamedTuple):
     opens: Times
     closes: Times
 
+    def part(self, first: int, last: int) -> Instants:
+        return Instants(*(column[first:last] for column in self))
+
+    def between(self, start: int | None, stop: int | None) -> Instants:
+        """Those that open at `start` or later and close at `stop` or before."""
+        kept = np.ones(len(self.start), np.bool_)
+        if start is not None:
+            kept &= self.opens >= start
+        if stop is not None:
+            kept &= self.closes <= stop
+        return Instants(*(column[kept] for column in self))
+
 
 class Numbered(NamedTuple):
     """Events in their order, those before `first` forgotten."""
@@ -54,18 +66,13 @@ class Numbered(NamedTuple):
         return self.first + np.searchsorted(self.times, times, "right")
 
 
-def instants_of(
-    window: Window, events: Numbered, since: int, until: int | None, *, keyed: bool
-) -> tuple[Instants, int]:
+def instants_of(window: Window, events: Numbered, since: int, until: int | None) -> tuple[Instants, int]:
     """The windows that are due, and where to go on from: after `since`, which is a number of events for a window that
     slides by tuples and else a time; for times, those before `until`, or all at the end of the input."""
     if window.slide_rows is not None:
         return _by_tuples(window, events, since), max(since, events.end)
     times = _times(window, events, since, until)
-    found = _at_times(window, events, times)
-    if not keyed and until is None:
-        found = _without_empty_ends(found)
-    return found, int(times[-1]) if len(times) else since
+    return _at_times(window, events, times), int(times[-1]) if len(times) else since
 
 
 def _by_tuples(window: Window, events: Numbered, since: int) -> Instants:
@@ -105,13 +112,6 @@ def _start(window: Window, events: Numbered, times: Times) -> tuple[Times, Times
         return events.after(times - window.range), times - window.range
     shown = NO_START if window.since is None else window.since
     return np.full(len(times), ORIGIN), np.full(len(times), shown)
-
-
-def _without_empty_ends(found: Instants) -> Instants:
-    """Up to the last window that holds an event."""
-    held = np.flatnonzero(found.end > found.start)
-    last = int(held[-1]) + 1 if len(held) else 0
-    return Instants(*(column[:last] for column in found))
 
 
 def needed_from(window: Window, events: Numbered, settled: int) -> int:
