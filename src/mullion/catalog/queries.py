@@ -231,8 +231,10 @@ def _in_time(window: Window) -> Window:
 def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]:
     """The axis of a window, and its bounds on it."""
     order = window.attribute or ""
+    if partition:
+        return Period(1, 1), Axis("partitions", partition=partition)
     if window.rows is not None:
-        return Period(window.rows, window.slide_rows or 1), Axis("rows", partition=partition)
+        return Period(window.rows, window.slide_rows or 1), Axis("rows")
     if window.slide is None:
         return Period(1, 1), Axis("events", order)
     kind = "column" if order else "time"

@@ -208,8 +208,9 @@ class Axis(NamedTuple):
     |---|---|
     | time | event times |
     | column | values of the column `order` (WATTR) |
-    | rows | numbers of events, in the order of time and arrival, or within each `partition` |
+    | rows | numbers of events, in the order of time and arrival |
     | events | numbers of events too, but any event may begin a window, so every event is a slice of its own |
+    | partitions | none: the window holds the last events of each `partition` |
     """
 
     kind: str = "time"

@@ -126,6 +126,9 @@ def compose_slices(plan: Plan, seen: Observed) -> Plan:
     if plan.axis.kind == "events":
         text = "answered at events, so there are no panes (li 1): any event may begin a window, each is its own slice"
         return _because(plan, "compose_slices", text)
+    if plan.axis.kind == "partitions":
+        text = "the last events of each partition are no range of the order: each event is its own slice, and gathered"
+        return _because(plan, "compose_slices", text)
     if plan.axis.kind in ("rows", "column"):
         what = "events" if plan.axis.kind == "rows" else f"of {plan.axis.order}"
         cut = slices_of(windows, 0, 1_000_000, plan.slicing)
@@ -150,8 +153,9 @@ def choose_way(plan: Plan, seen: Observed) -> Plan:
 
 def _keep_order(plan: Plan, seen: Observed) -> Plan:
     """Events get their place on the axis in their order, so one process takes them all."""
-    slices = seen.events if plan.axis.kind == "events" else slices_of(plan.windows, 0, seen.span, plan.slicing)
-    asked = FRAGMENTS if plan.axis.kind == "events" else plan.asked.method
+    alone = plan.axis.kind in ("events", "partitions")
+    slices = seen.events if alone else slices_of(plan.windows, 0, seen.span, plan.slicing)
+    asked = FRAGMENTS if alone else plan.asked.method
     kernels = [aggregation(g, seen, slices, asked) for g in plan.groupings]
     text = "ordered: the driver puts events in order, by time and arrival, and runs the kernel over them"
     return _because(

@@ -19,12 +19,14 @@ from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.partial import TIME, Input
+from mullion.language.query import Axis
 from mullion.planner.plan import Grouping
 from mullion.spark.files import read
 from mullion.spark.pipeline import Events, columns_of, kernel_columns, send
 from mullion.windows.axis import AxisSet, axis_name, by_axis
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.order import Order, times_of
+from mullion.windows.partitions import PartitionSet
 from mullion.windows.tally import Tally
 
 WAITING, MARKS, ENTRIES = "waiting", "marks ", "axis "
@@ -55,7 +57,7 @@ class Ordered:
         numbered = max((one.numbered for one in self.sets.values() if not one.axis.order), default=before - waiting)
         for name, (axis, _) in wanted.items():
             if name not in self.sets:
-                self.sets[name] = AxisSet(axis, numbered)
+                self.sets[name] = made(axis, numbered)
         self.sets = {name: self.sets[name] for name in wanted}
         for name, (_, mine) in wanted.items():
             self.sets[name].use(self.stream, mine, slicing=slicing, method=method)
@@ -137,7 +139,7 @@ class Ordered:
             new = one.tier.saved()
             for entry in one.tier.entries if whole else new:
                 yield f"{ENTRIES}{name}", entry.table
-            yield f"{MARKS}{name}", one.marks.table()
+            yield f"{MARKS}{name}", one.state_table()
         if self.order.waiting is not None:
             yield WAITING, self.order.waiting.unify_dictionaries().combine_chunks()
 
@@ -150,7 +152,11 @@ class Ordered:
             axis = axes.get(own["axis"])
             if axis is None:
                 continue
-            self.sets[name] = AxisSet(axis)
+            self.sets[name] = made(axis)
             mine = [table for label, table in tables if label == f"{ENTRIES}{name}"]
             self.sets[name].restore(own, mine, last[f"{MARKS}{name}"])
         self.order = Order(last.get(WAITING))
+
+
+def made(axis: Axis, numbered: int = 0) -> AxisSet:
+    return PartitionSet(axis, numbered) if axis.partition else AxisSet(axis, numbered)

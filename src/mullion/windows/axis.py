@@ -128,7 +128,7 @@ class AxisSet:
         numbers = np.arange(self.numbered, self.numbered + len(events))
         times = times_of(events)
         self.numbered += len(events)
-        if self.axis.kind in ("rows", "events"):
+        if self.axis.kind != "column":
             places = numbers
             slices = slice_starts(places, self.plan.windows, slicing=self.plan.slicing)
             starts = np.flatnonzero(np.concatenate([[True], slices[1:] != slices[:-1]]))
@@ -261,6 +261,9 @@ class AxisSet:
             self.marks.forget(horizon)
 
     # What a restart needs
+
+    def state_table(self) -> pa.Table:
+        return self.marks.table()
 
     def snapshot(self) -> dict[str, Any]:
         return {

@@ -153,7 +153,8 @@ def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark
             return np.empty(0, np.int64)
         cursor.next_end = first_end(int(later[0]), window)
     lowest = first_end(seen.oldest, window) if cursor.next_end is None else cursor.next_end
-    if window.range == EVERYTHING and query.start is not None and (query.frame.since or 0) < query.start:
+    since = query.frame.since
+    if window.range == EVERYTHING and query.start is not None and (since is None or since < query.start):
         return np.empty(0, np.int64)
     if query.start is not None and window.range != EVERYTHING:
         lowest = max(lowest, first_end(query.start + window.range - 1, window))

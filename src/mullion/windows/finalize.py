@@ -20,24 +20,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.aggregates.values import OverValues
-from mullion.catalog.queries import BoundAggregate, Shape
-from mullion.kernels.encode import combine
+from mullion.catalog.queries import Shape
 from mullion.language.evaluate import count_bad, evaluate
 from mullion.language.query import Column, Expr, walk
 from mullion.language.vector import Vector
-from mullion.planner.plan import EVENTS, Grouping, StateColumn, states_of
+from mullion.planner.plan import Grouping, states_of
 from mullion.windows.arrange import arrange
-from mullion.windows.base import Synopsis
 from mullion.windows.due import Due, Times
 from mullion.windows.instants import NO_START
-from mullion.windows.interval import Interval
-from mullion.windows.ordered_values import ordered_values
-from mullion.windows.running import Running
+from mullion.windows.sequence import CountedRows, RowSequence, sequence_of
 from mullion.windows.subwindow import Rows
-from mullion.windows.value_counts import Counted, ValueCounts
-
-SYNOPSES: dict[str, type[Running] | type[Interval]] = {s.name: s for s in (Running, Interval)}
 
 MOST_RANGES = 4_000_000
 """Ranges that are looked up in one call; more are taken in turns to bound memory."""
@@ -90,8 +82,8 @@ def finalize(
     if counted:
         rows.align(list(counted.values()))
     for lanes in _lanes_in_turns(np.unique(lane), rows):
-        sequence = _sequence(rows, grouping, lanes)
-        sequence.counted = {name: _Counts(r, grouping, lanes) for name, r in counted.items()}
+        sequence = sequence_of(rows, grouping, lanes)
+        sequence.counted = {name: CountedRows(r, grouping, lanes) for name, r in counted.items()}
         mine = np.flatnonzero(np.isin(lane, lanes)) if len(lanes) < len(grouping.lanes) else np.arange(len(due))
         for shape, windows in due_by_shape(grouping, due, mine):
             for turn in _turns(windows, lane, sequence, grouped=bool(grouping.keys)):
@@ -123,92 +115,7 @@ def due_by_shape(grouping: Grouping, due: Due, windows: Index) -> Iterator[tuple
         yield shapes[code[part[0]]], windows[part]
 
 
-@dataclass
-class _Sequence:
-    """The rows of some lanes in the order (lane, group, slice): any window of any lane and group is one range."""
-
-    rows: Rows
-    chosen: Index
-    ranks: npt.NDArray[np.int64]
-    """For each place, (lane * number of groups + group) * number of slices + rank of its slice: ascending."""
-    slices: npt.NDArray[np.int64]
-    groups: int
-    present: npt.NDArray[np.int64]
-    """lane * number of groups + group, where that group has a row in that lane; ascending."""
-    first: Index
-    """A row of each of these, to take the keys from."""
-    synopses: dict[StateColumn, tuple[tuple[Vector, ...], Synopsis]] = field(default_factory=dict)
-    counted: dict[str, _Counts] = field(default_factory=dict)
-
-    def synopsis(self, state: StateColumn) -> tuple[tuple[Vector, ...], Synopsis]:
-        if state not in self.synopses:
-            stored = tuple(v.take(self.chosen) for v in self.rows.state(state))
-            made = SYNOPSES[state.synopsis](state.partial, state.partial.load(stored))
-            self.synopses[state] = stored, made
-        return self.synopses[state]
-
-    def ranges(self, start: Times, end: Times, line: Times) -> tuple[Index, Index]:
-        """Where the rows of a lane and group within [start, end) lie."""
-        base = line * len(self.slices)
-        low = np.searchsorted(self.ranks, base + np.searchsorted(self.slices, start))
-        high = np.searchsorted(self.ranks, base + np.searchsorted(self.slices, end))
-        return low, high
-
-    def lines(self, lane: Index) -> tuple[Index, Index]:
-        """For each lane given, where its groups begin in `present` and how many they are."""
-        begin = np.searchsorted(self.present, lane * self.groups)
-        return begin, np.searchsorted(self.present, (lane + 1) * self.groups) - begin
-
-    def operations(self) -> int:
-        states = sum(synopsis.operations for _, synopsis in self.synopses.values())
-        return states + sum(counts.operations for counts in self.counted.values())
-
-
-class _Counts:
-    """The value counts of some lanes: one sequence that all holistic aggregates over the values are answered from."""
-
-    def __init__(self, rows: Rows, grouping: Grouping, lanes: Index) -> None:
-        columns = [rows.key(i) for i in range(len(grouping.group_keys), rows.keys)]
-        present = np.logical_and.reduce([np.asarray(c.is_valid()) for c in columns])
-        self._sequence = _sequence(rows, grouping, lanes, present)
-        coded = [ordered_values(c, rows.key_type(len(grouping.group_keys) + i)) for i, c in enumerate(columns)]
-        code, self._values = coded[0]
-        size = len(self._values)
-        if len(coded) > 1:
-            code, size = combine([(np.maximum(c, 0), max(1, len(v))) for c, v in coded], len(rows))
-        chosen = self._sequence.chosen
-        self._counts = ValueCounts(code[chosen], rows.state(EVENTS)[0].values[chosen], size)
-
-    def within(self, start: Times, end: Times, line: Times) -> Counted:
-        return self._counts.within(*self._sequence.ranges(start, end, line))
-
-    def lower(self, aggregate: BoundAggregate, counted: Counted) -> Vector:
-        assert isinstance(aggregate.aggregate, OverValues) and aggregate.argument_type is not None
-        return aggregate.aggregate.lower_counts(aggregate.argument_type, self._values, counted)
-
-    @property
-    def operations(self) -> int:
-        return self._counts.operations
-
-
-def _sequence(rows: Rows, grouping: Grouping, lanes: Index, wanted: npt.NDArray[np.bool_] | None = None) -> _Sequence:
-    names = grouping.lane_names
-    chosen, lane = rows.members({names[i]: int(i) for i in lanes})
-    if wanted is not None and not wanted.all():
-        kept = wanted[chosen]
-        chosen, lane = chosen[kept], lane[kept]
-    group, groups = rows.groups
-    slices = np.unique(rows.slices)
-    line = lane * max(1, groups) + group[chosen]
-    ranks = line * len(slices) + np.searchsorted(slices, rows.slices)[chosen]
-    if len(ranks) and not (ranks[1:] >= ranks[:-1]).all():
-        order = np.argsort(ranks, kind="stable")
-        chosen, ranks, line = chosen[order], ranks[order], line[order]
-    starts = np.flatnonzero(np.concatenate([[True], line[1:] != line[:-1]])) if len(line) else chosen[:0]
-    return _Sequence(rows, chosen, ranks, slices, max(1, groups), line[starts], chosen[starts])
-
-
-def _turns(windows: Index, lane: Index, sequence: _Sequence, *, grouped: bool) -> Iterator[Index]:
+def _turns(windows: Index, lane: Index, sequence: RowSequence, *, grouped: bool) -> Iterator[Index]:
     """The windows in parts whose ranges are not too many."""
     if not grouped:
         yield windows
@@ -221,7 +128,7 @@ def _turns(windows: Index, lane: Index, sequence: _Sequence, *, grouped: bool) -
 
 
 def _answer(
-    sequence: _Sequence, grouping: Grouping, shape: Shape, due: Due, windows: Index, lane: Index, work: Work
+    sequence: RowSequence, grouping: Grouping, shape: Shape, due: Due, windows: Index, lane: Index, work: Work
 ) -> tuple[Index, pa.Table] | None:
     query, start, end = due.query[windows], due.start[windows], due.end[windows]
     opens = start if due.opens is None else due.opens[windows]

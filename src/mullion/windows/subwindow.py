@@ -123,9 +123,20 @@ class SubWindows:
         """With all slices before the horizon taken to be one at the origin."""
         if not len(self.slices) or self.slices.min() >= horizon:
             return self
-        slices = pa.array(np.where(self.slices < horizon, origin, self.slices))
-        at = self.table.schema.get_field_index("slice")
-        return SubWindows(self.table.set_column(at, "slice", slices))
+        return self._with_slices(self.table, np.where(self.slices < horizon, origin, self.slices))
+
+    def relabelled(self, index: Index, slices: Times) -> SubWindows:
+        """The rows of the index, perhaps some of them often, in other slices."""
+        return self._with_slices(self.table.take(pa.array(index)), slices)
+
+    @staticmethod
+    def _with_slices(table: pa.Table, slices: Times) -> SubWindows:
+        return SubWindows(table.set_column(table.schema.get_field_index("slice"), "slice", pa.array(slices)))
+
+    def among(self, slices: Times) -> SubWindows:
+        """Only the rows of these slices."""
+        kept = np.isin(self.slices, slices)
+        return self if kept.all() else SubWindows(self.table.filter(pa.array(kept)))
 
 
 def has_states(partials: pa.Table, grouping: Grouping) -> npt.NDArray[np.bool_]:

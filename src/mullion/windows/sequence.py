@@ -1,0 +1,112 @@
+"""The rows of a grouping's lanes in one sequence, in which any window of any lane and group is one range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.aggregates.values import OverValues
+from mullion.catalog.queries import BoundAggregate
+from mullion.kernels.encode import combine
+from mullion.language.vector import Vector
+from mullion.planner.plan import EVENTS, Grouping, StateColumn
+from mullion.windows.base import Synopsis
+from mullion.windows.due import Times
+from mullion.windows.interval import Interval
+from mullion.windows.ordered_values import ordered_values
+from mullion.windows.running import Running
+from mullion.windows.subwindow import Rows
+from mullion.windows.value_counts import Counted, ValueCounts
+
+SYNOPSES: dict[str, type[Running] | type[Interval]] = {s.name: s for s in (Running, Interval)}
+
+Index = npt.NDArray[np.intp]
+
+
+@dataclass
+class RowSequence:
+    """The rows of some lanes in the order (lane, group, slice): any window of any lane and group is one range."""
+
+    rows: Rows
+    chosen: Index
+    ranks: npt.NDArray[np.int64]
+    """For each place, (lane * number of groups + group) * number of slices + rank of its slice: ascending."""
+    slices: npt.NDArray[np.int64]
+    groups: int
+    present: npt.NDArray[np.int64]
+    """lane * number of groups + group, where that group has a row in that lane; ascending."""
+    first: Index
+    """A row of each of these, to take the keys from."""
+    synopses: dict[StateColumn, tuple[tuple[Vector, ...], Synopsis]] = field(default_factory=dict)
+    counted: dict[str, CountedRows] = field(default_factory=dict)
+
+    def synopsis(self, state: StateColumn) -> tuple[tuple[Vector, ...], Synopsis]:
+        if state not in self.synopses:
+            stored = tuple(v.take(self.chosen) for v in self.rows.state(state))
+            made = SYNOPSES[state.synopsis](state.partial, state.partial.load(stored))
+            self.synopses[state] = stored, made
+        return self.synopses[state]
+
+    def ranges(self, start: Times, end: Times, line: Times) -> tuple[Index, Index]:
+        """Where the rows of a lane and group within [start, end) lie."""
+        base = line * len(self.slices)
+        low = np.searchsorted(self.ranks, base + np.searchsorted(self.slices, start))
+        high = np.searchsorted(self.ranks, base + np.searchsorted(self.slices, end))
+        return low, high
+
+    def lines(self, lane: Index) -> tuple[Index, Index]:
+        """For each lane given, where its groups begin in `present` and how many they are."""
+        begin = np.searchsorted(self.present, lane * self.groups)
+        return begin, np.searchsorted(self.present, (lane + 1) * self.groups) - begin
+
+    def operations(self) -> int:
+        states = sum(synopsis.operations for _, synopsis in self.synopses.values())
+        return states + sum(counts.operations for counts in self.counted.values())
+
+
+class CountedRows:
+    """The value counts of some lanes: one sequence that all holistic aggregates over the values are answered from."""
+
+    def __init__(self, rows: Rows, grouping: Grouping, lanes: Index) -> None:
+        columns = [rows.key(i) for i in range(len(grouping.group_keys), rows.keys)]
+        present = np.logical_and.reduce([np.asarray(c.is_valid()) for c in columns])
+        self._sequence = sequence_of(rows, grouping, lanes, present)
+        coded = [ordered_values(c, rows.key_type(len(grouping.group_keys) + i)) for i, c in enumerate(columns)]
+        code, self._values = coded[0]
+        size = len(self._values)
+        if len(coded) > 1:
+            code, size = combine([(np.maximum(c, 0), max(1, len(v))) for c, v in coded], len(rows))
+        chosen = self._sequence.chosen
+        self._counts = ValueCounts(code[chosen], rows.state(EVENTS)[0].values[chosen], size)
+
+    def within(self, start: Times, end: Times, line: Times) -> Counted:
+        return self._counts.within(*self._sequence.ranges(start, end, line))
+
+    def lower(self, aggregate: BoundAggregate, counted: Counted) -> Vector:
+        assert isinstance(aggregate.aggregate, OverValues) and aggregate.argument_type is not None
+        return aggregate.aggregate.lower_counts(aggregate.argument_type, self._values, counted)
+
+    @property
+    def operations(self) -> int:
+        return self._counts.operations
+
+
+def sequence_of(
+    rows: Rows, grouping: Grouping, lanes: Index, wanted: npt.NDArray[np.bool_] | None = None
+) -> RowSequence:
+    names = grouping.lane_names
+    chosen, lane = rows.members({names[i]: int(i) for i in lanes})
+    if wanted is not None and not wanted.all():
+        kept = wanted[chosen]
+        chosen, lane = chosen[kept], lane[kept]
+    group, groups = rows.groups
+    slices = np.unique(rows.slices)
+    line = lane * max(1, groups) + group[chosen]
+    ranks = line * len(slices) + np.searchsorted(slices, rows.slices)[chosen]
+    if len(ranks) and not (ranks[1:] >= ranks[:-1]).all():
+        order = np.argsort(ranks, kind="stable")
+        chosen, ranks, line = chosen[order], ranks[order], line[order]
+    starts = np.flatnonzero(np.concatenate([[True], line[1:] != line[:-1]])) if len(line) else chosen[:0]
+    return RowSequence(rows, chosen, ranks, slices, max(1, groups), line[starts], chosen[starts])
