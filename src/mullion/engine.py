@@ -28,8 +28,6 @@ from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckpointError, MullionError, NotSupported
 from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.query import (
-    EVERYTHING,
-    TIME_AXIS,
     Ask,
     CreateQuery,
     CreateStream,
@@ -227,7 +225,6 @@ class Engine:
 
     def _add(self, query: Query) -> StandingQuery:
         bound = bind(query, self.catalog.streams, self.catalog.tables)
-        _refuse_what_is_not_built(bound, query)
         run = self.runs.get(bound.stream)
         if run is not None and run.begun:
             reason = run.can_backfill(bound)
@@ -482,14 +479,6 @@ _CHOICES = {
     "way": ("auto", "native", "kernel", "direct"),
     "method": ("auto", "fragments", "rows"),
 }
-
-
-def _refuse_what_is_not_built(bound: StandingQuery, query: Query) -> None:
-    if bound.axis != TIME_AXIS or bound.window.range == EVERYTHING:
-        raise NotSupported("a window other than RANGE ... SLIDE ...", query.place)
-    for aggregate in bound.shape.aggregates:
-        if aggregate.values or aggregate.function in ("first", "last"):
-            raise NotSupported(f"the aggregate {aggregate.function}", query.place)
 
 
 def _stream_text(stream: Stream) -> str:

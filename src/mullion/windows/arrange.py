@@ -17,7 +17,7 @@ def arrange(query: Index, table: pa.Table, shape: Shape, *, final: bool = True) 
     """The rows by query, window and the shape's order, cut to its limit.
 
     Ties are broken by the keys, so that the same input gives the same rows however it was batched and sharded. The
-    columns that only the order needs (#o.., #t..) leave when `final`.
+    columns that only the order needs (#o.., #t.., #w) leave when `final`.
     """
     ends = np.asarray(table.column("window_end").cast(pa.int64()).combine_chunks())
     if shape.is_plain:
@@ -33,9 +33,12 @@ def arrange(query: Index, table: pa.Table, shape: Shape, *, final: bool = True) 
         for name in table.schema.names
         if name.startswith("#t")
     ]
-    order = np.lexsort((*reversed(ranks), ends, query))
+    window = ends
+    if "#w" in table.schema.names:
+        window = np.asarray(table.column("#w").combine_chunks(), np.int64)
+    order = np.lexsort((*reversed(ranks), window, ends, query))
     if shape.limit is not None and len(order):
-        answer = np.concatenate([[0], np.cumsum((np.diff(query[order]) != 0) | (np.diff(ends[order]) != 0))])
+        answer = np.concatenate([[0], np.cumsum((np.diff(query[order]) != 0) | (np.diff(window[order]) != 0))])
         first = np.searchsorted(answer, answer)
         order = order[np.arange(len(order)) - first < shape.limit]
     table = table.take(pa.array(order))

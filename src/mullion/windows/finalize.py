@@ -133,6 +133,7 @@ def _answer(
     query, start, end = due.query[windows], due.start[windows], due.end[windows]
     opens = start if due.opens is None else due.opens[windows]
     closes = end if due.closes is None else due.closes[windows]
+    instant = windows
     keys: list[pa.ChunkedArray] = []
     if grouping.keys:
         begin, count = sequence.lines(lane)
@@ -142,7 +143,7 @@ def _answer(
         present = high > low
         which, at, low, high = which[present], at[present], low[present], high[present]
         query, start, end = query[which], start[which], end[which]
-        opens, closes = opens[which], closes[which]
+        opens, closes, instant = opens[which], closes[which], windows[which]
         firsts = pa.array(sequence.first[at])
         keys = [sequence.rows.key(i).take(firsts) for i in range(len(grouping.keys))]
         line = sequence.present[at]
@@ -152,6 +153,8 @@ def _answer(
     if not len(query):
         return None
     columns = _Columns(shape, keys, opens, closes)
+    if due.closes is not None:
+        columns.instant = instant
     found = {name: counts.within(start, end, line) for name, counts in sequence.counted.items()}
     for i, aggregate in enumerate(shape.aggregates):
         if aggregate.values:
@@ -176,6 +179,8 @@ class _Columns(dict[str, Vector]):
             window_end=Vector(shape.bounds, end, everywhere),
         )
         self.shape, self.group_keys, self.length = shape, keys, len(start)
+        self.instant: Index | None = None
+        """The number of each row's window, where windows are not told apart by their ends."""
 
     def __missing__(self, name: str) -> Vector:
         at = int(name.removeprefix("#k"))
@@ -198,6 +203,8 @@ class _Columns(dict[str, Vector]):
         if not self.shape.is_plain:
             arrays |= {f"#o{i}": self._array(order.expr) for i, order in enumerate(self.shape.order_by)}
             arrays |= {f"#t{i}": key for i, key in enumerate(self.group_keys)}
+            if self.instant is not None:
+                arrays["#w"] = pa.array(self.instant)
         table = pa.table(arrays)
         return (query, table) if kept is None else (query[kept], table.filter(pa.array(kept)))
 
