@@ -10,7 +10,7 @@ from numba import njit
 
 Array = npt.NDArray[Any]
 
-PICKED = 32
+PICKED = 12
 """Blocks that are picked by what they may hold at most, before the rest is looked at in turn."""
 
 
@@ -165,11 +165,25 @@ def _subtract(code: Array, count: Array, low: int, high: int, held: Array) -> No
 
 
 @njit(cache=True, nogil=True)
-def _most(held: Array, low: int, high: int) -> int:
+def _mend(held: Array, bound: Array, shift: int, block: int) -> int:
+    """The highest count of a block; its bound becomes that."""
+    low = block << shift
     most: int = held[low]
-    for c in range(low + 1, high):
+    for c in range(low + 1, min(low + (1 << shift), len(held))):
         most = max(most, held[c])
+    bound[block] = most
     return most
+
+
+@njit(cache=True, nogil=True)
+def _offer_block(held: Array, shift: int, block: int, codes: Array, counts: Array, size: int) -> int:
+    """Offer the codes of a block; returns how many the heap holds then."""
+    low, most = block << shift, len(codes)
+    for c in range(low, min(low + (1 << shift), len(held))):
+        n = held[c]
+        if n > 0 and (size < most or n >= counts[0]):
+            size = _offer(codes, counts, size, most, c, n)
+    return size
 
 
 @njit(cache=True, nogil=True)
@@ -196,37 +210,21 @@ def _top_of_blocks(
     `bound` is no less than the highest count of each block. Removing leaves it too high, and it is mended here.
     """
     size, most, blocks = 0, len(codes), len(bound)
-    turn, picks = 0, 0
-    while True:
-        best = -1
-        if picks < PICKED and most < blocks:
-            highest = 0
-            for b in range(blocks):
-                if bound[b] > highest and looked[b] != mark:
-                    best, highest = b, bound[b]
-            picks += 1
-            if best < 0 or (size == most and _is_less(highest, best << shift, counts[0], codes[0])):
-                break
-        else:
-            while turn < blocks and looked[turn] == mark:
-                turn += 1
-            if turn == blocks:
-                break
-            best = turn
-        low = best << shift
-        high = min(low + (1 << shift), len(held))
-        highest = _most(held, low, high)
-        if highest < bound[best] and picks < PICKED:
-            bound[best] = highest
-            continue
-        bound[best] = highest
-        looked[best] = mark
-        if highest == 0 or (size == most and _is_less(highest, low, counts[0], codes[0])):
-            continue
-        for c in range(low, high):
-            n = held[c]
-            if n > 0 and (size < most or n >= counts[0]):
-                size = _offer(codes, counts, size, most, c, n)
+    for _ in range(PICKED):
+        best, highest = -1, 0
+        for b in range(blocks):
+            if bound[b] > highest and looked[b] != mark:
+                best, highest = b, bound[b]
+        if best < 0 or (size == most and _is_less(highest, best << shift, counts[0], codes[0])):
+            _in_order(codes, counts, size)
+            return
+        if _mend(held, bound, shift, best) == highest:
+            looked[best] = mark
+            size = _offer_block(held, shift, best, codes, counts, size)
+    for b in range(blocks):
+        if looked[b] != mark and not (size == most and _is_less(bound[b], b << shift, counts[0], codes[0])):
+            _mend(held, bound, shift, b)
+            size = _offer_block(held, shift, b, codes, counts, size)
     _in_order(codes, counts, size)
 
 
