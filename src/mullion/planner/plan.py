@@ -43,12 +43,14 @@ class StateColumn:
 
     @staticmethod
     def of(partial: Partial, argument: Expr | None) -> StateColumn:
-        return StateColumn(f"{partial.kind}({'*' if argument is None else render(argument)})", partial, argument)
+        return StateColumn(f"{partial.label}({'*' if argument is None else render(argument)})", partial, argument)
 
     @property
     def synopsis(self) -> str:
-        """Prefixes need an inverse; a tree of intervals takes anything (golab 2.3.4)."""
-        return "running" if isinstance(self.partial, Invertible) else "interval"
+        """Prefixes need an inverse; a tree of intervals takes anything, and folds what is heavy (golab 2.3.4)."""
+        if isinstance(self.partial, Invertible):
+            return "running"
+        return "folded" if self.partial.is_heavy else "interval"
 
 
 def states_of(aggregate: BoundAggregate) -> tuple[StateColumn, ...]:

@@ -29,11 +29,12 @@ from mullion.planner.plan import Grouping, StateColumn, states_of
 from mullion.windows.arrange import arrange
 from mullion.windows.base import Synopsis
 from mullion.windows.due import Due, Times
+from mullion.windows.folded import Folded
 from mullion.windows.interval import Interval
 from mullion.windows.running import Running
 from mullion.windows.subwindow import Rows
 
-SYNOPSES: dict[str, type[Running] | type[Interval]] = {s.name: s for s in (Running, Interval)}
+SYNOPSES: dict[str, type[Running] | type[Interval]] = {s.name: s for s in (Running, Interval, Folded)}
 
 MOST_RANGES = 4_000_000
 """Ranges that are looked up in one call; more are taken in turns to bound memory."""
@@ -194,7 +195,7 @@ def _answer(
         states = []
         for state in states_of(aggregate):
             stored, synopsis = sequence.synopsis(state)
-            states.append(state.partial.store(synopsis.between(low, high), stored))
+            states.append(state.partial.finish(synopsis.between(low, high), stored))
         columns[f"#a{i}"] = aggregate.aggregate.lower(aggregate.argument_type, states)
     return columns.table(query, grouping, work)
 
