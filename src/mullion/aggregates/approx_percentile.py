@@ -57,7 +57,7 @@ class Quantiles(Sketched):
     Requires: an order of the values.
     Time: O(log k) a value, O(k) a merge.
     Space: about 3 k values.
-    Guarantee: for any p, the rank of the answer differs from p by at most 2.3 / k^0.9 of all values with a probability
+    Guarantee: for any p, the rank of the answer differs from p by at most 2.3 / k^0.97 of all values with a probability
     of 99 %, whatever was merged in what order. Fewer than k values, p = 0 and p = 1 are answered exactly.
     """
 
