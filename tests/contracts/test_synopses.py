@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from math import log2
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.algebra import PARTIALS, VALUES, near, picked
-from mullion.aggregates import Invertible, Partial
+from contracts.algebra import PARTIALS, VALUES, near, picked, readable, stored_values
+from mullion.aggregates import Invertible, Partial, State
 from mullion.aggregates.count import Count
 from mullion.aggregates.extremes import Largest
 from mullion.language.types import INT
 from mullion.language.vector import Vector
+from mullion.planner.plan import StateColumn
 from mullion.windows.base import Synopsis
-from mullion.windows.finalize import SYNOPSES
+from mullion.windows.sequence import SYNOPSES
 
 MADE = [(s, p) for s in SYNOPSES.values() for p in PARTIALS.values() if s.accepts(p)]
+
+
+def seen(partial: Partial, state: State) -> list[tuple[Any, ...]]:
+    return readable(partial, stored_values(partial, partial.store(state, ())))
 
 
 def subjects() -> pytest.MarkDecorator:
@@ -39,6 +45,11 @@ def test_a_range_is_what_recomputing_gives(synopsis: type[Synopsis], partial: Pa
     low, high = np.array(pairs, np.intp).reshape(-1, 2).T
     found = synopsis(partial, state).between(low, high)  # type: ignore[call-arg]
     assert len(found[0]) == len(pairs)
+    if partial.is_heavy:
+        wholes = [partial.reduce(picked(state, slice(a, max(a, b))), np.arange(int(a < b))) for a, b in pairs]
+        whole = [row for w in wholes for row in seen(partial, w if len(w[0]) else partial.identity(1))]
+        assert all(map(near, seen(partial, found), whole))
+        return
     size = max((abs(float(v)) for v in plain if partial.argument.is_numeric), default=0.0)
     for i, (a, b) in enumerate(pairs):
         whole = partial.identity(1)
@@ -92,9 +103,25 @@ def test_operations_of_a_window() -> None:
         assert prefixes.operations - before[1] == 1
 
 
-def test_all_windows_at_once_take_no_more() -> None:
+@pytest.mark.parametrize("name", ["interval", "folded"])
+def test_all_windows_at_once_take_no_more(name: str) -> None:
     low = np.arange(0, 9000, 37)
-    tree = SYNOPSES["interval"](Largest(INT), (np.arange(10_000),))
+    tree = SYNOPSES[name](Largest(INT), (np.arange(10_000),))
     before = tree.operations
     assert tree.between(low, low + 360)[0].tolist() == (low + 359).tolist()
     assert tree.operations - before <= len(low) * (2 * log2(360) + 1)
+
+
+def test_equal_windows_are_folded_once() -> None:
+    tree = SYNOPSES["folded"](Largest(INT), (np.arange(1000),))
+    before = tree.operations
+    assert tree.between(np.array([100] * 50), np.array([460] * 50))[0].tolist() == [459] * 50
+    assert tree.operations - before <= 2 * log2(360) + 1
+
+
+def test_what_is_heavy_is_folded() -> None:
+    chosen = {name: StateColumn.of(partial, None).synopsis for name, partial in PARTIALS.items()}
+    heavy = {name for name, partial in PARTIALS.items() if partial.is_heavy}
+    assert heavy == {name for name, synopsis in chosen.items() if synopsis == "folded"}
+    assert {"hll-string", "kll-double", "frequent-date", "top_lists-int"} <= heavy
+    assert chosen["max-int"] == "interval" and chosen["count-int"] == "running"

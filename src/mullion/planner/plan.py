@@ -46,7 +46,7 @@ class StateColumn:
 
     @staticmethod
     def of(partial: Partial, argument: Expr | None, where: Expr | None = None) -> StateColumn:
-        name = f"{partial.kind}({'*' if argument is None else render(argument)})"
+        name = f"{partial.label}({'*' if argument is None else render(argument)})"
         if where is not None:
             name += f" where {render(where)}"
         return StateColumn(name, partial, argument, where)
@@ -56,8 +56,10 @@ class StateColumn:
 
     @property
     def synopsis(self) -> str:
-        """Prefixes need an inverse; a tree of intervals takes anything (golab 2.3.4)."""
-        return "running" if isinstance(self.partial, Invertible) else "interval"
+        """Prefixes need an inverse; a tree of intervals takes anything, and folds what is heavy (golab 2.3.4)."""
+        if isinstance(self.partial, Invertible):
+            return "running"
+        return "folded" if self.partial.is_heavy else "interval"
 
 
 EVENTS = StateColumn("rows", Count(BOOLEAN), None)

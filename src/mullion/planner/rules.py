@@ -166,7 +166,10 @@ def _keep_order(plan: Plan, seen: Observed) -> Plan:
 def choose_synopses(plan: Plan, seen: Observed) -> Plan:
     """Prefixes where the state can be inverted, a tree of intervals where it cannot (golab 2.3.4)."""
     counts = Counter(state.synopsis for grouping in plan.groupings for state in grouping.states)
-    text = f"{counts['running']} of the states can be inverted and run as prefixes, {counts['interval']} need a tree"
+    trees = counts["interval"] + counts["folded"]
+    text = f"{counts['running']} of the states can be inverted and run as prefixes, {trees} need a tree"
+    if counts["folded"]:
+        text += f", of which {counts['folded']} are sketches and taken together at once"
     return _because(plan, "choose_synopses", text)
 
 

@@ -164,7 +164,7 @@ def _answer(
         states = []
         for state in states_of(aggregate):
             stored, synopsis = sequence.synopsis(state)
-            states.append(state.partial.store(synopsis.between(low, high), stored))
+            states.append(state.partial.finish(synopsis.between(low, high), stored))
         columns[f"#a{i}"] = aggregate.aggregate.lower(aggregate.argument_type, states)
     return columns.table(query, grouping, work)
 

@@ -14,13 +14,14 @@ from mullion.language.vector import Vector
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
 from mullion.windows.base import Synopsis
 from mullion.windows.due import Times
+from mullion.windows.folded import Folded
 from mullion.windows.interval import Interval
 from mullion.windows.ordered_values import ordered_values
 from mullion.windows.running import Running
 from mullion.windows.subwindow import Rows
 from mullion.windows.value_counts import Counted, ValueCounts
 
-SYNOPSES: dict[str, type[Running] | type[Interval]] = {s.name: s for s in (Running, Interval)}
+SYNOPSES: dict[str, type[Running] | type[Interval]] = {s.name: s for s in (Running, Interval, Folded)}
 
 Index = npt.NDArray[np.intp]
 
