@@ -25,9 +25,11 @@ from mullion.catalog.catalog import Catalog
 from mullion.catalog.journal import Journal, write_whole
 from mullion.catalog.queries import StandingQuery, bind, starting
 from mullion.catalog.streams import Stream, Table
-from mullion.errors import CheckpointError, MullionError, NotSupported
+from mullion.catalog.synopses import checked
+from mullion.errors import CheckError, CheckpointError, MullionError, NotSupported, closest
 from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.query import (
+    EVERYTHING,
     Ask,
     CreateQuery,
     CreateStream,
@@ -36,6 +38,7 @@ from mullion.language.query import (
     DropQuery,
     DropSynopsis,
     Explain,
+    Named,
     Query,
     Statement,
 )
@@ -49,7 +52,7 @@ from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
 from mullion.spark.cluster import ship
 from mullion.spark.feed import Feed
-from mullion.spark.results import Results
+from mullion.spark.results import OneAnswer, Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
 from mullion.spark.sources import check_format, is_endless, is_files, open_stream, read_columns
 from mullion.spark.stream import Counts, Settings, StreamRun
@@ -97,6 +100,8 @@ class Engine:
         self._table_frames: dict[str, DataFrame] = {}
         self._stores: dict[str, TableStore] = {}
         self._feeds: list[Feed] = []
+        self.questions: list[Query] = []
+        """Questions of scripts that wait for the input."""
         self._fresh: dict[str, None] = {}
         """Queries that came after the first batch and join with the next."""
         self._pasts: dict[str, str] = {}
@@ -125,23 +130,27 @@ class Engine:
             ship(self._ensured)
         return self._ensured
 
-    def execute(self, script: str) -> list[Explanation]:
-        """Carry out a script's statements, all or none, and return what its EXPLAINs say."""
+    def execute(self, script: str) -> list[Explanation | OneAnswer]:
+        """Carry out a script's statements, all or none, and return what its EXPLAINs and questions say.
+
+        A SELECT without CREATE QUERY is asked once. Before the first batch it waits in `questions`, and the stream
+        keeps the events that it needs.
+        """
         statements = parse_script(script)
         with self._lock:
-            before = self.catalog
+            before, waiting = self.catalog, list(self.questions)
             self.catalog = before.copy()
             try:
                 said = [explained for s in statements if (explained := self._execute(s)) is not None]
             except BaseException:
-                self.catalog = before
+                self.catalog, self.questions = before, waiting
                 raise
             for statement in statements:
                 if isinstance(statement, DropQuery):
                     self._callbacks.forget(statement.name)
             return said
 
-    def _execute(self, statement: Statement) -> Explanation | None:
+    def _execute(self, statement: Statement) -> Explanation | OneAnswer | None:
         match statement:
             case CreateStream():
                 self._create_stream(statement)
@@ -161,17 +170,18 @@ class Engine:
             case DropQuery(name=name):
                 self.catalog.drop_query(name, statement.place)
             case CreateSynopsis():
-                raise NotSupported("CREATE SYNOPSIS", statement.place)
-            case DropSynopsis():
-                raise NotSupported("DROP SYNOPSIS", statement.place)
+                self.catalog.add_synopsis(checked(statement, self.catalog.streams), statement.place)
+            case DropSynopsis(name=name):
+                self.catalog.drop_synopsis(name, statement.place)
             case Explain(name=name):
                 if name is not None:
                     self.catalog.query(name, statement.place)
                 return self.explain(name)
             case Ask(query=query):
-                raise NotSupported(
-                    "a SELECT without CREATE QUERY", query.place, hint="write CREATE QUERY name AS before it"
-                )
+                if any(run.view is not None for run in self.runs.values()):
+                    return self.answer(query)
+                self._prepare(query)
+                self.questions.append(query)
         return None
 
     def _create_stream(self, create: CreateStream) -> None:
@@ -182,11 +192,19 @@ class Engine:
         made = Stream(create.name, columns, create.time_column, create.lateness, format_, create.options, *kept)
         self.catalog.add_stream(made.check(create.place), create.place)
 
-    def stream(self, name: str, dataframe: DataFrame, *, time: str, lateness: str = "0 s") -> None:
-        """Name a DataFrame, streaming or static, as a stream of events."""
+    def stream(
+        self, name: str, dataframe: DataFrame, *, time: str, lateness: str = "0 s", keep: str | int | None = None
+    ) -> None:
+        """Name a DataFrame, streaming or static, as a stream of events.
+
+        `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be asked about.
+        """
         columns = columns_from_spark(dataframe.schema)
+        kept = parse_duration(keep) if isinstance(keep, str) else None
+        rows = keep if isinstance(keep, int) else None
+        made = Stream(name, columns, time, parse_duration(lateness), keep=kept, keep_rows=rows)
         with self._lock:
-            self.catalog.add_stream(Stream(name, columns, time, parse_duration(lateness)).check())
+            self.catalog.add_stream(made.check())
             self._frames[name] = adopt(self.session, dataframe)
 
     def table(self, name: str, rows: Any) -> None:
@@ -279,6 +297,8 @@ class Engine:
         """Begin to read. With `follow` the sources are read on and on in the background, otherwise to their end."""
         self._stopping.clear()
         asked = {query.stream for query in self.catalog.queries.values()}
+        asked |= {synopsis.stream for synopsis in self.catalog.synopses.values()}
+        asked |= {s.name for s in self.catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
         if not asked:
             raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
         self._open_checkpoint()
@@ -338,6 +358,8 @@ class Engine:
 
     def close(self) -> None:
         self.stop()
+        for run in self.runs.values():
+            run.discard()
         if self._owned is not None:
             self._owned.stop()
             self._owned = self._ensured = None
@@ -369,7 +391,8 @@ class Engine:
         run = self._run_of(name)
         with self._lock:
             queries = self._queries_of_batch(run, number)
-        run.use(queries)
+            synopses = self.catalog.synopses_on(name)
+        run.use(queries, synopses)
         run.process(batch, number)
         if self.on_batch is not None:
             self.on_batch(self)
@@ -378,7 +401,7 @@ class Engine:
         run = self._run_of(name)
         with self._lock:
             self._join_fresh(run)
-            run.use(self.catalog.queries_over(name))
+            run.use(self.catalog.queries_over(name), self.catalog.synopses_on(name))
         run.finish(self.session)
         if self.on_batch is not None:
             self.on_batch(self)
@@ -443,6 +466,63 @@ class Engine:
                 raise CheckpointError(f"query '{query.name}' is not the one that the checkpoint knows", hint=hint)
             else:
                 self.catalog.replace_query(_as_journaled(query, entry, self.catalog))
+
+    # Questions asked once
+
+    def ask(self, sql: str) -> OneAnswer:
+        """Answer a question now: over the last events, from synopses, sub-windows or kept events.
+
+            engine.ask("SELECT max(price) FROM trades [RANGE '4 min']").to_pandas()
+
+        Batches go on meanwhile. The answer says what it was made from and up to which event time.
+        """
+        return self.answer(parse_query(sql))
+
+    def prepare(self, sql: str) -> None:
+        """Let the stream keep the events that a later question will need."""
+        with self._lock:
+            self._prepare(parse_query(sql))
+
+    def answer(self, query: Query) -> OneAnswer:
+        """Answer a question that was parsed before."""
+        if query.approximate:
+            run = self.runs.get(self._stream_asked(query).name)
+            if run is None:
+                raise MullionError("no event was read yet", hint="start the engine first")
+            return OneAnswer(*self._told(run.ask_bounds(query)))
+        with self._lock:
+            bound = bind(query, self.catalog.streams, self.catalog.tables)
+            run = self.runs.get(bound.stream)
+        if run is None:
+            raise MullionError(f"no event of stream '{bound.stream}' was read yet", hint="start the engine first")
+        return OneAnswer(*self._told(run.ask(bound, self.session)))
+
+    def _told(self, found: tuple[pa.Table, str, int]) -> tuple[pa.Table, SparkSession | None, str, int | None]:
+        table, answered_from, up_to = found
+        return table, self._ensured, answered_from, up_to
+
+    def _stream_asked(self, query: Query) -> Stream:
+        name = query.source.name if isinstance(query.source, Named) else ""
+        stream = {known.lower(): s for known, s in self.catalog.streams.items()}.get(name.lower())
+        if stream is None:
+            raise CheckError(f"unknown stream '{name}'", query.place, hint=closest(name, self.catalog.streams))
+        return stream
+
+    def _prepare(self, query: Query) -> None:
+        """Check a question, and let its stream keep what it needs."""
+        if query.approximate:
+            self._stream_asked(query)
+            return
+        bound = bind(query, self.catalog.streams, self.catalog.tables)
+        stream, frame = self.catalog.streams[bound.stream], bound.frame
+        keep, rows = stream.keep, stream.keep_rows
+        if frame.range is not None and frame.attribute is None:
+            keep = max(keep or 0, frame.range + (frame.slide or 0))
+        elif frame.rows is not None and not frame.partition_by:
+            rows = max(rows or 0, frame.rows + (frame.slide_rows or 1))
+        else:
+            rows = EVERYTHING
+        self.catalog.streams[bound.stream] = replace(stream, keep=keep, keep_rows=rows)
 
     # Answers
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
+from mullion.catalog.synopses import Synopsis
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.partial import TIME, Input
 from mullion.language.query import Axis
@@ -24,12 +25,13 @@ from mullion.planner.plan import Grouping
 from mullion.spark.files import read
 from mullion.spark.pipeline import Events, columns_of, kernel_columns, send
 from mullion.windows.axis import AxisSet, axis_name, by_axis
+from mullion.windows.fed import Fed
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.order import Order, times_of
 from mullion.windows.partitions import PartitionSet
 from mullion.windows.tally import Tally
 
-WAITING, MARKS, ENTRIES = "waiting", "marks ", "axis "
+WAITING, MARKS, ENTRIES, FED = "waiting", "marks ", "axis ", "fed "
 """What the tables of a commit are, by the start of their labels."""
 
 
@@ -40,12 +42,23 @@ class Ordered:
         self.stream = stream
         self.order = Order()
         self.sets: dict[str, AxisSet] = {}
+        self.synopses: dict[str, Fed] = {}
         self._input = Input({})
         self._tables: tuple[Prepared, ...] = ()
 
     @property
     def groupings(self) -> tuple[Grouping, ...]:
         return tuple(g for one in self.sets.values() if one.plan is not None for g in one.plan.groupings)
+
+    def __bool__(self) -> bool:
+        """Whether anything stands on the order of events."""
+        return bool(self.sets or self.synopses)
+
+    def feed(self, made: Sequence[Synopsis], before: int) -> None:
+        """The synopses from now on; `before` events came earlier."""
+        fed = self.synopses
+        known = {s.name: fed[s.name] for s in made if s.name in fed and fed[s.name].made == s}
+        self.synopses = {s.name: known.get(s.name) or Fed(s, missed=before > 0) for s in made}
 
     def use(self, queries: Sequence[StandingQuery], *, shared: bool, slicing: str, method: str, before: int) -> None:
         """The queries from now on; `before` events came earlier."""
@@ -61,7 +74,7 @@ class Ordered:
         self.sets = {name: self.sets[name] for name in wanted}
         for name, (_, mine) in wanted.items():
             self.sets[name].use(self.stream, mine, slicing=slicing, method=method)
-        if not self.sets:
+        if not self:
             self.order = Order()
 
     # Events
@@ -74,6 +87,7 @@ class Ordered:
     def _placing(self) -> set[str]:
         """The columns that tell where events lie on the axes."""
         found = {one.axis.order for one in self.sets.values() if one.axis.order}
+        found |= {fed.made.column for fed in self.synopses.values()}
         return found | {name for one in self.sets.values() for key in one.axis.partition for name in columns_of(key)}
 
     def read(self, events: Events) -> pa.Table:
@@ -114,6 +128,8 @@ class Ordered:
         if settled is None:
             return
         settled = settled.unify_dictionaries()
+        for fed in self.synopses.values():
+            fed.take(settled, self.stream.types[fed.made.column])
         for one in self.sets.values():
             yield from one.take(settled, self._input, self._tables)
 
@@ -131,7 +147,8 @@ class Ordered:
     # What a restart needs
 
     def snapshot(self) -> dict[str, Any]:
-        return {name: {"axis": axis_name(one.axis), **one.snapshot()} for name, one in self.sets.items()}
+        sets = {name: {"axis": axis_name(one.axis), **one.snapshot()} for name, one in self.sets.items()}
+        return {"sets": sets, "synopses": {name: fed.snapshot()[0] for name, fed in self.synopses.items()}}
 
     def tables(self, *, whole: bool) -> Iterator[tuple[str, pa.Table]]:
         """Tables to commit, by their labels: new sub-windows or all, and all that waits."""
@@ -140,6 +157,9 @@ class Ordered:
             for entry in one.tier.entries if whole else new:
                 yield f"{ENTRIES}{name}", entry.table
             yield f"{MARKS}{name}", one.state_table()
+        for name, fed in self.synopses.items():
+            for i, table in enumerate(fed.snapshot()[1]):
+                yield f"{FED}{i} {name}", table
         if self.order.waiting is not None:
             yield WAITING, self.order.waiting.unify_dictionaries().combine_chunks()
 
@@ -148,7 +168,11 @@ class Ordered:
     ) -> None:
         axes = {axis_name(axis): axis for axis, _ in by_axis(queries)}
         last = dict(tables)
-        for name, own in state.items():
+        for name, fed in self.synopses.items():
+            if name in state["synopses"]:
+                states = state["synopses"][name]
+                fed.restore(states, [last[f"{FED}{i} {name}"] for i in range(len(states))])
+        for name, own in state["sets"].items():
             axis = axes.get(own["axis"])
             if axis is None:
                 continue
