@@ -26,7 +26,8 @@ class UserAggregate(ABC):
     """An aggregate over numbers. Subclass it, then give the class to `mullion.register_aggregate`.
 
     Every method works on arrays: one value or one state in each place. Integers come as int64, whose products wrap
-    around silently, all other numbers as float64. Combining must be associative and commutative, for events come in any order and in parts.
+    around silently, all other numbers as float64. Combining must be associative and commutative, for events come in
+    any order and in parts.
 
     >>> class GeometricMean(UserAggregate):
     ...     name = "geometric_mean"
