@@ -34,7 +34,7 @@ MOST_KEPT = 256_000_000
 MOST_SNAPSHOTS = 8_000_000
 """Counts in the snapshots that are made at once."""
 
-MOVE, LOOK = 5.0, 3.0
+MOVE, LOOK = 5.0, 2.0
 """What adding a row to a window costs, and what copying or looking at a count in a snapshot does: nanoseconds."""
 
 
@@ -198,11 +198,14 @@ class Counted:
         offsets, codes, found = self._room(k)
         order, moves = self._order
         if len(order):
-            held = np.zeros(counts.size, counts.dtype)
             shift = ((counts.size - 1).bit_length() + 1) // 2
-            low, high = self._low, self._high
-            counting.top_by_sliding(counts.code, counts.count, order, low, high, offsets, held, shift, codes, found)
+            blocks = ((counts.size - 1) >> shift) + 1
+            held, bound = np.zeros(counts.size, counts.dtype), np.zeros(blocks, counts.dtype)
+            looked, seen = np.full(blocks, -1, np.int32), np.full(counts.size, -1, np.int32)
+            rows, windows = (counts.code, counts.count), (order, self._low, self._high, offsets)
+            counting.top_by_sliding(*rows, *windows, held, bound, looked, seen, shift, codes, found)
             counts.operations += moves
+        counting.in_order(codes, found, offsets)
         return offsets, codes, found
 
     def top_by_snapshots(self, k: int) -> Top:
@@ -228,6 +231,7 @@ class Counted:
                 prefixes, begin, end, offsets[part], offsets[part + 1] - offsets[part], codes, found
             )
             counts.operations += int(bounds[-1] - bounds[0]) + (len(bounds) + len(part)) * counts.size
+        counting.in_order(codes, found, offsets)
         return offsets, codes, found
 
     def _room(self, k: int) -> Top:
