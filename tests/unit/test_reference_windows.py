@@ -94,6 +94,12 @@ def test_rows_that_slide() -> None:
     assert over("[ROWS 3 SLIDE 6]", FIVE) == []
 
 
+def test_the_drawing_of_rows() -> None:
+    """As docs/language.md draws it."""
+    events = [tick(t) for t in (1, 3, 3, 7, 9, 9, 12)]
+    assert over("[ROWS 3 SLIDE 2]", events, "count(*)") == [(1, 3, 2), (3, 7, 3), (7, 9, 3)]
+
+
 def test_rows_are_counted_before_where() -> None:
     assert over("[ROWS 2]", FIVE, tail="WHERE k = 'a'") == [
         (1, 1, 1, 10),
