@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
+from any_window import examples_of
 from mullion.catalog.streams import Stream, Table
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP
 from mullion.reference import Answer, answer, ask
+from strategies import Example
 
 TICKS = Stream(
     "ticks", (("ts", TIMESTAMP), ("k", STRING), ("x", INT), ("seq", INT), ("seen", TIMESTAMP), ("day", DATE)), "ts"
@@ -92,6 +95,12 @@ def test_rows_that_slide() -> None:
     assert over("[ROWS 3 SLIDE 2]", FIVE) == [(1, 3, 2, 30), (3, 7, 3, 90)]
     assert over("[ROWS 1 SLIDE 2]", FIVE) == [(3, 3, 1, 20), (7, 7, 1, 40)]
     assert over("[ROWS 3 SLIDE 6]", FIVE) == []
+
+
+def test_the_drawing_of_rows() -> None:
+    """As docs/language.md draws it."""
+    events = [tick(t) for t in (1, 3, 3, 7, 9, 9, 12)]
+    assert over("[ROWS 3 SLIDE 2]", events, "count(*)") == [(1, 3, 2), (3, 7, 3), (7, 9, 3)]
 
 
 def test_rows_are_counted_before_where() -> None:
@@ -331,6 +340,17 @@ def test_asked_once_with_conditions_and_groups() -> None:
     assert once("[RANGE 100 us]", FIVE, tail="WHERE k = 'c'") == [(-91, 9, 0, None)]
     assert once("[RANGE 100 us]", FIVE, "k", "WHERE k = 'c' GROUP BY k") == []
     assert once("[ROWS 1 SLIDE 6]", FIVE) == []
+
+
+@settings(max_examples=60)
+@given(examples_of(kinds=("rows", "partitioned", "range by tuples", "now"), created=False))
+def test_a_question_asked_once_is_the_last_answer_of_a_standing_query(example: Example) -> None:
+    for text in example.queries:
+        standing, asked = (f(parse_query(text), example.stream, example.events) for f in (answer, ask))
+        assert (standing.names, standing.types) == (asked.names, asked.types)
+        assert repr(standing.rows[len(standing.rows) - len(asked.rows) :]) == repr(asked.rows)
+        grouped = " GROUP BY " in text or " HAVING " in text or " LIMIT " in text
+        assert grouped or bool(asked.rows) == bool(standing.rows)
 
 
 def test_asked_once_over_whole_numbers() -> None:

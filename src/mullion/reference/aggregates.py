@@ -95,7 +95,11 @@ def _in_order(values: Sequence[Any]) -> list[Any]:
 
 
 def _percentile(values: Sequence[Any], share: float) -> float:
-    """Spark's percentile: between the two values next to the position."""
+    """Between the two values next to the position, each weighted by how near it is.
+
+    Spark 4.3 adds the weighted difference to the lower value instead: the same but for the last digits, and but for an
+    infinity beside a number.
+    """
     ordered = _in_order(values)
     position = share * (len(ordered) - 1)
     lower, higher = math.floor(position), math.ceil(position)
