@@ -165,7 +165,7 @@ def _reason(
         f"{plan.grid.step / 1e6:g} s, {seen.events:,} events over {seen.span / 1e6:g} s {source}"
     )
     if costs["native"] == inf and plan.asked.way == "auto" and way != "native":
-        text += "; so many predicates would make Spark's generated code too large" if plan.native else "; " + NO_NATIVE
+        text += f"; {_no_native(plan)}"
     if way != "native":
         names = {FRAGMENTS: "fragments by hash", ROWS: "dense rows"}
         for grouping, kernel in zip(plan.groupings, kernels, strict=True):
@@ -173,7 +173,12 @@ def _reason(
     return text
 
 
-NO_NATIVE = "the kernel looks tables up"
+def _no_native(plan: Plan) -> str:
+    if plan.native:
+        return "so many predicates would make Spark's generated code too large"
+    if any(g.lookups for g in plan.groupings):
+        return "the kernel looks tables up"
+    return "Spark does not make all of its states"
 
 
 def least_rate_to_share(windows: list[tuple[int, int]], slices: int, span: int) -> float:

@@ -196,7 +196,7 @@ class Plan:
     files: bool = False
     """The source is files that the kernel can read by itself."""
     native: bool = True
-    """Spark can make partials: there is no lookup, which is the kernel's."""
+    """Spark can make partials: there is no lookup and no sketch, which are the kernel's."""
     windows: tuple[Period, ...] = ()
     grid: Grid = NO_GRID
     groupings: tuple[Grouping, ...] = ()

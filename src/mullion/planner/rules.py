@@ -66,10 +66,11 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
         return _distinct(chain([EVENTS], chain.from_iterable(map(states_of, aggregates))))
 
     groupings = tuple(replace(g, states=states(g)) for g in plan.groupings)
+    native = plan.native and all(state.partial.in_spark for g in groupings for state in g.states)
     aggregates = sum(len(q.shape.aggregates) for q in plan.queries)
     kept = sum(len(g.states) for g in groupings)
     text = f"{_plural(aggregates, 'aggregate')} from {_plural(kept, 'kept state')}"
-    return _because(replace(plan, groupings=groupings), "share_states", text)
+    return _because(replace(plan, groupings=groupings, native=native), "share_states", text)
 
 
 def count_bad_values(plan: Plan, seen: Observed) -> Plan:
