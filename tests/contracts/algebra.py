@@ -7,13 +7,12 @@ import math
 from decimal import Decimal
 from typing import Any
 
-from datasketches import NO_FALSE_NEGATIVES
-
 from mullion.aggregates import REGISTRY, Aggregate, Partial, State
 from mullion.aggregates.approx_distinct import HyperLogLog
 from mullion.aggregates.approx_percentile import Quantiles
 from mullion.aggregates.frequent import FrequentItems
 from mullion.aggregates.keys import value_of
+from mullion.aggregates.sketched import library
 from mullion.aggregates.top_lists import TopLists
 from mullion.language.types import (
     BIGINT,
@@ -99,7 +98,8 @@ def readable(partial: Partial, kept: list[tuple[Any, ...]]) -> list[tuple[Any, .
         return [tuple(partial.quantile(row, i / 20) for i in range(21)) for row in opened]
     if isinstance(partial, FrequentItems):
         value = value_of(partial.argument)
-        opened = [[] if row[0] is None else partial.read(row[0]).get_frequent_items(NO_FALSE_NEGATIVES) for row in kept]
+        every = library().NO_FALSE_NEGATIVES
+        opened = [[] if row[0] is None else partial.read(row[0]).get_frequent_items(every) for row in kept]
         return [tuple(sorted(repr((value(text), *rest)) for text, *rest in items)) for items in opened]
     return kept
 

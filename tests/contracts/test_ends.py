@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from contracts.algebra import VALUES, near, picked, stored_values
 from mullion.aggregates import REGISTRY, State
 from mullion.aggregates.base import Places
-from mullion.aggregates.ends import Earliest, End, Latest
+from mullion.aggregates.ends import Earliest, EarliestValue, End, Latest, LatestValue
 from mullion.language.types import BIGINT, BOOLEAN, INT, STRING, Type
 from mullion.language.vector import Vector, arrow_type
 
-ENDS = [end(type_, ignores) for end in (Earliest, Latest) for type_ in VALUES for ignores in (False, True)]
-every_end = pytest.mark.parametrize("end", ENDS, ids=[f"{e.kind}-{e.argument}-{e.ignores_nulls}" for e in ENDS])
+ENDS = [end(type_) for end in (Earliest, Latest, EarliestValue, LatestValue) for type_ in VALUES]
+every_end = pytest.mark.parametrize("end", ENDS, ids=[f"{e.kind}-{e.argument}" for e in ENDS])
 
 Event = tuple[int, int, int, Any]
 """Time, batch, place within the batch, value."""
@@ -36,7 +36,7 @@ def events(type_: Type, least: int = 0) -> st.SearchStrategy[list[Event]]:
 def gathered(end: End, given_events: list[Event], starts: list[int]) -> tuple[Vector, ...]:
     columns = [np.array([e[i] for e in given_events], np.int64) for i in range(3)]
     values = Vector.of(end.argument, [e[3] for e in given_events])
-    return end.gather(values, np.array(starts, np.intp), Places(*columns))
+    return end.gather(values, np.array(starts, np.intp), Places(*columns, np.ones(len(given_events), np.bool_)))
 
 
 def one_by_one(end: End, given_events: list[Event]) -> tuple[tuple[Vector, ...], State]:
@@ -71,7 +71,7 @@ def test_gathering_finds_the_event_at_the_end_of_each_run(end: End, data: st.Dat
     wanted = [slowly(end, given_events[a:b]) for a, b in pairwise([*starts, len(given_events)])] if starts else []
     assert len(found) == len(wanted)
     assert all(map(near, found, wanted)), (found, wanted)
-    lowered = REGISTRY[end.kind].lower(end.argument, [stored])
+    lowered = REGISTRY[end.kind.partition("_")[0]].lower(end.argument, [stored])
     assert lowered.type == end.argument
     assert all(map(near, lowered.to_list(), [w[4] if w[0] else None for w in wanted]))
 

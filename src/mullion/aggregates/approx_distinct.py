@@ -9,11 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from datasketches import HLL_8, hll_sketch, hll_union
 
 from mullion.aggregates.base import Aggregate, Index, Partial, State
 from mullion.aggregates.keys import Present, text_of
-from mullion.aggregates.sketched import Sketched, objects
+from mullion.aggregates.sketched import Sketched, library, objects
 from mullion.aggregates.whole import always
 from mullion.language.types import BIGINT, Type
 from mullion.language.vector import Vector, dtype_of
@@ -49,7 +48,7 @@ class HyperLogLog(Sketched):
     def _of(self, data: set[Any]) -> Any:
         if not data:
             return None
-        sketch = hll_sketch(self.size, HLL_8)
+        sketch = library().hll_sketch(self.size, library().HLL_8)
         for datum in data:
             sketch.update(datum)
         return sketch
@@ -67,10 +66,10 @@ class HyperLogLog(Sketched):
         return list(values.astype(np.int64).tolist())
 
     def merged(self, sketches: Sequence[Any]) -> Any:
-        return _union(self.size, sketches).get_result(HLL_8)
+        return _union(self.size, sketches).get_result(library().HLL_8)
 
     def read(self, kept: bytes) -> Any:
-        return hll_sketch.deserialize(kept)
+        return library().hll_sketch.deserialize(kept)
 
     def write(self, sketch: Any) -> bytes:
         return bytes(sketch.serialize_compact())
@@ -82,7 +81,7 @@ class HyperLogLog(Sketched):
 
 
 def _union(size: int, sketches: Sequence[Any]) -> Any:
-    union = hll_union(size)
+    union = library().hll_union(size)
     for sketch in sketches:
         union.update(sketch)
     return union

@@ -13,11 +13,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from datasketches import PyObjectSerDe, kll_doubles_sketch, kll_items_sketch
 
 from mullion.aggregates.base import Aggregate, Array, Index, Partial, State
 from mullion.aggregates.keys import Present
-from mullion.aggregates.sketched import Sketched, objects
+from mullion.aggregates.sketched import Sketched, library, objects
 from mullion.aggregates.values import a_share
 from mullion.language.types import BINARY, Type
 from mullion.language.vector import Vector
@@ -37,6 +36,8 @@ REACH = LARGEST_BITS - SMALLEST_BITS
 """Whole numbers up to this size, of either sign, have a double of their own."""
 
 DIGITS = Context(prec=80)
+SHIFT = 10**38
+"""Added to longer whole numbers, so that their digits, 39 of each, have the order of the numbers."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Quantiles(Sketched):
         bigint, timestamps   the double with that number of bits; the few beyond it, below and above, in sketches of
                              their own
         decimals of up to 18 digits                          the same; these are never beyond it
-        longer decimals      Python's whole numbers, in a sketch of objects, several times slower
+        longer decimals      their digits, in a sketch of texts, several times slower
 
     Requires: an order of the values.
     Time: O(log k) a value, O(k) a merge.
@@ -83,7 +84,7 @@ class Quantiles(Sketched):
         return self.argument.kind in ("bigint", "timestamp", "timestamp_ntz")
 
     @property
-    def holds_objects(self) -> bool:
+    def holds_text(self) -> bool:
         return self.argument.kind == "decimal" and self.argument.precision > WIDE_DIGITS
 
     @property
@@ -113,10 +114,11 @@ class Quantiles(Sketched):
             yield missing, np.zeros(len(values))
             return
         if self.argument.kind == "decimal":
-            values = _unscaled(values, self.argument.scale, np.object_ if self.holds_objects else np.int64)
-            if self.holds_objects:
-                yield everywhere, values
+            whole = [int(value.scaleb(self.argument.scale, DIGITS)) for value in values.tolist()]
+            if self.holds_text:
+                yield everywhere, objects([f"{number + SHIFT:039d}" for number in whole])
                 return
+            values = np.array(whole, np.int64)
         if not self.is_wide:
             yield everywhere, values.astype(np.float64)
             return
@@ -131,7 +133,9 @@ class Quantiles(Sketched):
         """The value that a part's sketch took as `found`."""
         if self.argument.is_fractional:
             return math.nan if part else found
-        if not self.is_wide:
+        if self.holds_text:
+            whole = int(found) - SHIFT
+        elif not self.is_wide:
             whole = int(found)
         elif self._is_long and part != 1:
             whole = int(found) + int(REACH + 1) * (part - 1)
@@ -142,12 +146,12 @@ class Quantiles(Sketched):
     def _of(self, data: Array) -> Any:
         if not len(data):
             return None
-        if self.holds_objects:
-            sketch = kll_items_sketch(self.size)
+        if self.holds_text:
+            sketch = library().kll_items_sketch(self.size)
             for datum in data:
                 sketch.update(datum)
         else:
-            sketch = kll_doubles_sketch(self.size)
+            sketch = library().kll_doubles_sketch(self.size)
             sketch.update(data)
         return sketch
 
@@ -158,12 +162,12 @@ class Quantiles(Sketched):
         return whole
 
     def read(self, kept: bytes) -> Any:
-        return (
-            kll_items_sketch.deserialize(kept, INTEGERS) if self.holds_objects else kll_doubles_sketch.deserialize(kept)
-        )
+        if self.holds_text:
+            return library().kll_items_sketch.deserialize(kept, library().PyStringsSerDe())
+        return library().kll_doubles_sketch.deserialize(kept)
 
     def write(self, sketch: Any) -> bytes:
-        return bytes(sketch.serialize(INTEGERS) if self.holds_objects else sketch.serialize())
+        return bytes(sketch.serialize(library().PyStringsSerDe()) if self.holds_text else sketch.serialize())
 
     def quantile(self, sketches: Sequence[Any], share: float) -> Any:
         """The smallest value with at least the share of all values below or at it; None of no values."""
@@ -188,22 +192,6 @@ def _at(sketch: Any, place: int) -> Any:
     return sketch.get_quantile((place - 0.5) / sketch.n, True)
 
 
-class _Integers(PyObjectSerDe):  # type: ignore[misc]
-    """Whole numbers of any size as 16 bytes."""
-
-    def get_size(self, item: int) -> int:
-        return 16
-
-    def to_bytes(self, item: int) -> bytes:
-        return item.to_bytes(16, "little", signed=True)
-
-    def from_bytes(self, data: bytes, offset: int) -> tuple[int, int]:
-        return int.from_bytes(data[offset : offset + 16], "little", signed=True), 16
-
-
-INTEGERS = _Integers()
-
-
 def _double(whole: Array) -> Array:
     """Doubles in the order of whole numbers within REACH, one for each."""
     sizes = (np.abs(whole) + SMALLEST_BITS).view(np.float64)
@@ -213,10 +201,6 @@ def _double(whole: Array) -> Array:
 def _from_double(double: float) -> int:
     size = int(np.float64(abs(double)).view(np.int64)) - int(SMALLEST_BITS)
     return -size if double < 0 else size
-
-
-def _unscaled(values: Array, scale: int, dtype: Any) -> Array:
-    return np.array([int(value.scaleb(scale, DIGITS)) for value in values.tolist()], dtype)
 
 
 def _decimal(whole: int, scale: int) -> Decimal:
@@ -264,7 +248,7 @@ def size_for(accuracy: int) -> int:
     """The smallest k whose rank error is at most 1 / accuracy with a probability of 99 %."""
 
     def error(size: int) -> float:
-        return float(kll_doubles_sketch.get_normalized_rank_error(size, False))
+        return float(library().kll_doubles_sketch.get_normalized_rank_error(size, False))
 
     if error(MOST_SIZE) > 1 / accuracy:
         raise TypeError(f"has an accuracy of {int(1 / error(MOST_SIZE))} at most, not {accuracy}")

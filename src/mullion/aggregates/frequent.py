@@ -10,11 +10,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from datasketches import NO_FALSE_NEGATIVES, frequent_strings_sketch
 
 from mullion.aggregates.base import PSEUDO, Aggregate, Index, Partial, State
 from mullion.aggregates.keys import Counted, rank_of, text_of, value_of
-from mullion.aggregates.sketched import Sketched, objects
+from mullion.aggregates.sketched import Sketched, library, objects
 from mullion.aggregates.top_lists import MOST, TopLists
 from mullion.aggregates.values import orderable
 from mullion.language.types import Type, counted
@@ -49,11 +48,12 @@ class FrequentItems(Sketched):
     def build(self, events: Vector, starts: Index) -> State:
         found = Counted.of(events, starts)
         text = [text_of(self.argument)(value) for value in found.distinct]
+        make = library().frequent_strings_sketch
         sketches: list[Any] = [None] * len(starts)
         columns = (found.run.tolist(), found.code.tolist(), found.times.tolist())
         for run, code, count in zip(*columns, strict=True):
             if sketches[run] is None:
-                sketches[run] = frequent_strings_sketch(self.size)
+                sketches[run] = make(self.size)
             sketches[run].update(text[code], count)
         return (objects(sketches),)
 
@@ -64,7 +64,7 @@ class FrequentItems(Sketched):
         return whole
 
     def read(self, kept: bytes) -> Any:
-        return frequent_strings_sketch.deserialize(kept)
+        return library().frequent_strings_sketch.deserialize(kept)
 
     def write(self, sketch: Any) -> bytes:
         return bytes(sketch.serialize())
@@ -129,7 +129,7 @@ class Frequent(Aggregate):
         if sketch is None:
             return []
         least = self._least(sketch.total_weight)
-        rows = sketch.get_frequent_items(NO_FALSE_NEGATIVES, least - 1)
+        rows = sketch.get_frequent_items(library().NO_FALSE_NEGATIVES, least - 1)
         return [(text, count) for text, count, _, upper in rows if upper >= least]
 
     def _least(self, total: int) -> int:

@@ -92,6 +92,14 @@ class Sketched(Partial):
         return self.merged(some) if len(some) > 1 else some[0] if some else None
 
 
+def library() -> Any:
+    """Apache DataSketches. No module holds its names: of what is still held when Python ends, the bindings complain on
+    stderr."""
+    import datasketches
+
+    return datasketches
+
+
 def runs_of(starts: Index, length: int) -> Iterator[tuple[int, int]]:
     """Where each run begins and ends."""
     return pairwise([*starts.tolist(), length])
