@@ -144,8 +144,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-def versions(session: Any) -> dict[str, str]:
-    found = {"python": platform.python_version(), "java": _java(session)}
+def versions(session: Any | None = None) -> dict[str, str]:
+    found = {"python": platform.python_version()} | ({} if session is None else {"java": _java(session)})
     return found | {name: text for name in PACKAGES if (text := _version(name))}
 
 
