@@ -130,9 +130,9 @@ def test_ties_go_by_arrival(given_events: list[Event], first: str | None, last: 
 
 def test_nulls_may_be_passed_over() -> None:
     given_events: list[Event] = [(1, 0, 0, None), (2, 0, 0, "a"), (3, 0, 0, "b"), (4, 0, 0, None)]
-    assert gathered(Earliest(STRING, True), given_events, [0])[4].to_list() == ["a"]
-    assert gathered(Latest(STRING, True), given_events, [0])[4].to_list() == ["b"]
-    absent = gathered(Latest(STRING, True), given_events, [0, 3])
+    assert gathered(EarliestValue(STRING), given_events, [0])[4].to_list() == ["a"]
+    assert gathered(LatestValue(STRING), given_events, [0])[4].to_list() == ["b"]
+    absent = gathered(LatestValue(STRING), given_events, [0, 3])
     assert absent[0].to_list() == [True, False]
     assert absent[4].to_list() == ["b", None]
 

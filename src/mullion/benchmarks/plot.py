@@ -83,6 +83,28 @@ def draw_curves(
     _save(figure, path, bottom=0.05)
 
 
+def draw_panels(path: Path, panels: Mapping[str, Mapping[str, Line]], axes_of: Sequence[str], title: str) -> None:
+    """A panel for each figure with a line for each way, and what its horizontal axis counts."""
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    figure, grid = _pyplot().subplots(2, 2, figsize=(11, 8), sharey=True)
+    for axes, (panel, lines), what in zip(grid.flat, panels.items(), axes_of, strict=True):
+        for name, line in lines.items():
+            colour = GROWTH[names.index(name) % len(GROWTH)]
+            axes.plot(list(line), list(line.values()), label=name, color=colour, marker="o", markersize=3.5)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_yscale("log")
+        axes.set_xlabel(what)
+        axes.set_title(panel, fontsize=10, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("seconds")
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False, fontsize=9)
+    figure.suptitle(title, fontsize=11, x=0.06, ha="left")
+    _save(figure, path, bottom=0.05)
+
+
 def _pyplot() -> Any:
     import matplotlib
 

@@ -146,7 +146,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def versions(session: Any) -> dict[str, str]:
+def versions(session: Any | None = None) -> dict[str, str]:
     """Of what was used; there is no Java without a session."""
     found = {"python": platform.python_version()} | ({} if session is None else {"java": _java(session)})
     return found | {name: text for name in PACKAGES if (text := _version(name))}

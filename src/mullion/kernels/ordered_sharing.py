@@ -70,18 +70,26 @@ def insert(values: Array, valid: Array, of_largest: bool, ring: Array, steps: Ar
 
 @njit(cache=True, nogil=True)
 def validate(window: int, ring: Array, steps: Array, state: Array) -> None:
-    """Find the answers of a window and of all smaller ones again, in one pass from the newest row back."""
+    """Find the answers of a window and of all smaller ones again, in one pass from the newest row back.
+
+    From the row of a kept answer the pass jumps to the end of its window: no row in between is above it.
+    """
     rows, seen = len(ring), state[SEEN]
     stairs = np.empty(min(window, seen), np.int64)
-    found, largest = 0, NULL
-    at = seen % rows
-    for age in range(len(stairs)):
-        at = at - 1 if at > 0 else rows - 1
-        if ring[at] > largest or age == 0:
-            largest = ring[at]
-            stairs[found] = seen - age
+    found, largest, age, step = 0, NULL, 0, state[TOP]
+    while age < len(stairs):
+        row = seen - age
+        value = ring[(row - 1) % rows]
+        if value > largest or age == 0:
+            largest = value
+            stairs[found] = row
             found += 1
-    state[PASSED] += len(stairs)
+        age += 1
+        state[PASSED] += 1
+        while step < steps.shape[1] and steps[ROW, step] >= row:
+            if steps[ROW, step] == row:
+                age = max(age, steps[SIZE, step])
+            step += 1
     top = first_not_below(steps[SIZE], state[TOP], window + 1)
     size = window
     for i in range(found - 1, -1, -1):

@@ -111,32 +111,33 @@ def extremes(
 ) -> int:
     """The ends of the bucket that holds the extreme of each window; returns what `unreachable` does.
 
-    For one row that is asked after, the newest number of each bucket is found first. Running from the extreme end, the
-    newest so far only grows: the bucket of a window is one binary search.
+    For one row that is asked after, the newest number of each bucket is found from the extreme end on, as far as a
+    window needs it. The newest so far only grows: the bucket of the next window is one binary search.
     """
     wrong = unreachable(windows, at, limits)
     if wrong >= 0:
         return wrong
     buckets = len(head)
     newest = np.empty(buckets, np.int64)
-    asked = NEVER
+    asked, reached, known = NEVER, NEVER, 0
     for i in range(len(windows)):
         row = at[i] if len(at) > 1 else at[0]
         if row != asked:
-            asked, reached = row, NEVER
-            for j in range(buckets):
-                b = buckets - 1 - j if of_largest else j
-                end = tail[b]
+            asked, reached, known = row, NEVER, 0
+        while known < buckets and reached <= row - windows[i]:
+            b = buckets - 1 - known if of_largest else known
+            end = tail[b]
+            if end > head[b]:
+                if pool[end - 1] > row:
+                    end = after(pool, head[b], end, row)
                 if end > head[b]:
-                    if pool[end - 1] > row:
-                        end = after(pool, head[b], end, row)
-                    if end > head[b]:
-                        reached = max(reached, pool[end - 1])
-                newest[j] = reached
-        j = after(newest, 0, buckets, row - windows[i])
-        valid[i] = j < buckets
+                    reached = max(reached, pool[end - 1])
+            newest[known] = reached
+            known += 1
+        j = after(newest, 0, known, row - windows[i])
+        valid[i] = j < known
         b = buckets - 1 - j if of_largest else j
-        if j == buckets or b == buckets - 1:
+        if j == known or b == buckets - 1:
             bounds[0, i] = bounds[1, i] = np.nan
         elif b == 0 or b == buckets - 2:
             bounds[0, i] = bounds[1, i] = -np.inf if b == 0 else np.inf

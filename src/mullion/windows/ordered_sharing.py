@@ -31,7 +31,8 @@ class OrderedSharing:
     A new value becomes the answer of the largest window whose answer it reaches; smaller windows share it, and their
     own answers are dropped. A window w is valid as long as the smallest kept answer of a size not below w comes from a
     row within w. A lookup of an invalid one goes once over its rows, from the newest back, and finds the answers of all
-    smaller windows on the way. No window need be registered: each answer is kept for the largest size that has it.
+    smaller windows on the way; it jumps over rows that are known not to be above a kept answer. No window need be
+    registered: each answer is kept for the largest size that has it.
 
     Where the paper balances a tree, an array is enough: answers are only ever dropped and added at the small end. And
     where the paper passes over answers that have expired when a value comes, they take it too: an expired answer is not
