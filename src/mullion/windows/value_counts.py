@@ -50,8 +50,8 @@ class _Level(NamedTuple):
 class ValueCounts:
     """A sequence of values, each with how often it occurs, that answers any ranges of it.
 
-    `code` is the rank of a row's value among all `size` different ones. `operations` counts the rows that were added,
-    subtracted or moved, and the counts that were looked at, building included.
+    `code` is the rank of a row's value among all `size` different ones, and no count is 0. `operations` counts the rows
+    that were added, subtracted or moved, and the counts that were looked at, building included.
 
     >>> counts = ValueCounts(np.array([0, 2, 1, 2]), np.array([5, 1, 3, 3]), 3)
     >>> found = counts.within(np.array([0, 1]), np.array([4, 3]))
