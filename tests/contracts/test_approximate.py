@@ -208,6 +208,14 @@ def test_states_of_other_sizes_have_other_names() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["approx_count_distinct", "approx_percentile", "frequent"])
+def test_bytes_that_stand_in_many_lanes_are_read_once(name: str) -> None:
+    (partial,) = APPROXIMATE[name].partials(INT)
+    kept = partial.gather(Vector.of(INT, [1, 2, 3, 4]), np.array([0, 2]))
+    (sketches,) = partial.load([column.take(np.array([0, 1, 0, 0])) for column in kept])
+    assert sketches[0] is sketches[2] is sketches[3] and sketches[0] is not sketches[1]
+
+
 def test_no_module_holds_names_of_the_library() -> None:
     """Of what is still held when Python ends, the library's bindings complain on stderr, query or no query."""
     assert APPROXIMATE

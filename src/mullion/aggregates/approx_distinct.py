@@ -29,8 +29,9 @@ class HyperLogLog(Sketched):
     Requires: a commutative, idempotent merge, the larger of two registers: a value seen twice counts once.
     Time: O(1) for a different value of a slice, O(2^size) a merge.
     Space: 2^size bytes, less for few values.
-    Guarantee: a relative standard error of 1.04 / sqrt(2^size). Up to about 2^size / 11 values the number is right but
-    for one in millions. The number does not depend on how values were cut into slices or in which order they came.
+    Guarantee: a relative standard error of 1.04 / sqrt(2^size). Up to 3/32 2^size values the number is right unless two
+    hashes collide, which happens to few sets in ten thousand. The number does not depend on how values were cut into
+    slices or in which order they came.
     """
 
     kind = "hll"

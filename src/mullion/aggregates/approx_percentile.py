@@ -53,13 +53,13 @@ class Quantiles(Sketched):
         bigint, timestamps   the double with that number of bits; the few beyond it, below and above, in sketches of
                              their own
         decimals of up to 18 digits                          the same; these are never beyond it
-        longer decimals      their digits, in a sketch of texts, several times slower
+        longer decimals      their digits, in a sketch of texts, which is far slower
 
     Requires: an order of the values.
     Time: O(log k) a value, O(k) a merge.
     Space: about 3 k values.
     Guarantee: for any p, the rank of the answer differs from p by at most 2.3 / k^0.97 of all values with a probability
-    of 99 %, whatever was merged in what order. Fewer than k values, p = 0 and p = 1 are answered exactly.
+    of 99 %, whatever was merged in what order. Up to k values, p = 0 and p = 1 are answered exactly.
     """
 
     kind = "kll"
