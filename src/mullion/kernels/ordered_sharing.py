@@ -62,7 +62,7 @@ def insert(values: Array, valid: Array, of_largest: bool, ring: Array, steps: Ar
         return
     state[SEEN] = row
     kept, top = steps[ANSWER], state[TOP]
-    reached = len(kept) if largest == HIGHEST else first_not_below(kept, top, largest + 1)
+    reached = first_not_below(kept, top, largest + 1)
     if reached > top:
         state[TOP] = reached - 1
         steps[ANSWER, reached - 1], steps[ROW, reached - 1] = largest, newest

@@ -95,17 +95,14 @@ def _in_order(values: Sequence[Any]) -> list[Any]:
 
 
 def _percentile(values: Sequence[Any], share: float) -> float:
-    """Between the two values next to the position, each weighted by how near it is.
-
-    Spark 4.3 adds the weighted difference to the lower value instead: the same but for the last digits, and but for an
-    infinity beside a number.
-    """
+    """Between the two values next to the position, as far from the lower one as the position says."""
     ordered = _in_order(values)
     position = share * (len(ordered) - 1)
     lower, higher = math.floor(position), math.ceil(position)
     if sort_key(ordered[lower]) == sort_key(ordered[higher]):
         return float(ordered[lower])
-    return (higher - position) * float(ordered[lower]) + (position - lower) * float(ordered[higher])
+    low, high = float(ordered[lower]), float(ordered[higher])
+    return low + (position - lower) * (high - low)
 
 
 def _percentile_among(values: Sequence[Any], share: float) -> Any:

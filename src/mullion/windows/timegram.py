@@ -208,10 +208,10 @@ class TimeGram:
         }
         if self._first is not None:
             rows, values = self._first
-            return state, pa.table({"row": rows, "bucket": np.full(len(rows), -1, np.int16), "value": values})
+            return state, pa.table({"row": rows, "bucket": np.full(len(rows), -1, np.int32), "value": values})
         lists = [self._pool[h:t] for h, t in zip(self._head, self._tail, strict=True)]
         rows = np.concatenate(lists)
-        buckets = np.repeat(np.arange(len(lists), dtype=np.int16), [len(rows) for rows in lists])
+        buckets = np.repeat(np.arange(len(lists), dtype=np.int32), [len(rows) for rows in lists])
         live = rows > self.seen - self.rows
         rows, buckets = rows[live], buckets[live]
         order = np.argsort(rows)
