@@ -1,8 +1,8 @@
 """Sliding max and count with panes and without, compiled: the four sides of li's Figure 3.
 
-Every loop takes tuples in the order of time, one after the other, and asks each for its time. Without panes, a loop goes
-over tuples. With panes, a pane-level loop (PLQ) makes a tuple of each pane that holds one, and the same loop as without
-panes goes over these (WLQ): the paper rewrites queries in just this way (li 2).
+Every loop takes tuples in the order of time, one after the other, and asks each for its time. Without panes, a loop
+goes over tuples. With panes, a pane-level loop (PLQ) makes a tuple of each pane that holds one, and the same loop as
+without panes goes over these (WLQ), as the paper rewrites queries.
 
 The input lies at times from 0 on and is a sequence of whole panes. Windows that it does not fill are not answered.
 Every loop returns how often it took a tuple into a window, a pane, or out of one.
@@ -69,11 +69,11 @@ def _room(times: Times, values: Array, pane: int) -> tuple[Times, Array]:
 
 @njit(cache=True, nogil=True)
 def max_of_windows(times: Times, values: Array, pane: int, panes: int, out: Array) -> int:
-    """Windows of `panes` panes that slide by one. The first pane of a window is where the next window does not begin."""
+    """Windows of `panes` panes that slide by one. After the first pane of a window begins the next one."""
     taken, first, size = 0, 0, len(times)
     for k in range(len(out)):
         start, end = (k + 1) * pane, (k + panes) * pane
-        largest = values.dtype.type(-np.inf)
+        largest = -np.inf
         at = first
         while at < size and times[at] < start:
             largest = max(largest, values[at])
@@ -108,7 +108,7 @@ def max_of_panes(times: Times, values: Array, pane: int, pane_times: Times, out:
 @njit(cache=True, nogil=True)
 def sum_of_windows(times: Times, values: Array, pane: int, panes: int, out: Array) -> int:
     """Windows of `panes` panes that slide by one, each from the one before."""
-    total, first, at, size = values.dtype.type(0), 0, 0, len(times)
+    total, first, at, size = values[0] - values[0], 0, 0, len(times)
     for k in range(len(out)):
         start, end = k * pane, (k + panes) * pane
         while first < size and times[first] < start:

@@ -1,7 +1,7 @@
 """What panes cost against visiting every tuple of every window (li 3.3.1, formulas 3.1 to 3.4).
 
-A pane-level query (PLQ) makes one aggregate of each pane; a window-level query (WLQ) makes windows from panes. Max stands
-for aggregates without an inverse, count for those with one.
+A pane-level query (PLQ) makes one aggregate of each pane; a window-level query (WLQ) makes windows from panes. Max
+stands for aggregates without an inverse, count for those with one.
 
     paned max       a T/P + b G + c P G        every tuple once, then every pane of every window
     paned count     a T/P + b G + 2 c G        every tuple once, then the panes that came and that left
@@ -22,7 +22,7 @@ from math import inf
 class Extent:
     """How much a window holds."""
 
-    panes: int
+    panes: float
     """P, in a window."""
     tuples_per_pane: float
     """T / P."""
