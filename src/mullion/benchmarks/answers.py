@@ -38,7 +38,7 @@ class Oracle:
     def answer(self, window: Window, mask: npt.NDArray[np.bool_] | None = None) -> Answer:
         """Windows end at multiples of the slide; those that hold an event are answered. The mask selects events."""
         times, values = self._selected(mask)
-        starts, low, high = _windows(times, window)
+        starts, low, high = windows_of(times, window)
         return answer(starts, [values[a:b].sum() for a, b in zip(low, high, strict=True)])
 
     def by_group(
@@ -49,7 +49,7 @@ class Oracle:
         codes = codes if mask is None else codes[mask]
         keys: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
         totals: list[npt.NDArray[np.float64]] = [np.empty(0)]
-        for start, a, b in zip(*_windows(times, window), strict=True):
+        for start, a, b in zip(*windows_of(times, window), strict=True):
             present = np.unique(codes[a:b])
             keys.append(group_keys(start, present))
             totals.append(np.asarray(np.bincount(codes[a:b], weights=values[a:b])[present], np.float64))
@@ -59,7 +59,7 @@ class Oracle:
         return (self.times, self.values) if mask is None else (self.times[mask], self.values[mask])
 
 
-def _windows(
+def windows_of(
     times: npt.NDArray[np.int64], window: Window
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Where the windows that hold an event start, and which events they hold."""

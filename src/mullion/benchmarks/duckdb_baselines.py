@@ -12,6 +12,10 @@ from math import gcd
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from mullion.benchmarks.aggregate_questions import RowWindow
 from mullion.benchmarks.answers import Answer, answer
 from mullion.benchmarks.market import INDEXES
 from mullion.benchmarks.questions import Question
@@ -51,3 +55,32 @@ def _text(question: Question) -> str:
 
 def _answer(rows: Sequence[tuple[int, float]]) -> Answer:
     return answer([start for start, _ in rows], [total for _, total in rows])
+
+
+def read(trades: Path) -> Connection:
+    """The columns that windows over the last events need, in memory."""
+    connection = import_module("duckdb").connect()
+    columns = "epoch_us(ts) AS us, price, price * volume AS value"
+    connection.execute(f"CREATE TABLE trades AS SELECT {columns} FROM '{trades}/*.parquet'")
+    return connection
+
+
+def row_windows(connection: Connection, windows: Sequence[RowWindow]) -> list[npt.NDArray[np.float64]]:
+    """One statement for each window over the last events: totals in the order of time."""
+    return [_totals(connection, _row_text(window)) for window in windows]
+
+
+def _row_text(window: RowWindow) -> str:
+    frame = f"ORDER BY us ROWS BETWEEN {window.rows - 1} PRECEDING AND CURRENT ROW"
+    over = f"SELECT row_number() OVER (ORDER BY us) AS number, sum(value) OVER ({frame}) AS total FROM trades"
+    return f"SELECT total FROM ({over}) WHERE number % {window.slide} = 0 ORDER BY number"
+
+
+def after_events(connection: Connection, call: str, range_: int) -> npt.NDArray[np.float64]:
+    """An answer after every event, over those that are younger than so many microseconds."""
+    frame = f"ORDER BY us RANGE BETWEEN {range_ - 1} PRECEDING AND CURRENT ROW"
+    return _totals(connection, f"SELECT {call} OVER ({frame}) AS total FROM trades ORDER BY us")
+
+
+def _totals(connection: Connection, text: str) -> npt.NDArray[np.float64]:
+    return np.asarray(connection.execute(text).fetchnumpy()["total"], np.float64)

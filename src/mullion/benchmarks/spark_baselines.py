@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mullion.benchmarks.aggregate_questions import RowWindow, ValueQuestion
 from mullion.benchmarks.answers import Answer, answer
 from mullion.benchmarks.questions import JOINED, TABLES, Question
 from mullion.benchmarks.workloads import SECOND, Window
@@ -131,3 +132,45 @@ def streaming(session: Session, directory: Path, window: Window) -> Answer:
     found = _answer(session.table(name).collect())
     session.catalog.dropTempView(name)
     return found
+
+
+# Other aggregates and windows
+
+
+def value_jobs(session: Session, questions: Sequence[ValueQuestion]) -> list[list[tuple[int, Any]]]:
+    """One Spark job for each question: the start of every window and its answer."""
+    texts = [question.measure.spark(question.column, _call(question.window)) for question in questions]
+    return [[(row["start"], row["total"]) for row in session.sql(text).collect()] for text in texts]
+
+
+def wide_jobs(session: Session, window: Window, calls: Sequence[str]) -> list[list[tuple[int, Any]]]:
+    """Aggregates over one window, all in one job."""
+    named = ", ".join(f"{call} AS total{i}" for i, call in enumerate(calls))
+    text = f"SELECT unix_micros(window.start) AS start, {named} FROM trades GROUP BY {_call(window)}"
+    rows = session.sql(text).collect()
+    return [[(row["start"], row[f"total{i}"]) for row in rows] for i in range(len(calls))]
+
+
+def row_jobs(session: Session, windows: Sequence[RowWindow]) -> list[Any]:
+    """One Spark job for each window over the last events. Every event is copied to the windows that hold it.
+
+    Spark's own ROWS BETWEEN adds up the whole frame anew for every event, which takes far longer.
+    """
+    found = []
+    numbered = "SELECT price * volume AS value, row_number() OVER (ORDER BY ts) - 1 AS number FROM trades"
+    whole = "SELECT count(*) FROM trades"
+    for window in windows:
+        last = f"(number + {window.rows}) DIV {window.slide} - 1"
+        copied = f"SELECT value, explode(sequence(number DIV {window.slide}, {last})) AS place FROM ({numbered})"
+        filled = f"(place + 1) * {window.slide} <= ({whole})"
+        text = f"SELECT place, sum(value) AS total FROM ({copied}) WHERE {filled} GROUP BY place ORDER BY place"
+        found.append(np.array([row["total"] for row in session.sql(text).collect()]))
+    return found
+
+
+def after_events(session: Session, call: str, range_: int, events: int) -> list[Any]:
+    """An answer after each of the first events, over those that are at most so many microseconds old."""
+    first = f"SELECT * FROM trades ORDER BY ts LIMIT {events}"
+    frame = f"ORDER BY unix_micros(ts) RANGE BETWEEN {range_ - 1} PRECEDING AND CURRENT ROW"
+    rows = session.sql(f"SELECT ts, {call} OVER ({frame}) AS total FROM ({first})").collect()
+    return [row["total"] for row in rows]
