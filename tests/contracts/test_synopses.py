@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from contracts.algebra import PARTIALS, VALUES, near, picked
 from mullion.aggregates import Invertible, Partial
+from mullion.aggregates.base import Places
 from mullion.aggregates.count import Count
+from mullion.aggregates.ends import Earliest, EarliestValue, End, Latest, LatestValue
 from mullion.aggregates.extremes import Largest
 from mullion.language.types import INT
 from mullion.language.vector import Vector
@@ -48,6 +50,29 @@ def test_a_range_is_what_recomputing_gives(synopsis: type[Synopsis], partial: Pa
         for got, right in zip(found, whole, strict=True):
             x, y = got[i].item() if hasattr(got[i], "item") else got[i], right[0]
             assert near(x, y) or np.isclose(float(x), float(y), rtol=1e-9, atol=1e-12 * (size + size * size))
+
+
+ENDS = (Earliest, EarliestValue, Latest, LatestValue)
+
+
+@pytest.mark.parametrize("synopsis", [s for s in SYNOPSES.values() if s.accepts(Latest(INT))])
+@pytest.mark.parametrize("kind", ENDS, ids=[kind.kind for kind in ENDS])
+@given(st.data())
+def test_a_range_keeps_the_order_of_events(synopsis: type[Synopsis], kind: type[End], data: st.DataObject) -> None:
+    """First and last are not lifted event by event, so they are made of events with their places."""
+    events = data.draw(st.lists(st.tuples(st.none() | st.integers(0, 9), st.integers(0, 3)), max_size=30))
+    pairs = data.draw(st.lists(st.tuples(*[st.integers(0, len(events))] * 2), max_size=10))
+    partial, every = kind(INT), np.arange(len(events))
+    time = np.array([t for _, t in events], np.int64)
+    places = Places(time, np.zeros(len(events), np.int64), every, np.ones(len(events), np.bool_))
+    stored = partial.gather(Vector.of(INT, [v for v, _ in events]), every, places)
+    low, high = np.array(pairs, np.intp).reshape(-1, 2).T
+    made = synopsis(partial, partial.load(stored))  # type: ignore[call-arg]
+    found = partial.store(made.between(low, high), stored)[4].to_list()
+    for (a, b), got in zip(pairs, found, strict=True):
+        inside = [(events[i][1], i) for i in range(a, b) if not (kind.ignores_nulls and events[i][0] is None)]
+        at = (min if kind.sign > 0 else max)(inside, default=None)
+        assert got == (None if at is None else events[at[1]][0])
 
 
 @pytest.mark.parametrize("synopsis", SYNOPSES.values(), ids=SYNOPSES)
