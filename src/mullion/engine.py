@@ -30,7 +30,9 @@ from mullion.errors import CheckError, CheckpointError, MullionError, NotSupport
 from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.query import (
     EVERYTHING,
+    TIME_AXIS,
     Ask,
+    Axis,
     CreateQuery,
     CreateStream,
     CreateSynopsis,
@@ -42,7 +44,7 @@ from mullion.language.query import (
     Query,
     Statement,
 )
-from mullion.planner.cost import NOTHING_SEEN
+from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
@@ -58,6 +60,7 @@ from mullion.spark.sources import check_format, is_endless, is_files, open_strea
 from mullion.spark.stream import Counts, Settings, StreamRun
 from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
+from mullion.windows.axis import by_axis
 
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
@@ -269,20 +272,29 @@ class Engine:
                 if name is not None and all(q.name != name for q in queries):
                     continue
                 alone = [[q] for q in queries if name in (None, q.name)]
-                plans += [self._plan(stream, s) for s in (alone if self.sharing == "off" else [queries]) if s]
+                for together in alone if self.sharing == "off" else [queries]:
+                    plans += [
+                        self._plan(stream, axis, mine)
+                        for axis, mine in _by_axis(together)
+                        if name is None or any(q.name == name for q in mine)
+                    ]
             observed = {n: asdict(r.counts) for n, r in self.runs.items() if r.counts.batches}
             return Explanation(tuple(plans), self.sharing, name, observed, dict(self._pasts))
 
-    def _plan(self, stream: Stream, queries: Sequence[StandingQuery]) -> Plan:
+    def _plan(self, stream: Stream, axis: Axis, queries: Sequence[StandingQuery]) -> Plan:
         run = self.runs.get(stream.name)
+        seen = NOTHING_SEEN if run is None else run.observed
+        if axis != TIME_AXIS:
+            seen = Observed(events=seen.events, span=seen.events, groups=seen.groups)
         return make_plan(
             stream,
             queries,
             slicing=self.slicing,
             way=self.way,
             method=self.method,
-            seen=NOTHING_SEEN if run is None else run.observed,
+            seen=seen,
             files=stream.format == "parquet" if run is None else run.reads_files,
+            axis=axis,
         )
 
     # Running
@@ -559,6 +571,12 @@ _CHOICES = {
     "way": ("auto", "native", "kernel", "direct"),
     "method": ("auto", "fragments", "rows"),
 }
+
+
+def _by_axis(queries: Sequence[StandingQuery]) -> list[tuple[Axis, list[StandingQuery]]]:
+    """The queries of each axis, those over time first."""
+    timed = [q for q in queries if q.axis == TIME_AXIS]
+    return [*([(TIME_AXIS, timed)] if timed else []), *by_axis(queries)]
 
 
 def _stream_text(stream: Stream) -> str:
