@@ -19,11 +19,11 @@ from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.kernels.lookup import Prepared
-from mullion.kernels.partial import TIME, Input
+from mullion.kernels.partial import TIME
 from mullion.language.query import Axis
 from mullion.planner.plan import Grouping
 from mullion.spark.files import read
-from mullion.spark.pipeline import Events, columns_of, kernel_columns, send
+from mullion.spark.pipeline import Events, columns_of, kernel_columns, layout, send
 from mullion.windows.axis import AxisSet, axis_name, by_axis
 from mullion.windows.fed import Fed
 from mullion.windows.finalize import Answers, Work
@@ -43,8 +43,6 @@ class Ordered:
         self.order = Order()
         self.sets: dict[str, AxisSet] = {}
         self.synopses: dict[str, Fed] = {}
-        self._input = Input({})
-        self._tables: tuple[Prepared, ...] = ()
 
     @property
     def groupings(self) -> tuple[Grouping, ...]:
@@ -92,15 +90,12 @@ class Ordered:
 
     def read(self, events: Events) -> pa.Table:
         """The columns that are needed of a batch, in the order of arrival."""
-        self._tables = events.tables
         needed = self.columns()
         if needed is not None and events.pieces is not None:
             types = {name: self.stream.types[name] for name in self.stream.types if name in needed}
             texts = [name for name, type_ in types.items() if type_.kind == "string"]
-            self._input = Input(types)
             return pa.concat_tables(read(events.pieces, list(types), self.stream.time_column, texts))
-        frame, self._input = send(events, self.groupings, also=sorted(self._placing()))
-        return frame.toArrow()
+        return send(events, self.groupings, also=sorted(self._placing()))[0].toArrow()
 
     def take(self, table: pa.Table, limit: int | None) -> tuple[Tally, int]:
         """Let the events wait for their place. Returns what they tell, and how many of them came too late."""
@@ -122,7 +117,7 @@ class Ordered:
         self.order.add(table)
         return told, late
 
-    def settle(self, watermark: int | None) -> Iterator[Tally]:
+    def settle(self, watermark: int | None, tables: tuple[Prepared, ...]) -> Iterator[Tally]:
         """Give the events before the watermark their places."""
         settled = self.order.settle(watermark)
         if settled is None:
@@ -130,8 +125,9 @@ class Ordered:
         settled = settled.unify_dictionaries()
         for fed in self.synopses.values():
             fed.take(settled, self.stream.types[fed.made.column])
+        inputs = layout(self.stream, self.groupings, sorted(self._placing()))[0]
         for one in self.sets.values():
-            yield from one.take(settled, self._input, self._tables)
+            yield from one.take(settled, inputs, tables)
 
     def late(self) -> int:
         """How many of the last events fell behind on an axis of values."""

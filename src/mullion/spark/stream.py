@@ -388,8 +388,9 @@ class StreamRun:
             self.counts.events += told.events
         return told
 
-    def _settle(self, watermark: int | None) -> None:
-        for told in self.ordered.settle(watermark):
+    def _settle(self, mark: Mark, watermark: int | None) -> None:
+        tables = self._look_up(self.ordered.groupings, mark)
+        for told in self.ordered.settle(watermark, tables):
             self._count(told)
         self.counts.late += self.ordered.late()
 
@@ -522,7 +523,7 @@ class StreamRun:
                     answers += self._answer_grouping(one, grouping, due, mark, work)
                     self.counts.window_slices += slices_within(due, one.plan.windows, one.plan.slicing)
             with self.asking:
-                self._settle(watermark)
+                self._settle(mark, watermark)
             answers += self.ordered.answer(watermark, work)
         _add(self.counts.bad_by_query, work.bad)
         self.counts.final_operations += work.final
@@ -551,7 +552,7 @@ class StreamRun:
             assert one.plan is not None
             horizon = one.tier.forget(one.plan, watermark)
             one.coverage.forget(horizon)
-            for shards in one.shards.values():
+            for shards in one.shards.values() if not one.plan.is_endless else ():
                 shards.forget(horizon)
         self.ordered.forget(watermark)
 
