@@ -311,8 +311,8 @@ def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
 
 
 def layout(stream: Stream, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[Input, list[str]]:
-    """The columns that the kernel is given, few and narrow: those that it computes with, and what only Spark can compute;
-    and the texts by which Spark selects them."""
+    """The columns that the kernel is given, few and narrow: those that it computes with, and what only Spark can
+    compute; and the texts by which Spark selects them."""
     evaluated: dict[Expr, str] = {}
     bad: dict[Expr, str] = {}
     columns: dict[str, Type] = {}
