@@ -20,7 +20,7 @@ Places = npt.NDArray[np.intp]
 
 TREE = 0.9
 """A window of b takes so many times log2 b accesses of the tree."""
-STEP = 1000.0
+STEP = 600.0
 """A stop at which all walks of a call halt together."""
 
 
