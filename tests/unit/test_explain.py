@@ -76,10 +76,10 @@ def test_json_tells_what_windows_are_cut_into(engine: Engine) -> None:
     cuts = {name: (q["axis"], q["window"], q["paired_slices"], q["paned_slices"]) for name, q in queries.items()}
     assert cuts["by_rows"] == ("rows", "ROWS 1000 SLIDE 100", ["100 events"], 1)
     assert cuts["numbered"] == ("column", "RANGE 50 SLIDE 20 WATTR number", ["10", "10"], 2)
-    assert cuts["settling"] == ("column", "RANGE '7 d' SLIDE '1 d' WATTR settled", ["1 d"], 1)
-    assert cuts["at_tuples"] == ("events", "RANGE '10 s' SLIDE 5 TUPLES", [], None)
+    assert cuts["settling"] == ("column", "RANGE 7 d SLIDE 1 d WATTR settled", ["1 d"], 1)
+    assert cuts["at_tuples"] == ("events", "RANGE 10 s SLIDE 5 TUPLES", [], None)
     assert cuts["lately"] == ("partitions", "PARTITION BY symbol ROWS 10 SLIDE 50", [], None)
-    assert cuts["so_far"] == ("time", "RANGE UNBOUNDED SLIDE '1 min'", ["1 min"], 1)
+    assert cuts["so_far"] == ("time", "RANGE UNBOUNDED SLIDE 1 min", ["1 min"], 1)
 
 
 def test_json_names_the_rules_of_each_state(engine: Engine) -> None:

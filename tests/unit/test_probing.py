@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mullion.aggregates import Partial
 from mullion.aggregates.extremes import Largest
 from mullion.aggregates.spread import Moments
 from mullion.catalog.queries import bind
@@ -63,6 +64,12 @@ def test_states_that_take_more_need_more_windows() -> None:
     assert LEAST_TOGETHER < quick < slow
 
 
+@pytest.mark.parametrize("partial", [Largest(DOUBLE), Moments(DOUBLE)])
+def test_the_least_number_is_least(partial: Partial) -> None:
+    found = [fewest_by_time(b, partial) for b in range(5000)]
+    assert min(n for n in found if n is not None) > LEAST_TOGETHER
+
+
 def ranges(lengths: Index, ends: Index) -> tuple[Index, Index]:
     high = np.repeat(ends, len(lengths))
     return np.maximum(high - np.tile(lengths, len(ends)), 0), high
@@ -76,7 +83,8 @@ def lengths(number: int, longest: int) -> Index:
     ("number", "longest", "ends", "walks"),
     [
         (256, 600, 2400, True),
-        (256, 360, 720, True),
+        (1000, 2400, 600, True),
+        (48, 360, 5000, False),
         (1, 360, 720, False),
         (8, 360, 720, False),
         (8, 12, 50_000, False),
@@ -87,6 +95,13 @@ def lengths(number: int, longest: int) -> Index:
 def test_many_windows_of_an_end_walk(number: int, longest: int, ends: int, walks: bool) -> None:
     low, high = ranges(lengths(number, longest), np.arange(1, ends + 1))
     assert walk_pays(low, high, Largest(INT)) == walks
+
+
+def test_equal_windows_are_one_stop() -> None:
+    """After the last event many windows end at the same place, and a walk halts once for those of one length."""
+    low, high = ranges(lengths(256, 600), np.arange(1, 2401))
+    after = np.repeat(lengths(256, 600), 600)
+    assert walk_pays(np.append(low, 2400 - after), np.append(high, np.full(len(after), 2400)), Moments(DOUBLE))
 
 
 def test_empty_windows_need_no_answer() -> None:
@@ -122,11 +137,11 @@ def queries_of(number: int) -> list[str]:
 def test_the_due_windows_choose() -> None:
     """Few windows of an end go through the tree, many are answered on a walk, and what can be inverted always runs."""
     (grouping,) = plan(*queries_of(2)).groupings
-    rows = Rows([sub_windows(grouping, np.arange(SLICES))], grouping)
+    rows = Rows([sub_windows(grouping, np.arange(2400))], grouping)
     sequence = sequence_of(rows, grouping, np.zeros(1, np.intp))
     states = {state.name: state for state in grouping.states}
     for number, kind in ((2, Interval), (256, BasicInterval)):
-        asked = ranges(lengths(number, 360), np.arange(1, SLICES + 1))
+        asked = ranges(lengths(number, 600), np.arange(1, 2401))
         assert type(sequence.synopsis(states["max(volume)"], *asked)) is kind
         assert type(sequence.synopsis(states["count(volume)"], *asked)) is Running
         assert sequence.answer(states["max(volume)"], *asked)[0].to_list() == (asked[1] - 1).tolist()
@@ -193,14 +208,14 @@ def test_invertible_states_run_and_others_need_intervals() -> None:
     assert all(one.rules == ("SS1",) for one in found.values())
 
 
-@pytest.mark.parametrize(("number", "kind"), [(1, "interval"), (49, "interval"), (50, "basic interval")])
+@pytest.mark.parametrize(("number", "kind"), [(1, "interval"), (95, "interval"), (96, "basic interval")])
 def test_enough_windows_of_an_end_walk(number: int, kind: str) -> None:
     found = shared(*(MOST.format("max(price) AS m", 3600 - 10 * i) for i in range(number)))
     assert found["max(price)"].synopsis == kind
     assert ("CS2" in found["max(price)"].rules) == (kind == "basic interval")
     assert found["count(price)"].synopsis == "running"
     if number > 1:
-        assert "b / log2 b = 43 (50 by time) for b = 360" in found["max(price)"].text
+        assert "b / log2 b = 43 (96 by time) for b = 360" in found["max(price)"].text
 
 
 def test_windows_that_end_elsewhere_do_not_walk() -> None:
@@ -212,7 +227,7 @@ def test_windows_that_end_elsewhere_do_not_walk() -> None:
 
 
 def test_the_reason_counts_the_same_synopses() -> None:
-    made = plan(*(MOST.format("max(price) AS m, avg(price) AS a", 3600 - 10 * i) for i in range(60)))
+    made = plan(*(MOST.format("max(price) AS m, avg(price) AS a", 3600 - 10 * i) for i in range(100)))
     (reason,) = [r.text for r in made.reasons if r.rule == "choose_synopses"]
     assert "3 can be inverted, as prefixes, over 2 one walk answers all windows of an end (CS2)" in reason
 

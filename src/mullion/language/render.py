@@ -177,14 +177,19 @@ def _source(source: Source) -> str:
 
 
 def _span(microseconds: int) -> str:
+    return f"'{duration_text(microseconds)}'"
+
+
+def duration_text(microseconds: int) -> str:
+    """A duration in its largest unit."""
     amount, unit, _ = largest_unit(microseconds)
-    return f"'{amount} {unit}'"
+    return f"{amount} {unit}"
 
 
-def render_window(window: Window) -> str:
-    """The window in its brackets."""
+def render_window(window: Window, *, quoted: bool = True) -> str:
+    """The window in its brackets; durations are read back with quotes and without."""
     parts: list[str] = []
-    span = str if window.unitless else _span
+    span = str if window.unitless else _span if quoted else duration_text
     if window.partition_by:
         parts.append("PARTITION BY " + ", ".join(map(_expr, window.partition_by)))
     if window.rows is not None:

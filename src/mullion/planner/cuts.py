@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from mullion.catalog.queries import StandingQuery
-from mullion.language.literals import largest_unit
 from mullion.language.query import EVERYTHING, Axis, Window
-from mullion.language.render import render
+from mullion.language.render import duration_text, render, render_window
 from mullion.planner.slices import paired
 
 
-def duration_text(microseconds: int) -> str:
-    amount, unit, _ = largest_unit(microseconds)
-    return f"{amount} {unit}"
+def window_text(query: StandingQuery) -> str:
+    """The window as it was written, in its brackets."""
+    return render_window(query.frame, quoted=False)
 
 
 def axis_text(axis: Axis) -> str:

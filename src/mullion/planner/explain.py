@@ -11,9 +11,9 @@ from mullion.aggregates import Invertible
 from mullion.aggregates.base import FULL, PSEUDO
 from mullion.catalog.queries import BoundAggregate, StandingQuery
 from mullion.language.query import EVERYTHING, TIME_AXIS, Period
-from mullion.language.render import render, render_window
+from mullion.language.render import duration_text, render
 from mullion.planner.cost import least_rate_to_share
-from mullion.planner.cuts import axis_text, cut_text, duration_text, has_slices, paired_slices
+from mullion.planner.cuts import axis_text, cut_text, has_slices, paired_slices, window_text
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.slices import SliceManager, paned, slices_of
 from mullion.planner.synopses import shared_synopses
@@ -51,7 +51,7 @@ def describe_query(query: StandingQuery) -> dict[str, Any]:
     return {
         "name": query.name,
         "stream": query.stream,
-        "window": render_window(query.frame)[1:-1],
+        "window": window_text(query)[1:-1],
         "axis": query.axis.kind,
         "predicate": None if query.predicate is None else render(query.predicate),
         "group_by": [render(key) for key in query.keys],
@@ -179,7 +179,7 @@ def _grouping_text(grouping: Grouping) -> str:
 def _query_lines(query: StandingQuery) -> list[str]:
     where = "" if query.predicate is None else f" WHERE {render(query.predicate)}"
     keys = f" GROUP BY {', '.join(render(k) for k in query.keys)}" if query.keys else ""
-    lines = [f"  query {query.name}: {render_window(query.frame)} {cut_text(query)}{where}{keys}"]
+    lines = [f"  query {query.name}: {window_text(query)} {cut_text(query)}{where}{keys}"]
     told = (f"{aggregate_text(a)}: {a.aggregate.algebra}, {differential_text(a)}" for a in query.shape.aggregates)
     if query.shape.aggregates:
         lines.append(f"    {'; '.join(told)}")

@@ -9,7 +9,7 @@ tree (`docs/decisions/0015-synopses.md`).
 from __future__ import annotations
 
 from math import ceil, log2
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,21 @@ Places = npt.NDArray[np.intp]
 
 TREE = 0.9
 """A window of b takes so many times log2 b accesses of the tree."""
-ORDERED = 4.0
-"""A window that is given its place in a walk."""
-WALKED, WALKED_SLOWLY = 0.5, 1.3
-"""An interval that a walk looks at: of a state that is added or compared, and of one that takes more."""
-STEP = 500.0
+STEP = 600.0
 """A stop at which all walks of a call halt together."""
+
+
+class Walking(NamedTuple):
+    """What a walk takes."""
+
+    ordered: float
+    """A window that is given its place in the walk."""
+    walked: float
+    """An interval that is looked at."""
+
+
+QUICK, SLOW = Walking(5.0, 0.7), Walking(2.5, 1.5)
+"""For states that are added or compared, and for those that take more: beside them, ordering is little."""
 
 LEAST_WINDOWS = 1024
 """Fewer windows in a call are not worth the question."""
@@ -45,8 +54,9 @@ def fewest_by_accesses(intervals: int) -> int:
 def fewest_by_time(intervals: int, partial: Partial) -> int | None:
     """From how many on it takes less time; None where it never does, since ordering windows takes longer than a tree
     that is so low."""
-    gained = TREE * log2(max(1, intervals)) - ORDERED
-    return None if gained <= 0 else max(LEAST_TOGETHER, ceil(_walked(partial) * intervals / gained))
+    walking = _walking(partial)
+    gained = TREE * log2(max(1, intervals)) - walking.ordered
+    return None if gained <= 0 else max(LEAST_TOGETHER, ceil(walking.walked * intervals / gained))
 
 
 def walk_pays(low: Places, high: Places, partial: Partial) -> bool:
@@ -55,7 +65,8 @@ def walk_pays(low: Places, high: Places, partial: Partial) -> bool:
     if len(low) < LEAST_WINDOWS:
         return False
     length = (high - low).clip(1)
-    if TREE * log2(int(length.max())) <= ORDERED:
+    walking = _walking(partial)
+    if TREE * log2(int(length.max())) <= walking.ordered:
         return False
     youngest = int(high.min())
     end = high - youngest
@@ -66,9 +77,9 @@ def walk_pays(low: Places, high: Places, partial: Partial) -> bool:
     longest = np.zeros(len(together), np.intp)
     np.maximum.at(longest, end, length)
     tree = TREE * float(np.log2(length).sum())
-    walks: Any = ORDERED * len(low) + _walked(partial) * int(longest.sum()) + STEP * int(together.max())
-    return bool(tree > walks)
+    stops = int(np.minimum(together, longest).max())
+    return tree > walking.ordered * len(low) + walking.walked * int(longest.sum()) + STEP * stops
 
 
-def _walked(partial: Partial) -> float:
-    return WALKED if partial.is_dense else WALKED_SLOWLY
+def _walking(partial: Partial) -> Walking:
+    return QUICK if partial.is_dense else SLOW
