@@ -127,6 +127,8 @@ class Frame:
     offset: int
     source: str
     grouping: str = ""
+    in_time: bool = True
+    """Whether its bounds are times, so that START AT and STOP AT may be written."""
 
 
 @st.composite
@@ -245,8 +247,53 @@ ABOVE = (
 )
 
 
+PLAIN = (*EXACT, *ROUNDED)
+OVER_VALUES = (
+    "count(DISTINCT symbol)",
+    "count(DISTINCT price)",
+    "count(DISTINCT symbol, flag)",
+    "count(DISTINCT price, volume % 2, day)",
+    "sum(DISTINCT volume)",
+    "sum(DISTINCT amount)",
+    "sum(DISTINCT big)",
+    "avg(DISTINCT volume)",
+    "avg(DISTINCT price)",
+    "min(DISTINCT price)",
+    "max(DISTINCT symbol)",
+    "median(price)",
+    "median(volume)",
+    "percentile(price, 0.9)",
+    "percentile(amount, 0.25)",
+    "percentile(big, 0)",
+    "percentile(volume, 1)",
+    "mode(symbol)",
+    "mode(price)",
+    "mode(day)",
+    "mode(volume % 3)",
+    "top_k(symbol, 2)",
+    "top_k(price, 3)",
+    "top_k(flag, 1)",
+    "top_k(amount, 100)",
+)
+"""Aggregates that need to know how often each value occurs."""
+ENDS = (
+    "first(price)",
+    "last(price)",
+    "first(symbol) IGNORE NULLS",
+    "last(symbol, true)",
+    "first(volume)",
+    "last(volume) RESPECT NULLS",
+    "last(big, true)",
+    "first(ts)",
+    "last(amount)",
+    "first(day, true)",
+)
+"""Aggregates that depend on the order of events."""
+EVERY_AGGREGATE = (*PLAIN, *OVER_VALUES, *ENDS)
+
+
 @st.composite
-def aggregates(draw: Draw[Any], among: tuple[str, ...] = (*EXACT, *ROUNDED)) -> str:
+def aggregates(draw: Draw[Any], among: tuple[str, ...] = PLAIN) -> str:
     found = draw(st.sampled_from(among))
     if draw(st.sampled_from((False, False, False, True))):
         return f"{found} FILTER (WHERE {draw(st.sampled_from(SIMPLE))})"
@@ -254,11 +301,20 @@ def aggregates(draw: Draw[Any], among: tuple[str, ...] = (*EXACT, *ROUNDED)) -> 
 
 
 @st.composite
-def queries(draw: Draw[Any], setting: Setting, name: str = "q") -> str:
-    """CREATE QUERY with anything that is answered."""
-    frame = draw(frames(setting))
+def queries(
+    draw: Draw[Any],
+    setting: Setting,
+    name: str = "q",
+    *,
+    windows: st.SearchStrategy[Frame] | None = None,
+    among: tuple[str, ...] = PLAIN,
+    created: bool = True,
+) -> str:
+    """CREATE QUERY with a window of those given, periodic ones by default, and aggregates among those given. Without
+    CREATE QUERY when the question is to be asked once."""
+    frame = draw(frames(setting) if windows is None else windows)
     keys = draw(st.lists(st.sampled_from(KEYS), max_size=2, unique=True)) if draw(st.booleans()) else []
-    items = [k for k in keys if draw(st.booleans())] + draw(st.lists(aggregates(), min_size=1, max_size=3))
+    items = [k for k in keys if draw(st.booleans())] + draw(st.lists(aggregates(among), min_size=1, max_size=3))
     if draw(st.booleans()):
         items.append(draw(st.sampled_from(ABOVE)))
     text = "SELECT " + ", ".join(f"{item} AS c{i}" for i, item in enumerate(items)) + f" FROM {frame.source}"
@@ -275,7 +331,9 @@ def queries(draw: Draw[Any], setting: Setting, name: str = "q") -> str:
         text += " ORDER BY " + ", ".join(term + draw(way) for term in order)
     if draw(st.sampled_from((False, False, False, True))):
         text += f" LIMIT {draw(st.sampled_from((*range(1, 9), 0)))}"
-    start, stop = draw(st.tuples(*[st.sampled_from((*[None] * 7, 0, 3, 10))] * 2))
+    if not created:
+        return text
+    start, stop = draw(st.tuples(*[st.sampled_from((*[None] * 7, 0, 3, 10) if frame.in_time else (None,))] * 2))
     begin = "" if start is None else f" START AT {timestamp(setting.origin + start * setting.unit)}"
     length = frame.range + setting.unit * ((start or 0) + 4 * (stop or 0))
     end = "" if stop is None else f" STOP AT {timestamp(setting.origin + length)}"
@@ -291,4 +349,18 @@ def examples(draw: Draw[Any], *, most_queries: int = 8, most_events: int = 40) -
     return Example(TRADES, draw(event_lists(setting, most=most_events)), texts)
 
 
-__all__ = ["TRADES", "Event", "Example", "event_lists", "examples", "frames", "predicates", "queries", "times"]
+__all__ = [
+    "ENDS",
+    "EVERY_AGGREGATE",
+    "OVER_VALUES",
+    "PLAIN",
+    "TRADES",
+    "Event",
+    "Example",
+    "event_lists",
+    "examples",
+    "frames",
+    "predicates",
+    "queries",
+    "times",
+]

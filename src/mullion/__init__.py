@@ -5,16 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mullion.aggregates.register import register_aggregate
+    from mullion.aggregates.user import UserAggregate
     from mullion.engine import Engine
 
 __version__ = "0.1.0"
-__all__ = ["Engine", "__version__"]
+__all__ = ["Engine", "UserAggregate", "__version__", "register_aggregate"]
 
 
 def __getattr__(name: str) -> Any:
-    """Engine brings Spark and Arrow along, so it is imported when it is first used."""
+    """Engine brings Spark and Arrow along, and aggregates numpy, so they are imported when they are first used."""
     if name == "Engine":
         from mullion.engine import Engine
 
         return Engine
+    if name == "UserAggregate":
+        from mullion.aggregates.user import UserAggregate
+
+        return UserAggregate
+    if name == "register_aggregate":
+        from mullion.aggregates.register import register_aggregate
+
+        return register_aggregate
     raise AttributeError(f"module 'mullion' has no attribute '{name}'")

@@ -25,10 +25,14 @@ from mullion.catalog.catalog import Catalog
 from mullion.catalog.journal import Journal, write_whole
 from mullion.catalog.queries import StandingQuery, bind, starting
 from mullion.catalog.streams import Stream, Table
-from mullion.errors import CheckpointError, MullionError, NotSupported
+from mullion.catalog.synopses import checked
+from mullion.errors import CheckError, CheckpointError, MullionError, NotSupported, closest
 from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.query import (
+    EVERYTHING,
+    TIME_AXIS,
     Ask,
+    Axis,
     CreateQuery,
     CreateStream,
     CreateSynopsis,
@@ -36,10 +40,11 @@ from mullion.language.query import (
     DropQuery,
     DropSynopsis,
     Explain,
+    Named,
     Query,
     Statement,
 )
-from mullion.planner.cost import NOTHING_SEEN
+from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
@@ -49,12 +54,13 @@ from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
 from mullion.spark.cluster import ship
 from mullion.spark.feed import Feed
-from mullion.spark.results import Results
+from mullion.spark.results import OneAnswer, Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
 from mullion.spark.sources import check_format, is_endless, is_files, open_stream, read_columns
 from mullion.spark.stream import Counts, Settings, StreamRun
 from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
+from mullion.windows.axis import by_axis
 
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
@@ -97,6 +103,8 @@ class Engine:
         self._table_frames: dict[str, DataFrame] = {}
         self._stores: dict[str, TableStore] = {}
         self._feeds: list[Feed] = []
+        self.questions: list[Query] = []
+        """Questions of scripts that wait for the input."""
         self._fresh: dict[str, None] = {}
         """Queries that came after the first batch and join with the next."""
         self._pasts: dict[str, str] = {}
@@ -125,23 +133,27 @@ class Engine:
             ship(self._ensured)
         return self._ensured
 
-    def execute(self, script: str) -> list[Explanation]:
-        """Carry out a script's statements, all or none, and return what its EXPLAINs say."""
+    def execute(self, script: str) -> list[Explanation | OneAnswer]:
+        """Carry out a script's statements, all or none, and return what its EXPLAINs and questions say.
+
+        A SELECT without CREATE QUERY is asked once. Before the first batch it waits in `questions`, and the stream
+        keeps the events that it needs.
+        """
         statements = parse_script(script)
         with self._lock:
-            before = self.catalog
+            before, waiting = self.catalog, list(self.questions)
             self.catalog = before.copy()
             try:
                 said = [explained for s in statements if (explained := self._execute(s)) is not None]
             except BaseException:
-                self.catalog = before
+                self.catalog, self.questions = before, waiting
                 raise
             for statement in statements:
                 if isinstance(statement, DropQuery):
                     self._callbacks.forget(statement.name)
             return said
 
-    def _execute(self, statement: Statement) -> Explanation | None:
+    def _execute(self, statement: Statement) -> Explanation | OneAnswer | None:
         match statement:
             case CreateStream():
                 self._create_stream(statement)
@@ -161,17 +173,18 @@ class Engine:
             case DropQuery(name=name):
                 self.catalog.drop_query(name, statement.place)
             case CreateSynopsis():
-                raise NotSupported("CREATE SYNOPSIS", statement.place)
-            case DropSynopsis():
-                raise NotSupported("DROP SYNOPSIS", statement.place)
+                self.catalog.add_synopsis(checked(statement, self.catalog.streams), statement.place)
+            case DropSynopsis(name=name):
+                self.catalog.drop_synopsis(name, statement.place)
             case Explain(name=name):
                 if name is not None:
                     self.catalog.query(name, statement.place)
                 return self.explain(name)
             case Ask(query=query):
-                raise NotSupported(
-                    "a SELECT without CREATE QUERY", query.place, hint="write CREATE QUERY name AS before it"
-                )
+                if any(run.view is not None for run in self.runs.values()):
+                    return self.answer(query)
+                self._prepare(query)
+                self.questions.append(query)
         return None
 
     def _create_stream(self, create: CreateStream) -> None:
@@ -182,11 +195,19 @@ class Engine:
         made = Stream(create.name, columns, create.time_column, create.lateness, format_, create.options, *kept)
         self.catalog.add_stream(made.check(create.place), create.place)
 
-    def stream(self, name: str, dataframe: DataFrame, *, time: str, lateness: str = "0 s") -> None:
-        """Name a DataFrame, streaming or static, as a stream of events."""
+    def stream(
+        self, name: str, dataframe: DataFrame, *, time: str, lateness: str = "0 s", keep: str | int | None = None
+    ) -> None:
+        """Name a DataFrame, streaming or static, as a stream of events.
+
+        `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be asked about.
+        """
         columns = columns_from_spark(dataframe.schema)
+        kept = parse_duration(keep) if isinstance(keep, str) else None
+        rows = keep if isinstance(keep, int) else None
+        made = Stream(name, columns, time, parse_duration(lateness), keep=kept, keep_rows=rows)
         with self._lock:
-            self.catalog.add_stream(Stream(name, columns, time, parse_duration(lateness)).check())
+            self.catalog.add_stream(made.check())
             self._frames[name] = adopt(self.session, dataframe)
 
     def table(self, name: str, rows: Any) -> None:
@@ -251,20 +272,29 @@ class Engine:
                 if name is not None and all(q.name != name for q in queries):
                     continue
                 alone = [[q] for q in queries if name in (None, q.name)]
-                plans += [self._plan(stream, s) for s in (alone if self.sharing == "off" else [queries]) if s]
+                for together in alone if self.sharing == "off" else [queries]:
+                    plans += [
+                        self._plan(stream, axis, mine)
+                        for axis, mine in _by_axis(together)
+                        if name is None or any(q.name == name for q in mine)
+                    ]
             observed = {n: asdict(r.counts) for n, r in self.runs.items() if r.counts.batches}
             return Explanation(tuple(plans), self.sharing, name, observed, dict(self._pasts))
 
-    def _plan(self, stream: Stream, queries: Sequence[StandingQuery]) -> Plan:
+    def _plan(self, stream: Stream, axis: Axis, queries: Sequence[StandingQuery]) -> Plan:
         run = self.runs.get(stream.name)
+        seen = NOTHING_SEEN if run is None else run.observed
+        if axis != TIME_AXIS:
+            seen = Observed(events=seen.events, span=seen.events, groups=seen.groups)
         return make_plan(
             stream,
             queries,
             slicing=self.slicing,
             way=self.way,
             method=self.method,
-            seen=NOTHING_SEEN if run is None else run.observed,
+            seen=seen,
             files=stream.format == "parquet" if run is None else run.reads_files,
+            axis=axis,
         )
 
     # Running
@@ -279,6 +309,8 @@ class Engine:
         """Begin to read. With `follow` the sources are read on and on in the background, otherwise to their end."""
         self._stopping.clear()
         asked = {query.stream for query in self.catalog.queries.values()}
+        asked |= {synopsis.stream for synopsis in self.catalog.synopses.values()}
+        asked |= {s.name for s in self.catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
         if not asked:
             raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
         self._open_checkpoint()
@@ -338,6 +370,8 @@ class Engine:
 
     def close(self) -> None:
         self.stop()
+        for run in self.runs.values():
+            run.discard()
         if self._owned is not None:
             self._owned.stop()
             self._owned = self._ensured = None
@@ -369,7 +403,8 @@ class Engine:
         run = self._run_of(name)
         with self._lock:
             queries = self._queries_of_batch(run, number)
-        run.use(queries)
+            synopses = self.catalog.synopses_on(name)
+        run.use(queries, synopses)
         run.process(batch, number)
         if self.on_batch is not None:
             self.on_batch(self)
@@ -378,7 +413,7 @@ class Engine:
         run = self._run_of(name)
         with self._lock:
             self._join_fresh(run)
-            run.use(self.catalog.queries_over(name))
+            run.use(self.catalog.queries_over(name), self.catalog.synopses_on(name))
         run.finish(self.session)
         if self.on_batch is not None:
             self.on_batch(self)
@@ -444,6 +479,63 @@ class Engine:
             else:
                 self.catalog.replace_query(_as_journaled(query, entry, self.catalog))
 
+    # Questions asked once
+
+    def ask(self, sql: str) -> OneAnswer:
+        """Answer a question now: over the last events, from synopses, sub-windows or kept events.
+
+            engine.ask("SELECT max(price) FROM trades [RANGE '4 min']").to_pandas()
+
+        Batches go on meanwhile. The answer says what it was made from and up to which event time.
+        """
+        return self.answer(parse_query(sql))
+
+    def prepare(self, sql: str) -> None:
+        """Let the stream keep the events that a later question will need."""
+        with self._lock:
+            self._prepare(parse_query(sql))
+
+    def answer(self, query: Query) -> OneAnswer:
+        """Answer a question that was parsed before."""
+        if query.approximate:
+            run = self.runs.get(self._stream_asked(query).name)
+            if run is None:
+                raise MullionError("no event was read yet", hint="start the engine first")
+            return OneAnswer(*self._told(run.ask_bounds(query)))
+        with self._lock:
+            bound = bind(query, self.catalog.streams, self.catalog.tables)
+            run = self.runs.get(bound.stream)
+        if run is None:
+            raise MullionError(f"no event of stream '{bound.stream}' was read yet", hint="start the engine first")
+        return OneAnswer(*self._told(run.ask(bound, self.session)))
+
+    def _told(self, found: tuple[pa.Table, str, int]) -> tuple[pa.Table, SparkSession | None, str, int | None]:
+        table, answered_from, up_to = found
+        return table, self._ensured, answered_from, up_to
+
+    def _stream_asked(self, query: Query) -> Stream:
+        name = query.source.name if isinstance(query.source, Named) else ""
+        stream = {known.lower(): s for known, s in self.catalog.streams.items()}.get(name.lower())
+        if stream is None:
+            raise CheckError(f"unknown stream '{name}'", query.place, hint=closest(name, self.catalog.streams))
+        return stream
+
+    def _prepare(self, query: Query) -> None:
+        """Check a question, and let its stream keep what it needs."""
+        if query.approximate:
+            self._stream_asked(query)
+            return
+        bound = bind(query, self.catalog.streams, self.catalog.tables)
+        stream, frame = self.catalog.streams[bound.stream], bound.frame
+        keep, rows = stream.keep, stream.keep_rows
+        if frame.range is not None and frame.attribute is None:
+            keep = max(keep or 0, frame.range + (frame.slide or 0))
+        elif frame.rows is not None and not frame.partition_by:
+            rows = max(rows or 0, frame.rows + (frame.slide_rows or 1))
+        else:
+            rows = EVERYTHING
+        self.catalog.streams[bound.stream] = replace(stream, keep=keep, keep_rows=rows)
+
     # Answers
 
     def results(self, name: str) -> Results:
@@ -479,6 +571,12 @@ _CHOICES = {
     "way": ("auto", "native", "kernel", "direct"),
     "method": ("auto", "fragments", "rows"),
 }
+
+
+def _by_axis(queries: Sequence[StandingQuery]) -> list[tuple[Axis, list[StandingQuery]]]:
+    """The queries of each axis, those over time first."""
+    timed = [q for q in queries if q.axis == TIME_AXIS]
+    return [*([(TIME_AXIS, timed)] if timed else []), *by_axis(queries)]
 
 
 def _stream_text(stream: Stream) -> str:

@@ -89,6 +89,10 @@ class CheckpointError(MullionError):
     """A checkpoint cannot be continued from."""
 
 
+class AggregateError(MullionError):
+    """An aggregate that a user wrote cannot be used."""
+
+
 class EnvironmentProblem(MullionError):
     """Java, Spark or the machine is not as needed."""
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from decimal import Decimal
 from typing import Any
 
-from mullion.aggregates import REGISTRY, Partial, State
+from mullion.aggregates import REGISTRY, Aggregate, Partial, State
+from mullion.aggregates.approx_distinct import HyperLogLog
+from mullion.aggregates.approx_percentile import Quantiles
+from mullion.aggregates.frequent import FrequentItems
+from mullion.aggregates.keys import value_of
+from mullion.aggregates.sketched import library
+from mullion.aggregates.top_lists import TopLists
 from mullion.language.types import (
     BIGINT,
     BINARY,
@@ -46,9 +53,17 @@ VALUES: dict[Type, tuple[Any, ...]] = {
 }
 
 
+APPROXIMATE: dict[str, Aggregate] = {
+    "approx_count_distinct": REGISTRY["approx_count_distinct"],
+    "approx_percentile": REGISTRY["approx_percentile"].with_parameters((0.5,)),
+    "frequent": REGISTRY["frequent"].with_parameters((Decimal("0.2"),)),
+    "frequent by lists": REGISTRY["frequent"].with_parameters((Decimal("0.2"), 3)),
+}
+
+
 def _reachable() -> dict[str, Partial]:
     found: dict[str, Partial] = {}
-    for aggregate in REGISTRY.values():
+    for aggregate in (*REGISTRY.values(), *APPROXIMATE.values()):
         for type_ in (None, *VALUES):
             try:
                 partials = aggregate.partials(type_)
@@ -59,8 +74,8 @@ def _reachable() -> dict[str, Partial]:
 
 
 PARTIALS = _reachable()
-SIMPLE = [name for name, a in REGISTRY.items() if not a.from_values and not a.keeps_nulls]
-"""Aggregates of states that events are lifted to one by one."""
+SIMPLE = [name for name, a in REGISTRY.items() if a.is_exact and not a.from_values and not a.keeps_nulls]
+"""Exact aggregates of states that events are lifted to one by one."""
 AGGREGATES = [(name, type_) for name in SIMPLE for type_ in VALUES]
 
 
@@ -70,6 +85,23 @@ def picked(state: State, index: Any) -> State:
 
 def stored_values(partial: Partial, stored: Any) -> list[tuple[Any, ...]]:
     return list(zip(*(vector.to_list() for vector in stored), strict=True))
+
+
+def readable(partial: Partial, kept: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """States that are kept as bytes by what they know: sketches that know the same may hold it in another order."""
+    if isinstance(partial, TopLists):
+        return [(json.loads(lists) if lists else None, *rest) for lists, *rest in kept]
+    if isinstance(partial, HyperLogLog):
+        return [(partial.estimate(row[0] and partial.read(row[0])),) for row in kept]
+    if isinstance(partial, Quantiles):
+        opened = [[sketch and partial.read(sketch) for sketch in row] for row in kept]
+        return [tuple(partial.quantile(row, i / 20) for i in range(21)) for row in opened]
+    if isinstance(partial, FrequentItems):
+        value = value_of(partial.argument)
+        every = library().NO_FALSE_NEGATIVES
+        opened = [[] if row[0] is None else partial.read(row[0]).get_frequent_items(every) for row in kept]
+        return [tuple(sorted(repr((value(text), *rest)) for text, *rest in items)) for items in opened]
+    return kept
 
 
 def near(a: Any, b: Any) -> bool:

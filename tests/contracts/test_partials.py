@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.algebra import AGGREGATES, PARTIALS, SIMPLE, VALUES, near, picked, stored_values
+from contracts.algebra import AGGREGATES, PARTIALS, SIMPLE, VALUES, near, picked, readable, stored_values
 from mullion.aggregates import REGISTRY, Invertible, Partial, State
 from mullion.aggregates.spread import Moments
 from mullion.aggregates.sum import SumOfDecimals
@@ -44,7 +44,7 @@ def shown(partial: Partial, state: State, loaded: Sequence[Vector]) -> list[tupl
         return [(n, mean if math.isfinite(squares) else math.nan, squares) if n else (0,) for n, mean, squares in kept]
     if isinstance(partial, SumOfDecimals):
         return [("lost",) if lost else (total,) for total, lost in kept]
-    return kept
+    return readable(partial, kept)
 
 
 def assert_near(partial: Partial, a: list[tuple[Any, ...]], b: list[tuple[Any, ...]], values: Sequence[Any]) -> None:

@@ -266,7 +266,8 @@ def answered(aggregate: OverValues, type_: Type, values: list[Any]) -> Any:
         lower, higher = math.floor(position), math.ceil(position)
         if lower == higher or key(ordered[lower]) == key(ordered[higher]):
             return float(ordered[lower])
-        return (higher - position) * float(ordered[lower]) + (position - lower) * float(ordered[higher])
+        low, high = float(ordered[lower]), float(ordered[higher])
+        return low + (position - lower) * (high - low)
     return distinct_sum(aggregate.name, type_, different)
 
 

@@ -89,6 +89,21 @@ def test_the_way_follows_what_was_seen(events: int, way: str) -> None:
     assert [r.rule for r in made.reasons].count("choose_way") == 1
 
 
+def test_sketches_are_left_to_the_kernel_and_shared() -> None:
+    made = plan(
+        "SELECT approx_percentile(price, 0.5) AS p FROM trades [RANGE 1 h SLIDE 10 s]",
+        "SELECT percentile_approx(price, 0.9) p, approx_count_distinct(price) n FROM trades [RANGE 1 h SLIDE 10 s]",
+        "SELECT frequent(symbol, 0.01) AS f, frequent(symbol, 0.1, 5) AS g FROM trades [RANGE 1 h SLIDE 10 s]",
+    )
+    (grouping,) = made.groupings
+    names = ["rows", "kll269(price)", "hll12(price)", "frequent12(symbol)", "top5(symbol)"]
+    assert [state.name for state in grouping.states] == names
+    assert made.way == "kernel" and made.methods == (FRAGMENTS,)
+    reasons = {reason.rule: reason.text for reason in made.reasons}
+    assert "Spark does not make all of its states" in reasons["choose_way"]
+    assert reasons["choose_synopses"].endswith("4 need a tree, of which 4 are sketches and taken together at once")
+
+
 def test_what_cannot_be_had_is_left_to_the_kernel() -> None:
     close = Table("close", (("symbol", STRING), ("cp", DOUBLE)), "csv")
     text = "SELECT sum(cp) AS s FROM trades [RANGE 10 s SLIDE 10 s] t JOIN close c ON t.symbol = c.symbol"

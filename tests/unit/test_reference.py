@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,11 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mullion.aggregates.values import OverValues
+from mullion.catalog.queries import BoundAggregate
 from mullion.catalog.streams import Stream
 from mullion.language.parse import parse_query
-from mullion.language.types import BIGINT, DATE, DOUBLE, INT, STRING, decimal
+from mullion.language.query import Column
+from mullion.language.types import BIGINT, DATE, DOUBLE, INT, STRING, Type, decimal
 from mullion.language.vector import Vector
 from mullion.reference import Answer, answer
+from mullion.reference.aggregates import aggregate
 from strategies import NUMBERS, TRADES, Draw, Event, duration, event_lists, settings_of_time
 
 NAN, INF = math.nan, math.inf
@@ -161,6 +166,103 @@ def test_spread() -> None:
 def test_filter_counts_what_it_lets_pass() -> None:
     events = [trade(i, volume=i) for i in range(4)]
     assert one("count(*) FILTER (WHERE volume > 1), sum(volume) FILTER (WHERE volume > 9)", *events) == (2, None)
+
+
+def prices(*values: float | None) -> list[Event]:
+    return [trade(i, price=v) for i, v in enumerate(values)]
+
+
+def test_each_value_once() -> None:
+    events = [trade(i, volume=v, symbol=s) for i, (v, s) in enumerate(((1, "a"), (1, "b"), (3, "a"), (None, "a")))]
+    assert one("count(DISTINCT volume), sum(DISTINCT volume), avg(DISTINCT volume)", *events) == (2, 4, 2.0)
+    assert one("min(DISTINCT volume), max(DISTINCT volume)", *events) == (1, 3)
+    assert one("count(DISTINCT symbol), count(DISTINCT volume) FILTER (WHERE symbol = 'b')", *events) == (2, 1)
+    assert one("count(DISTINCT volume), sum(DISTINCT volume)", trade(1)) == (0, None)
+
+
+def test_distinct_pairs_have_no_null() -> None:
+    pairs = (("a", 1), ("a", 1), ("a", 2), ("b", 1), (None, 1), ("b", None))
+    events = [trade(1, symbol=s, volume=v) for s, v in pairs]
+    assert one("count(DISTINCT symbol, volume), count(symbol, volume)", *events) == (3, 4)
+
+
+def test_all_nans_are_one_value_and_so_are_the_zeros() -> None:
+    events = prices(NAN, -NAN, 0.0, -0.0, None)
+    assert one("count(DISTINCT price), count(DISTINCT price, flag)", *events) == (2, 0)
+    (found,) = one("top_k(price, 5)", *events)
+    assert [(str(value), count) for value, count in found] == [("0.0", 2), ("nan", 2)]
+    assert str(one("mode(price)", *events)[0]) == "0.0"
+
+
+def test_percentiles_lie_between_two_values() -> None:
+    """Of 10, 20, 40 the positions are 0, 1, 2: the share 0.75 lies at 1.5."""
+    events = prices(40.0, None, 10.0, 20.0)
+    assert one("median(price), percentile(price, 0.75)", *events) == (20.0, 30.0)
+    assert one("percentile(price, 0), percentile(price, 1), percentile(price, 0.1)", *events) == (10.0, 40.0, 12.0)
+    assert one("median(volume), median(amount)", *(trade(1, volume=v, amount=Decimal(v)) for v in (1, 2))) == (1.5, 1.5)
+    assert one("median(price), percentile(price, 0.5)", trade(1)) == (None, None)
+
+
+def test_percentiles_beside_infinity_and_nan() -> None:
+    assert one("median(price)", *prices(INF, INF)) == (INF,)
+    assert one("median(price)", *prices(1.0, INF, NAN)) == (INF,)
+    assert math.isnan(one("percentile(price, 1)", *prices(1.0, INF, NAN))[0])
+    assert math.isnan(one("median(price)", *prices(-INF, INF))[0])
+    assert one("percentile(price, 0.25)", *prices(1.0, 2.0, NAN, NAN, NAN)) == (2.0,)
+
+
+def test_the_mode_is_the_smallest_of_the_most_frequent() -> None:
+    symbols = ("c", "b", "b", "c", "a", None, None, None)
+    events = [trade(1, symbol=s, flag=s is None) for s in symbols]
+    assert one("mode(symbol), mode(day), mode(flag)", *events) == ("b", None, False)
+    assert one("mode(symbol) FILTER (WHERE symbol <> 'b')", *events) == ("c",)
+
+
+def test_the_most_frequent_values() -> None:
+    events = [trade(1, symbol=s) for s in ("c", "b", "b", "c", "a", None, None, None)]
+    assert one("top_k(symbol, 2)", *events) == ([("b", 2), ("c", 2)],)
+    assert one("top_k(symbol, 9)", *events) == ([("b", 2), ("c", 2), ("a", 1)],)
+    assert one("top_k(day, 2)", *events) == ([],)
+
+
+def test_the_first_and_the_last_event() -> None:
+    """By time, then by arrival: 5, NULL, 7, 8, NULL."""
+    times = ((3, 8), (1, 5), (2, None), (2, 7), (3, None))
+    events = [trade(t, volume=v) for t, v in times]
+    assert one("first(volume), last(volume)", *events) == (5, None)
+    assert one("first(volume, true), last(volume) IGNORE NULLS", *events[2:]) == (7, 7)
+    assert one("first(volume), last(volume) RESPECT NULLS", *events[2:4]) == (None, 7)
+    assert one("first(volume) FILTER (WHERE volume > 5), last(ts) FILTER (WHERE volume > 5)", *events) == (7, 3)
+    assert one("first(volume) FILTER (WHERE flag)", *events) == (None,)
+
+
+@dataclass(frozen=True)
+class Sketched(OverValues):
+    """An aggregate that the registry may know by other means; the reference reads its constants in order."""
+
+    name = "sketched"
+    share: float = 0.0
+
+    def result(self, argument: Type | None) -> Type:
+        return INT
+
+
+def sketched(function: str, share: float, *values: Any) -> Any:
+    return aggregate(BoundAggregate(function, Column("x"), INT, INT, Sketched(share)), values)
+
+
+def test_approximate_aggregates_approach_the_exact_ones() -> None:
+    assert sketched("approx_count_distinct", 0.1, 3, 3, None, 4, 3) == 2
+    values = (5, 1, None, 3, 9)
+    assert [sketched("approx_percentile", p, *values) for p in (0, 0.25, 0.26, 0.5, 0.75, 1)] == [1, 1, 3, 3, 5, 9]
+    assert sketched("approx_percentile", 0.5, None) is None
+
+
+def test_frequent_values_have_the_share_or_more() -> None:
+    values = (1, 1, 1, 1, 2, 2, 2, 3, 3, 4, None, None)
+    assert sketched("frequent", 0.3, *values) == [(1, 4), (2, 3)]
+    assert sketched("frequent", 0.2, *values) == [(1, 4), (2, 3), (3, 2)]
+    assert sketched("frequent", 0.5, *values) == sketched("frequent", 0.5, None) == []
 
 
 def test_names_and_types() -> None:

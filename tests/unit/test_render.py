@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from any_window import examples_of
 from mullion.language import types
 from mullion.language.literals import days, instant, number
 from mullion.language.parse import parse_expression, parse_query, parse_script
 from mullion.language.query import Aggregate, Call, Case, Cast, Column, Expr, Literal
 from mullion.language.render import render
+from strategies import Example
 
 NAMES = st.sampled_from(["a", "price", "select", "my col", "tick`s", "range", "window_start", "date", "é", "1a"])
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -122,6 +124,15 @@ def test_canonical_expressions(written: str, canonical: str) -> None:
 def test_canonical_queries(written: str, canonical: str) -> None:
     assert render(parse_query(written)) == canonical
     assert parse_query(canonical) == parse_query(written)
+
+
+@settings(max_examples=100)
+@given(examples_of(most_queries=1, most_events=1))
+def test_a_query_survives_its_text(example: Example) -> None:
+    (query,) = map(parse_query, example.queries)
+    text = render(query)
+    assert parse_query(text) == query
+    assert render(parse_query(text)) == text
 
 
 def test_canonical_statements() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from mullion.aggregates.approx_distinct import ApproxCountDistinct
+from mullion.aggregates.approx_percentile import ApproxPercentile
 from mullion.aggregates.base import Aggregate, Invertible, Partial, State
 from mullion.aggregates.count import CountAggregate
 from mullion.aggregates.distinct import AvgDistinct, SumDistinct
 from mullion.aggregates.ends import FirstAggregate, LastAggregate
 from mullion.aggregates.extremes import MaxAggregate, MinAggregate
+from mullion.aggregates.frequent import Frequent
 from mullion.aggregates.mean import AvgAggregate
 from mullion.aggregates.spread import StddevPopAggregate, StddevSampAggregate, VarPopAggregate, VarSampAggregate
 from mullion.aggregates.sum import SumAggregate
@@ -28,6 +31,9 @@ REGISTRY: dict[str, Aggregate] = {
         Percentile(),
         Mode(),
         TopK(),
+        ApproxCountDistinct(),
+        ApproxPercentile(),
+        Frequent(),
         FirstAggregate(),
         LastAggregate(),
     )

@@ -22,6 +22,7 @@ from mullion.language.types import Type
 from mullion.language.vector import Vector
 
 Array = npt.NDArray[Any]
+Index = npt.NDArray[np.intp]
 State = tuple[Array, ...]
 """The fields of many states side by side: arrays of one length, without NULLs."""
 
@@ -52,8 +53,15 @@ class Partial(ABC):
     kind: ClassVar[str]
     in_spark: ClassVar[bool] = True
     """Whether Spark can compute it; otherwise only the kernel does."""
+    is_heavy: ClassVar[bool] = False
+    """Whether taking many states together at once costs far less than combining them two by two, as with sketches."""
     takes_order: ClassVar[bool] = False
     """Whether it needs the place of each event: then events come to `gather` with their `Places`."""
+
+    @property
+    def label(self) -> str:
+        """What tells it from all other partials over the same expression."""
+        return self.kind
 
     @property
     def is_dense(self) -> bool:
@@ -85,6 +93,10 @@ class Partial(ABC):
     @abstractmethod
     def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
         """The kept form of states that were computed from `loaded`."""
+
+    def finish(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
+        """What `Aggregate.lower` takes: the kept form, unless making that costs more than the answer."""
+        return self.store(state, loaded)
 
     @abstractmethod
     def identity(self, length: int) -> State: ...
@@ -134,6 +146,8 @@ class Aggregate(ABC):
     """Whether a text argument is read as a number, as Spark does for arithmetic."""
     keeps_nulls: ClassVar[bool] = False
     """Whether a NULL is a value like any other, so that FILTER cannot turn what it drops into one."""
+    is_exact: ClassVar[bool] = True
+    """Whether the answer is right but for the last digits of doubles; otherwise the aggregate says how far it errs."""
     from_values: ClassVar[bool] = False
     """Whether it is computed from how often each value occurs; see `aggregates.values`."""
 
@@ -158,7 +172,7 @@ class Aggregate(ABC):
 
     @abstractmethod
     def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
-        """Answers from the stored form of the partials' states, in the order of `partials`."""
+        """Answers from the stored or finished form of the partials' states, in the order of `partials`."""
 
 
 def add_runs(values: Array, starts: npt.NDArray[np.intp]) -> Array:

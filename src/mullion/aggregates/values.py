@@ -84,7 +84,8 @@ class CountDistinct(OverValues):
 class Percentile(OverValues):
     """percentile(x, p): the value below which the share p of the values lies, interpolated as Spark does.
 
-    The share falls at place p (n - 1) of n values in order. Between two different values both count, the nearer more.
+    The share falls at place p (n - 1) of n values in order. Between two different values lies the answer, as far from
+    the lower one as the place says.
     """
 
     name = "percentile"
@@ -109,7 +110,7 @@ class Percentile(OverValues):
         low, high = counted.ranked(np.stack([lower, higher]).astype(np.int64).clip(0))
         numbers = values.values.astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
-            between = (higher - position) * numbers[low] + (position - lower) * numbers[high]
+            between = numbers[low] + (position - lower) * (numbers[high] - numbers[low])
         return Vector(DOUBLE, np.where((lower == higher) | (low == high), numbers[low], between), present)
 
 

@@ -46,9 +46,7 @@ def conduct(
     """Measure all parts, show the table and write the figures."""
     made = Report(judged=judged)
     machine = report.machine()
-    if machine["load_average"] > 0.5:
-        load = f"load {machine['load_average']:.1f}"
-        console.print(f"[yellow]The machine is busy ({load}): times will be too long.[/yellow]", highlight=False)
+    warn_if_busy(console, machine["load_average"])
     session = local_session(app_name="mullion-bench")
     with tempfile.TemporaryDirectory(prefix="mullion-bench-", ignore_cleanup_errors=True) as folder:
         watch = Stopwatch(console, size.repeat)
@@ -72,6 +70,13 @@ def conduct(
         made.write(json)
         console.print(f"Figures: {json}", highlight=False)
     return lab
+
+
+def warn_if_busy(console: Console, load: float) -> None:
+    if load > 0.5:
+        console.print(
+            f"[yellow]The machine is busy (load {load:.1f}): times will be too long.[/yellow]", highlight=False
+        )
 
 
 def draw_to(console: Console, path: Path | None, draw: Callable[[Path], None]) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of the times, on logarithmic axes."""
+"""Pictures of what was measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROWTH = ("#2a78b5", "#7fb2d9", "#d1495b", "#e8a33d", "#8f8f8f")
 """The colours of lines, in their order."""
 
 Line = Mapping[int, float]
-"""Seconds by the number of queries."""
+"""Figures by a number: seconds by the number of queries, counts by the length of lists."""
 
 
 def draw(path: Path, rows: Sequence[tuple[str, float]], title: str, *, reference: float) -> None:
@@ -64,6 +64,51 @@ def draw_growth(path: Path, panels: Mapping[str, Mapping[str, Line]], title: str
     figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=9)
     figure.suptitle(title, fontsize=11, x=0.06, ha="left")
     _save(figure, path, bottom=0.08)
+
+
+def draw_curves(
+    path: Path, panels: Mapping[str, Mapping[str, Line]], title: str, *, across: str, logarithmic: Sequence[str] = ()
+) -> None:
+    """Six panels with the same lines; those whose names begin as `logarithmic` says have a logarithmic axis."""
+    figure, grid = _pyplot().subplots(2, 3, figsize=(12, 7))
+    for axes, (name, lines) in zip(grid.flat, panels.items(), strict=True):
+        for (label, line), colour in zip(lines.items(), (GROWTH[0], GROWTH[2], GROWTH[3]), strict=True):
+            numbers = sorted(line)
+            axes.plot(numbers, [line[n] for n in numbers], label=label, color=colour, marker="o", markersize=3.5)
+        if name.startswith(tuple(logarithmic)):
+            axes.set_yscale("symlog", linthresh=1)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.set_ylim(bottom=0)
+        axes.set_xticks(sorted({n for line in lines.values() for n in line}))
+        axes.set_xlabel(across)
+        axes.set_title(name, fontsize=10, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=9)
+    figure.suptitle(title, fontsize=11, x=0.06, ha="left")
+    _save(figure, path, bottom=0.05)
+
+
+def draw_panels(path: Path, panels: Mapping[str, Mapping[str, Line]], axes_of: Sequence[str], title: str) -> None:
+    """A panel for each figure with a line for each way, and what its horizontal axis counts."""
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    figure, grid = _pyplot().subplots(2, 2, figsize=(11, 8), sharey=True)
+    for axes, (panel, lines), what in zip(grid.flat, panels.items(), axes_of, strict=True):
+        for name, line in lines.items():
+            colour = GROWTH[names.index(name) % len(GROWTH)]
+            axes.plot(list(line), list(line.values()), label=name, color=colour, marker="o", markersize=3.5)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_yscale("log")
+        axes.set_xlabel(what)
+        axes.set_title(panel, fontsize=10, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("seconds")
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False, fontsize=9)
+    figure.suptitle(title, fontsize=11, x=0.06, ha="left")
+    _save(figure, path, bottom=0.05)
 
 
 def draw_aggregates(

@@ -20,7 +20,7 @@ from mullion.spark.session import machine_bytes
 
 _SENSES = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, "==": operator.eq}
 
-PACKAGES = ("mullion", "pyspark", "pyarrow", "numpy", "pandas", "numba", "polars", "duckdb")
+PACKAGES = ("mullion", "pyspark", "pyarrow", "numpy", "pandas", "numba", "datasketches", "polars", "duckdb")
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Bar:
 def _figure(value: float, unit: str) -> str:
     if unit == "s":
         return f"{value:.3f} s"
+    if unit == "%":
+        return f"{value:.1f} %"
     if unit == "GiB":
         return f"{value:.2f} GiB"
     if unit == "x":
@@ -144,8 +146,9 @@ def machine() -> dict[str, Any]:
     }
 
 
-def versions(session: Any) -> dict[str, str]:
-    found = {"python": platform.python_version(), "java": _java(session)}
+def versions(session: Any | None = None) -> dict[str, str]:
+    """Of what was used; there is no Java without a session."""
+    found = {"python": platform.python_version()} | ({} if session is None else {"java": _java(session)})
     return found | {name: text for name in PACKAGES if (text := _version(name))}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream, Table
+from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckError, Place, closest
 
 
@@ -18,6 +19,7 @@ class Catalog:
         self.streams: dict[str, Stream] = {}
         self.tables: dict[str, Table] = {}
         self.queries: dict[str, StandingQuery] = {}
+        self.synopses: dict[str, Synopsis] = {}
         self._relation_names: dict[str, str] = {}
         self._query_names: dict[str, str] = {}
         self._over: dict[str, dict[str, StandingQuery]] = {}
@@ -29,6 +31,7 @@ class Catalog:
         other._relation_names, other._query_names = self._relation_names.copy(), self._query_names.copy()
         other._over = {stream: queries.copy() for stream, queries in self._over.items()}
         other._free = self._free
+        other.synopses = self.synopses.copy()
         return other
 
     def add_stream(self, stream: Stream, place: Place | None = None) -> None:
@@ -38,6 +41,19 @@ class Catalog:
     def add_table(self, table: Table, place: Place | None = None) -> None:
         _new(table.name, self._relation_names, "stream or table", place)
         self.tables[table.name] = table
+
+    def add_synopsis(self, synopsis: Synopsis, place: Place | None = None) -> None:
+        _new(synopsis.name, {name.lower(): name for name in self.synopses}, "synopsis", place)
+        self.synopses[synopsis.name] = synopsis
+
+    def drop_synopsis(self, name: str, place: Place | None = None) -> None:
+        found = {known.lower(): known for known in self.synopses}.get(name.lower())
+        if found is None:
+            raise CheckError(f"unknown synopsis '{name}'", place, hint=closest(name, self.synopses))
+        del self.synopses[found]
+
+    def synopses_on(self, stream: str) -> list[Synopsis]:
+        return [synopsis for synopsis in self.synopses.values() if synopsis.stream == stream]
 
     def add_query(self, query: StandingQuery, place: Place | None = None) -> None:
         _new(query.name, self._query_names, "query", place)

@@ -10,7 +10,7 @@ from numba import njit
 
 Array = npt.NDArray[Any]
 
-PICKED = 32
+PICKED = 12
 """Blocks that are picked by what they may hold at most, before the rest is looked at in turn."""
 
 
@@ -103,49 +103,53 @@ def _is_less(count: int, code: int, other_count: int, other_code: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _offer(codes: Array, counts: Array, held: int, most: int, code: int, count: int) -> int:
-    """Put a code on a heap of the `most` best, the last of them on top; returns how many it holds then."""
-    if held == most:
-        if _is_less(count, code, counts[0], codes[0]):
-            return held
-        _sink(codes, counts, held, code, count)
-        return held
-    at = held
-    while at > 0:
-        up = (at - 1) >> 1
-        if not _is_less(count, code, counts[up], codes[up]):
-            break
-        codes[at], counts[at] = codes[up], counts[up]
-        at = up
-    codes[at], counts[at] = code, count
-    return held + 1
-
-
-@njit(cache=True, nogil=True)
-def _sink(codes: Array, counts: Array, held: int, code: int, count: int) -> None:
-    """Replace what is on top of the heap."""
+def _sink(codes: Array, counts: Array, root: int, held: int, code: int, count: int) -> None:
+    """Replace what is on top of a heap of `held` codes from `root` on."""
     at = 0
     while True:
         down = 2 * at + 1
         if down >= held:
             break
-        if down + 1 < held and _is_less(counts[down + 1], codes[down + 1], counts[down], codes[down]):
+        left = root + down
+        if down + 1 < held and _is_less(counts[left + 1], codes[left + 1], counts[left], codes[left]):
             down += 1
-        if not _is_less(counts[down], codes[down], count, code):
+        child = root + down
+        if not _is_less(counts[child], codes[child], count, code):
             break
-        codes[at], counts[at] = codes[down], counts[down]
+        codes[root + at], counts[root + at] = codes[child], counts[child]
         at = down
-    codes[at], counts[at] = code, count
+    codes[root + at], counts[root + at] = code, count
 
 
 @njit(cache=True, nogil=True)
-def _in_order(codes: Array, counts: Array, held: int) -> None:
-    """Take a heap down to a list, the best first."""
-    while held > 1:
-        held -= 1
-        code, count = codes[held], counts[held]
-        codes[held], counts[held] = codes[0], counts[0]
-        _sink(codes, counts, held, code, count)
+def _offer(codes: Array, counts: Array, root: int, held: int, most: int, code: int, count: int) -> int:
+    """Put a code on a heap of the `most` best, the last of them on top; returns how many it holds then."""
+    if held == most:
+        if not _is_less(count, code, counts[root], codes[root]):
+            _sink(codes, counts, root, held, code, count)
+        return held
+    at = held
+    while at > 0:
+        up = (at - 1) >> 1
+        if not _is_less(count, code, counts[root + up], codes[root + up]):
+            break
+        codes[root + at], counts[root + at] = codes[root + up], counts[root + up]
+        at = up
+    codes[root + at], counts[root + at] = code, count
+    return held + 1
+
+
+@njit(cache=True, nogil=True)
+def in_order(codes: Array, counts: Array, offsets: Array) -> None:
+    """Take the heap of each window down to a list, the best first."""
+    for w in range(len(offsets) - 1):
+        root = offsets[w]
+        held = offsets[w + 1] - root
+        while held > 1:
+            held -= 1
+            code, count = codes[root + held], counts[root + held]
+            codes[root + held], counts[root + held] = codes[root], counts[root]
+            _sink(codes, counts, root, held, code, count)
 
 
 @njit(cache=True, nogil=True)
@@ -165,69 +169,61 @@ def _subtract(code: Array, count: Array, low: int, high: int, held: Array) -> No
 
 
 @njit(cache=True, nogil=True)
-def _most(held: Array, low: int, high: int) -> int:
+def _mend(held: Array, bound: Array, shift: int, block: int) -> int:
+    """The highest count of a block; its bound becomes that."""
+    low = block << shift
     most: int = held[low]
-    for c in range(low + 1, high):
+    for c in range(low + 1, min(low + (1 << shift), len(held))):
         most = max(most, held[c])
+    bound[block] = most
     return most
 
 
 @njit(cache=True, nogil=True)
 def _top_of_rows(
-    code: Array, low: int, high: int, held: Array, seen: Array, mark: int, codes: Array, counts: Array
+    rows: Array, held: Array, seen: Array, mark: int, codes: Array, counts: Array, root: int, most: int
 ) -> None:
     """The most frequent codes of a window that has few rows: each row is looked at."""
-    size, most = 0, len(codes)
-    for i in range(low, high):
-        c = code[i]
+    size = 0
+    for c in rows:
         if seen[c] != mark:
             seen[c] = mark
             if held[c] > 0:
-                size = _offer(codes, counts, size, most, c, held[c])
-    _in_order(codes, counts, size)
+                size = _offer(codes, counts, root, size, most, c, held[c])
 
 
 @njit(cache=True, nogil=True)
 def _top_of_blocks(
-    held: Array, bound: Array, shift: int, looked: Array, mark: int, codes: Array, counts: Array
+    held: Array, bound: Array, shift: int, looked: Array, mark: int, codes: Array, counts: Array, root: int, most: int
 ) -> None:
     """The most frequent codes of a window that has many rows: blocks of codes that cannot hold any are passed over.
 
-    `bound` is no less than the highest count of each block. Removing leaves it too high, and it is mended here.
+    `bound` is no less than the highest count of each block. Removing leaves it too high, and it is mended here. Some
+    blocks are picked by it, so that the heap soon holds high counts; then all others are gone through.
     """
-    size, most, blocks = 0, len(codes), len(bound)
-    turn, picks = 0, 0
-    while True:
-        best = -1
-        if picks < PICKED and most < blocks:
-            highest = 0
+    size, blocks = 0, len(bound)
+    for turn in range(PICKED + blocks):
+        block, highest = turn - PICKED, 0
+        if turn < PICKED:
             for b in range(blocks):
                 if bound[b] > highest and looked[b] != mark:
-                    best, highest = b, bound[b]
-            picks += 1
-            if best < 0 or (size == most and _is_less(highest, best << shift, counts[0], codes[0])):
+                    block, highest = b, bound[b]
+            if highest == 0:
                 break
-        else:
-            while turn < blocks and looked[turn] == mark:
-                turn += 1
-            if turn == blocks:
+        elif looked[block] == mark:
+            continue
+        low = block << shift
+        if size == most and _is_less(bound[block], low, counts[root], codes[root]):
+            if turn < PICKED:
                 break
-            best = turn
-        low = best << shift
-        high = min(low + (1 << shift), len(held))
-        highest = _most(held, low, high)
-        if highest < bound[best] and picks < PICKED:
-            bound[best] = highest
             continue
-        bound[best] = highest
-        looked[best] = mark
-        if highest == 0 or (size == most and _is_less(highest, low, counts[0], codes[0])):
+        if _mend(held, bound, shift, block) < highest:
             continue
-        for c in range(low, high):
+        looked[block] = mark
+        for c in range(low, min(low + (1 << shift), len(held))):
             n = held[c]
-            if n > 0 and (size < most or n >= counts[0]):
-                size = _offer(codes, counts, size, most, c, n)
-    _in_order(codes, counts, size)
+            if n > 0 and (size < most or n >= counts[root]):
+                size = _offer(codes, counts, root, size, most, c, n)
 
 
 @njit(cache=True, nogil=True)
@@ -239,63 +235,56 @@ def top_by_sliding(
     high: Array,
     offsets: Array,
     held: Array,
+    bound: Array,
+    looked: Array,
+    seen: Array,
     shift: int,
     codes: Array,
     counts: Array,
 ) -> None:
-    """The most frequent codes of each window, from the window before it in `order`: new rows are added, old ones
-    subtracted. `offsets` tell how many codes are asked of each window; none has fewer."""
-    size = len(held)
-    bound = np.zeros(((size - 1) >> shift) + 1, held.dtype)
-    looked = np.full(len(bound), -1, np.int64)
-    seen = np.full(size, -1, np.int32)
+    """Heaps of the most frequent codes of each window, from the window before it in `order`: new rows are added, old
+    ones subtracted. `offsets` tell how many codes are asked of each window; none has fewer. `held` counts each code and
+    `seen` marks it, `bound` and `looked` are for blocks of 2^shift codes: counts are 0 and marks -1."""
     a, b = 0, 0
     for at in range(len(order)):
         w = order[at]
         new_a, new_b = low[w], high[w]
         if new_a >= b or new_b <= a:
             _subtract(code, count, a, b, held)
-            _add(code, count, new_a, new_b, held, bound, shift)
-        else:
-            _add(code, count, new_a, a, held, bound, shift)
-            _add(code, count, b, new_b, held, bound, shift)
-            _subtract(code, count, a, new_a, held)
-            _subtract(code, count, new_b, b, held)
+            a, b = new_a, new_a
+        _add(code, count, new_a, a, held, bound, shift)
+        _add(code, count, b, new_b, held, bound, shift)
+        _subtract(code, count, a, new_a, held)
+        _subtract(code, count, new_b, b, held)
         a, b = new_a, new_b
-        first, end = offsets[w], offsets[w + 1]
-        if first == end:
-            continue
+        root, most = offsets[w], offsets[w + 1] - offsets[w]
         if b - a <= len(bound):
-            _top_of_rows(code, a, b, held, seen, at, codes[first:end], counts[first:end])
-        else:
-            _top_of_blocks(held, bound, shift, looked, at, codes[first:end], counts[first:end])
+            _top_of_rows(code[a:b], held, seen, at, codes, counts, root, most)
+        elif most > 0:
+            _top_of_blocks(held, bound, shift, looked, at, codes, counts, root, most)
 
 
 @njit(cache=True, nogil=True)
 def snapshots(code: Array, count: Array, bounds: Array, out: Array) -> None:
     """How often each code occurs between the first bound and every other."""
     for b in range(1, len(bounds)):
-        out[b] = out[b - 1]
-        now = out[b]
+        for c in range(out.shape[1]):
+            out[b, c] = out[b - 1, c]
         for i in range(bounds[b - 1], bounds[b]):
-            now[code[i]] += count[i]
+            out[b, code[i]] += count[i]
 
 
 @njit(cache=True, nogil=True)
 def top_of_differences(
     prefixes: Array, begin: Array, end: Array, first: Array, length: Array, codes: Array, counts: Array
 ) -> None:
-    """The most frequent codes of each window, from the difference of two snapshots."""
+    """Heaps of the most frequent codes of each window, from the difference of two snapshots."""
     for w in range(len(begin)):
-        most = length[w]
-        if most == 0:
-            continue
-        own_codes, own_counts = codes[first[w] : first[w] + most], counts[first[w] : first[w] + most]
-        a, b, size, least = prefixes[begin[w]], prefixes[end[w]], 0, 0
-        for c in range(len(a)):
-            n = b[c] - a[c]
+        root, most, size, least = first[w], length[w], 0, 0
+        a, b = begin[w], end[w]
+        for c in range(prefixes.shape[1] if most > 0 else 0):
+            n = prefixes[b, c] - prefixes[a, c]
             if n > least:
-                size = _offer(own_codes, own_counts, size, most, c, n)
+                size = _offer(codes, counts, root, size, most, c, n)
                 if size == most:
-                    least = own_counts[0]
-        _in_order(own_codes, own_counts, size)
+                    least = counts[root]

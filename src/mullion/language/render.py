@@ -107,7 +107,7 @@ def _query(query: Query) -> str:
         restore = " RESTORE" if query.output.restore else ""
         body = f"{query.output.kind.upper()}{restore} ({body})"
         if query.output.window is not None:
-            body += f" {_window(query.output.window)}"
+            body += f" {render_window(query.output.window)}"
     if query.name is None:
         return body
     parts = ["CREATE QUERY", render_name(query.name)]
@@ -172,7 +172,7 @@ def _source(source: Source) -> str:
     text = render_name(source.name) if isinstance(source, Named) else f"({_query(source.query)})"
     assert isinstance(source, Named | Derived)
     if source.window is not None:
-        text += f" {_window(source.window)}"
+        text += f" {render_window(source.window)}"
     return text + (f" AS {render_name(source.alias)}" if source.alias is not None else "")
 
 
@@ -181,7 +181,8 @@ def _span(microseconds: int) -> str:
     return f"'{amount} {unit}'"
 
 
-def _window(window: Window) -> str:
+def render_window(window: Window) -> str:
+    """The window in its brackets."""
     parts: list[str] = []
     span = str if window.unitless else _span
     if window.partition_by:

@@ -7,69 +7,102 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mullion.catalog.queries import StandingQuery
-from mullion.language.literals import largest_unit
-from mullion.language.query import Period
-from mullion.language.render import render
+from mullion.aggregates import Invertible
+from mullion.aggregates.base import FULL, PSEUDO
+from mullion.catalog.queries import BoundAggregate, StandingQuery
+from mullion.language.query import EVERYTHING, TIME_AXIS, Period
+from mullion.language.render import render, render_window
 from mullion.planner.cost import least_rate_to_share
+from mullion.planner.cuts import axis_text, cut_text, duration_text, has_slices, paired_slices
 from mullion.planner.plan import Grouping, Plan
-from mullion.planner.slices import SliceManager, paired, paned, slices_of
+from mullion.planner.slices import SliceManager, paned, slices_of
+from mullion.planner.synopses import shared_synopses
 
 HOUR = 3_600_000_000
 
 
-def duration_text(microseconds: int) -> str:
-    amount, unit, _ = largest_unit(microseconds)
-    return f"{amount} {unit}"
+def aggregate_text(aggregate: BoundAggregate) -> str:
+    """The call, as far as it says what is kept for it."""
+    arguments = [expr for expr, _ in aggregate.values] or [e for e in (aggregate.argument,) if e is not None]
+    distinct = "DISTINCT " if aggregate.distinct else ""
+    text = f"{aggregate.function}({distinct}{', '.join(map(render, arguments)) or '*'})"
+    return text if aggregate.where is None else f"{text} FILTER (WHERE {render(aggregate.where)})"
 
 
-def window_text(window: Period) -> str:
-    offset = f" OFFSET {duration_text(window.offset)}" if window.offset else ""
-    return f"RANGE {duration_text(window.range)} SLIDE {duration_text(window.slide)}{offset}"
+def differential_text(aggregate: BoundAggregate) -> str:
+    """How a window follows from the one before (li 3.2.2)."""
+    how = aggregate.aggregate.differential(aggregate.argument_type)
+    if how in (FULL, PSEUDO):
+        return f"{how}-differential"
+    partials = aggregate.aggregate.partials(aggregate.argument_type)
+    kinds = ", ".join(p.kind for p in partials if not isinstance(p, Invertible))
+    return f"not differential ({kinds} has no inverse)"
 
 
-def describe_query(query: StandingQuery) -> dict[str, Any]:
-    cut = paired(query.window)
+def describe_aggregate(aggregate: BoundAggregate) -> dict[str, Any]:
     return {
-        "name": query.name,
-        "stream": query.stream,
-        "window": window_text(query.window),
-        "predicate": None if query.predicate is None else render(query.predicate),
-        "group_by": [render(key) for key in query.keys],
-        "paired_slices": [duration_text(s) for s in cut],
-        "paned_slices": len(paned(query.window)),
+        "aggregate": aggregate_text(aggregate),
+        "algebra": aggregate.aggregate.algebra,
+        "differential": aggregate.aggregate.differential(aggregate.argument_type),
     }
 
 
-def describe_grouping(grouping: Grouping) -> dict[str, Any]:
+def describe_query(query: StandingQuery) -> dict[str, Any]:
     return {
-        "group_by": [render(key) for key in grouping.keys],
+        "name": query.name,
+        "stream": query.stream,
+        "window": render_window(query.frame)[1:-1],
+        "axis": query.axis.kind,
+        "predicate": None if query.predicate is None else render(query.predicate),
+        "group_by": [render(key) for key in query.keys],
+        "paired_slices": paired_slices(query),
+        "paned_slices": len(paned(query.window)) if has_slices(query.axis) else None,
+        "aggregates": [describe_aggregate(a) for a in query.shape.aggregates],
+    }
+
+
+def describe_grouping(plan: Plan, grouping: Grouping) -> dict[str, Any]:
+    shared = shared_synopses(plan, grouping)
+    return {
+        "group_by": [render(key) for key in grouping.group_keys],
+        "counted": [render(value) for value in grouping.values],
         "queries": len(grouping.queries),
         "predicates": [name for name in grouping.lane_names if name],
-        "states": [{"name": s.name, "synopsis": s.synopsis} for s in grouping.states],
+        "states": [
+            {"name": state.name, "synopsis": one.synopsis, "rules": list(one.rules), "text": one.text}
+            for state, one in zip(grouping.states, shared, strict=True)
+        ],
         "checked": [render(check) for check in grouping.checks],
     }
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
-    windows = [(w.range, w.slide) for w in plan.windows]
-    slices = slices_of(plan.windows, 0, HOUR, plan.slicing)
+    timed = plan.axis == TIME_AXIS
+    rate = _rate_to_share(plan)
     return {
         "stream": plan.stream.name,
+        "axis": axis_text(plan.axis),
         "way": plan.way,
         "methods": list(plan.methods),
         "slicing": plan.slicing,
-        "grid_step": duration_text(plan.grid.step),
+        "grid_step": duration_text(plan.grid.step) if timed else None,
         "windows": len(plan.windows),
-        "slices_an_hour": slices,
-        "next_edges": [duration_text(e) for e in _first_edges(plan.windows)],
-        "sharing_pays_above_events_a_second": round(least_rate_to_share(windows, slices, HOUR), 3)
-        if len(windows) > 1
-        else None,
-        "groupings": [describe_grouping(g) for g in plan.groupings],
+        "slices_an_hour": slices_of(plan.windows, 0, HOUR, plan.slicing) if timed else None,
+        "next_edges": [duration_text(e) for e in _first_edges(plan.windows)] if timed else [],
+        "sharing_pays_above_events_a_second": None if rate is None else round(rate, 3),
+        "groupings": [describe_grouping(plan, g) for g in plan.groupings],
         "queries": [describe_query(q) for q in plan.queries],
         "reasons": [{"rule": r.rule, "text": r.text} for r in plan.reasons],
     }
+
+
+def _rate_to_share(plan: Plan) -> float | None:
+    """Events a second from which sharing slices takes fewer operations; None where there is nothing to share, or no
+    event is compared to a clock. Windows without a start have no number of slices and are left out."""
+    windows = [(w.range, w.slide) for w in plan.windows if w.range != EVERYTHING]
+    if plan.axis != TIME_AXIS or len(windows) < 2:
+        return None
+    return least_rate_to_share(windows, slices_of(plan.windows, 0, HOUR, plan.slicing), HOUR)
 
 
 def _first_edges(windows: Sequence[Period], most: int = 8) -> list[int]:
@@ -115,18 +148,19 @@ class Explanation:
 def _plan_text(plan: Plan, only: str | None, pasts: Mapping[str, str]) -> str:
     shown = [q for q in plan.queries if only is None or q.name == only]
     count = len(plan.queries)
-    lines = [f"stream {plan.stream.name}: {count} {'query' if count == 1 else 'queries'} in one pass, {plan.way} way"]
+    over = "" if plan.axis == TIME_AXIS else f" over {axis_text(plan.axis)}"
+    answered = f"{count} {'query' if count == 1 else 'queries'} in one pass"
+    lines = [f"stream {plan.stream.name}{over}: {answered}, {plan.way} way"]
     lines += [f"  {_branch(i, len(plan.reasons))} {r.rule}: {r.text}" for i, r in enumerate(plan.reasons)]
     for grouping in plan.groupings:
-        lines.append(f"  partials by {grouping.name if grouping.keys else 'slice only'}")
-        for i, state in enumerate(grouping.states):
-            lines.append(f"    {_branch(i, len(grouping.states))} {state.name}  ({state.synopsis} synopsis)")
-    if len(plan.windows) > 1:
-        windows = [(w.range, w.slide) for w in plan.windows]
-        rate = least_rate_to_share(windows, slices_of(plan.windows, 0, HOUR, plan.slicing), HOUR)
+        lines.append(f"  {_grouping_text(grouping)}")
+        for i, shared in enumerate(shared_synopses(plan, grouping)):
+            lines.append(f"    {_branch(i, len(grouping.states))} {grouping.states[i].name}  {shared.text}")
+    rate = _rate_to_share(plan)
+    if rate is not None:
         lines.append(f"  sharing slices takes fewer operations above {rate:.3g} events a second")
     for query in shown[:20]:
-        lines.append(_query_text(query))
+        lines += _query_lines(query)
         if query.backfill:
             lines.append(f"    backfill: {pasts.get(query.name, 'it will answer the windows that end after it joins')}")
     if len(shown) > 20:
@@ -134,11 +168,22 @@ def _plan_text(plan: Plan, only: str | None, pasts: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _query_text(query: StandingQuery) -> str:
-    cut = " + ".join(duration_text(s) for s in paired(query.window))
+def _grouping_text(grouping: Grouping) -> str:
+    keys = ", ".join(map(render, grouping.group_keys))
+    tables = "".join(f" with {lookup.name}" for lookup in grouping.lookups)
+    if grouping.counted:
+        return f"value counts of {', '.join(map(render, grouping.values))} by {keys or 'slice only'}{tables}"
+    return f"partials by {keys or 'slice only'}{tables}"
+
+
+def _query_lines(query: StandingQuery) -> list[str]:
     where = "" if query.predicate is None else f" WHERE {render(query.predicate)}"
     keys = f" GROUP BY {', '.join(render(k) for k in query.keys)}" if query.keys else ""
-    return f"  query {query.name}: [{window_text(query.window)}] cut into {cut}{where}{keys}"
+    lines = [f"  query {query.name}: {render_window(query.frame)} {cut_text(query)}{where}{keys}"]
+    told = (f"{aggregate_text(a)}: {a.aggregate.algebra}, {differential_text(a)}" for a in query.shape.aggregates)
+    if query.shape.aggregates:
+        lines.append(f"    {'; '.join(told)}")
+    return lines
 
 
 def _counts_text(counts: Mapping[str, Any]) -> str:

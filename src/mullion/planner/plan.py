@@ -25,7 +25,7 @@ from mullion.aggregates.count import Count
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import BoundAggregate, Shape, StandingQuery
 from mullion.catalog.streams import Stream
-from mullion.language.query import TIME_AXIS, Axis, Expr, Literal, Period
+from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Expr, Literal, Period
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
 from mullion.planner.fragments import PredicateIndex
@@ -46,7 +46,7 @@ class StateColumn:
 
     @staticmethod
     def of(partial: Partial, argument: Expr | None, where: Expr | None = None) -> StateColumn:
-        name = f"{partial.kind}({'*' if argument is None else render(argument)})"
+        name = f"{partial.label}({'*' if argument is None else render(argument)})"
         if where is not None:
             name += f" where {render(where)}"
         return StateColumn(name, partial, argument, where)
@@ -56,8 +56,10 @@ class StateColumn:
 
     @property
     def synopsis(self) -> str:
-        """Prefixes need an inverse; a tree of intervals takes anything (golab 2.3.4)."""
-        return "running" if isinstance(self.partial, Invertible) else "interval"
+        """Prefixes need an inverse; a tree of intervals takes anything, and folds what is heavy (golab 2.3.4)."""
+        if isinstance(self.partial, Invertible):
+            return "running"
+        return "folded" if self.partial.is_heavy else "interval"
 
 
 EVENTS = StateColumn("rows", Count(BOOLEAN), None)
@@ -233,6 +235,11 @@ class Plan:
     methods: tuple[str, ...] = ()
     """For each grouping, how the kernel goes on from predicates."""
     reasons: tuple[Reason, ...] = field(default=())
+
+    @cached_property
+    def is_endless(self) -> bool:
+        """Whether some window reaches back to the first event, or to a landmark."""
+        return any(q.window.range == EVERYTHING or q.frame.is_endless for q in self.queries)
 
     @cached_property
     def answering(self) -> tuple[Grouping, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -12,12 +11,14 @@ from mullion.catalog.lookups import Lookup, event_types
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
 from mullion.language.evaluate import is_fallible
-from mullion.language.query import TIME_AXIS, Axis, Expr
+from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Expr
 from mullion.language.types import Type
 from mullion.planner.cost import NOTHING_SEEN, Observed, aggregation, choose
+from mullion.planner.cuts import amount_text
 from mullion.planner.fragments import compared_in
 from mullion.planner.plan import EVENTS, FRAGMENTS, Asked, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
 from mullion.planner.slices import common_grid, edge_at, slices_of
+from mullion.planner.synopses import synopses_text
 
 T = TypeVar("T")
 
@@ -130,9 +131,11 @@ def compose_slices(plan: Plan, seen: Observed) -> Plan:
         text = "the last events of each partition are no range of the order: each event is its own slice, and gathered"
         return _because(plan, "compose_slices", text)
     if plan.axis.kind in ("rows", "column"):
-        what = "events" if plan.axis.kind == "rows" else f"of {plan.axis.order}"
-        cut = slices_of(windows, 0, 1_000_000, plan.slicing)
-        text = f"{_plural(len(windows), 'different window')} cut 1,000,000 {what} into {cut:,} {plan.slicing} slices"
+        longest = max(w.slide if w.range == EVERYTHING else w.range for w in (q.window for q in plan.queries))
+        stretch = amount_text(longest, plan.axis, plan.queries[0].frame)
+        stretch += f" of {plan.axis.order}" if plan.axis.order else ""
+        cut = _plural(slices_of(windows, 0, longest, plan.slicing), f"{plan.slicing} slice")
+        text = f"{_plural(len(windows), 'different window')} cut {stretch} into {cut}"
         return _because(plan, "compose_slices", text)
     hour = 3_600_000_000
     text = (
@@ -164,10 +167,9 @@ def _keep_order(plan: Plan, seen: Observed) -> Plan:
 
 
 def choose_synopses(plan: Plan, seen: Observed) -> Plan:
-    """Prefixes where the state can be inverted, a tree of intervals where it cannot (golab 2.3.4)."""
-    counts = Counter(state.synopsis for grouping in plan.groupings for state in grouping.states)
-    text = f"{counts['running']} of the states can be inverted and run as prefixes, {counts['interval']} need a tree"
-    return _because(plan, "choose_synopses", text)
+    """Prefixes where the state can be inverted; a tree of intervals where it cannot, or one walk for all windows of an
+    end where enough of them end together (golab 2.3.4, 8.3.1)."""
+    return _because(plan, "choose_synopses", synopses_text(plan))
 
 
 RULES: tuple[Callable[[Plan, Observed], Plan], ...] = (

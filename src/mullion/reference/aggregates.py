@@ -95,13 +95,14 @@ def _in_order(values: Sequence[Any]) -> list[Any]:
 
 
 def _percentile(values: Sequence[Any], share: float) -> float:
-    """Spark's percentile: between the two values next to the position."""
+    """Between the two values next to the position, as far from the lower one as the position says."""
     ordered = _in_order(values)
     position = share * (len(ordered) - 1)
     lower, higher = math.floor(position), math.ceil(position)
     if sort_key(ordered[lower]) == sort_key(ordered[higher]):
         return float(ordered[lower])
-    return (higher - position) * float(ordered[lower]) + (position - lower) * float(ordered[higher])
+    low, high = float(ordered[lower]), float(ordered[higher])
+    return low + (position - lower) * (high - low)
 
 
 def _percentile_among(values: Sequence[Any], share: float) -> Any:

@@ -17,19 +17,21 @@ import pyarrow.compute as pc
 
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
+from mullion.catalog.synopses import Synopsis
 from mullion.kernels.lookup import Prepared
-from mullion.kernels.partial import TIME, Input
+from mullion.kernels.partial import TIME
 from mullion.language.query import Axis
 from mullion.planner.plan import Grouping
 from mullion.spark.files import read
-from mullion.spark.pipeline import Events, columns_of, kernel_columns, send
+from mullion.spark.pipeline import Events, columns_of, kernel_columns, layout, send
 from mullion.windows.axis import AxisSet, axis_name, by_axis
+from mullion.windows.fed import Fed
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.order import Order, times_of
 from mullion.windows.partitions import PartitionSet
 from mullion.windows.tally import Tally
 
-WAITING, MARKS, ENTRIES = "waiting", "marks ", "axis "
+WAITING, MARKS, ENTRIES, FED = "waiting", "marks ", "axis ", "fed "
 """What the tables of a commit are, by the start of their labels."""
 
 
@@ -40,12 +42,21 @@ class Ordered:
         self.stream = stream
         self.order = Order()
         self.sets: dict[str, AxisSet] = {}
-        self._input = Input({})
-        self._tables: tuple[Prepared, ...] = ()
+        self.synopses: dict[str, Fed] = {}
 
     @property
     def groupings(self) -> tuple[Grouping, ...]:
         return tuple(g for one in self.sets.values() if one.plan is not None for g in one.plan.groupings)
+
+    def __bool__(self) -> bool:
+        """Whether anything stands on the order of events."""
+        return bool(self.sets or self.synopses)
+
+    def feed(self, made: Sequence[Synopsis], before: int) -> None:
+        """The synopses from now on; `before` events came earlier."""
+        fed = self.synopses
+        known = {s.name: fed[s.name] for s in made if s.name in fed and fed[s.name].made == s}
+        self.synopses = {s.name: known.get(s.name) or Fed(s, missed=before > 0) for s in made}
 
     def use(self, queries: Sequence[StandingQuery], *, shared: bool, slicing: str, method: str, before: int) -> None:
         """The queries from now on; `before` events came earlier."""
@@ -61,7 +72,7 @@ class Ordered:
         self.sets = {name: self.sets[name] for name in wanted}
         for name, (_, mine) in wanted.items():
             self.sets[name].use(self.stream, mine, slicing=slicing, method=method)
-        if not self.sets:
+        if not self:
             self.order = Order()
 
     # Events
@@ -74,19 +85,17 @@ class Ordered:
     def _placing(self) -> set[str]:
         """The columns that tell where events lie on the axes."""
         found = {one.axis.order for one in self.sets.values() if one.axis.order}
+        found |= {fed.made.column for fed in self.synopses.values()}
         return found | {name for one in self.sets.values() for key in one.axis.partition for name in columns_of(key)}
 
     def read(self, events: Events) -> pa.Table:
         """The columns that are needed of a batch, in the order of arrival."""
-        self._tables = events.tables
         needed = self.columns()
         if needed is not None and events.pieces is not None:
             types = {name: self.stream.types[name] for name in self.stream.types if name in needed}
             texts = [name for name, type_ in types.items() if type_.kind == "string"]
-            self._input = Input(types)
             return pa.concat_tables(read(events.pieces, list(types), self.stream.time_column, texts))
-        frame, self._input = send(events, self.groupings, also=sorted(self._placing()))
-        return frame.toArrow()
+        return send(events, self.groupings, also=sorted(self._placing()))[0].toArrow()
 
     def take(self, table: pa.Table, limit: int | None) -> tuple[Tally, int]:
         """Let the events wait for their place. Returns what they tell, and how many of them came too late."""
@@ -108,14 +117,17 @@ class Ordered:
         self.order.add(table)
         return told, late
 
-    def settle(self, watermark: int | None) -> Iterator[Tally]:
+    def settle(self, watermark: int | None, tables: tuple[Prepared, ...]) -> Iterator[Tally]:
         """Give the events before the watermark their places."""
         settled = self.order.settle(watermark)
         if settled is None:
             return
         settled = settled.unify_dictionaries()
+        for fed in self.synopses.values():
+            fed.take(settled, self.stream.types[fed.made.column])
+        inputs = layout(self.stream, self.groupings, sorted(self._placing()))[0]
         for one in self.sets.values():
-            yield from one.take(settled, self._input, self._tables)
+            yield from one.take(settled, inputs, tables)
 
     def late(self) -> int:
         """How many of the last events fell behind on an axis of values."""
@@ -131,7 +143,8 @@ class Ordered:
     # What a restart needs
 
     def snapshot(self) -> dict[str, Any]:
-        return {name: {"axis": axis_name(one.axis), **one.snapshot()} for name, one in self.sets.items()}
+        sets = {name: {"axis": axis_name(one.axis), **one.snapshot()} for name, one in self.sets.items()}
+        return {"sets": sets, "synopses": {name: fed.snapshot()[0] for name, fed in self.synopses.items()}}
 
     def tables(self, *, whole: bool) -> Iterator[tuple[str, pa.Table]]:
         """Tables to commit, by their labels: new sub-windows or all, and all that waits."""
@@ -140,6 +153,9 @@ class Ordered:
             for entry in one.tier.entries if whole else new:
                 yield f"{ENTRIES}{name}", entry.table
             yield f"{MARKS}{name}", one.state_table()
+        for name, fed in self.synopses.items():
+            for i, table in enumerate(fed.snapshot()[1]):
+                yield f"{FED}{i} {name}", table
         if self.order.waiting is not None:
             yield WAITING, self.order.waiting.unify_dictionaries().combine_chunks()
 
@@ -148,7 +164,11 @@ class Ordered:
     ) -> None:
         axes = {axis_name(axis): axis for axis, _ in by_axis(queries)}
         last = dict(tables)
-        for name, own in state.items():
+        for name, fed in self.synopses.items():
+            if name in state["synopses"]:
+                states = state["synopses"][name]
+                fed.restore(states, [last[f"{FED}{i} {name}"] for i in range(len(states))])
+        for name, own in state["sets"].items():
             axis = axes.get(own["axis"])
             if axis is None:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -9,6 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Results:
@@ -31,3 +35,14 @@ class Results:
 
     def __len__(self) -> int:
         return len(self._table)
+
+
+class OneAnswer(Results):
+    """The answer of a question asked once."""
+
+    def __init__(self, table: pa.Table, session: SparkSession | None, answered_from: str, up_to: int | None) -> None:
+        super().__init__(table, session)
+        self.answered_from = answered_from
+        """What it was answered from: a synopsis, sub-windows or kept events."""
+        self.up_to = None if up_to is None else EPOCH + timedelta(microseconds=up_to)
+        """The event time of the newest event that may be in it."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -22,6 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -30,15 +32,18 @@ from mullion.catalog.journal import Commit, Journal, Mark, step
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import StandingQuery, starting
 from mullion.catalog.streams import Stream
+from mullion.catalog.synopses import Synopsis
 from mullion.errors import MullionError
 from mullion.kernels.lookup import Prepared, prepare
-from mullion.language.query import EVERYTHING, TIME_AXIS
+from mullion.language.query import EVERYTHING, TIME_AXIS, Query
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
+from mullion.spark.asking import Asked, View, bounds_of
 from mullion.spark.backfill import Backfill, Past, SideJobs
 from mullion.spark.expressions import identifier
-from mullion.spark.files import can_tell_time, files_of, pieces_of
+from mullion.spark.files import can_tell_time, files_of, pieces_of, read
+from mullion.spark.kept import Keeper
 from mullion.spark.ordered import Ordered
 from mullion.spark.pipeline import (
     TIME,
@@ -140,6 +145,11 @@ class StreamRun:
         self.sets: dict[str, SharingSet] = {}
         self.ordered = Ordered(stream)
         self.queries: tuple[StandingQuery, ...] = ()
+        self.synopses: tuple[Synopsis, ...] = ()
+        self.keeper: Keeper | None = None
+        self.view: View | None = None
+        """What the last batch left, for questions."""
+        self.asking = threading.Lock()
         self.committed: Mark | None = None
         self.begun = False
         """A batch has begun; who joins from now on may have missed events."""
@@ -164,10 +174,12 @@ class StreamRun:
         """What the last batch showed."""
         return next((one.seen for one in self.sets.values()), NOTHING_SEEN)
 
-    def use(self, queries: Sequence[StandingQuery]) -> None:
-        """The queries that the next batch answers."""
-        if tuple(queries) == self.queries and (self.sets or self.ordered.sets):
+    def use(self, queries: Sequence[StandingQuery], synopses: Sequence[Synopsis] = ()) -> None:
+        """The queries that the next batch answers, and the synopses that it feeds."""
+        if tuple(queries) == self.queries and tuple(synopses) == self.synopses and (self.sets or self.ordered):
             return
+        self.synopses = tuple(synopses)
+        self.ordered.feed(synopses, self.counts.events)
         self.queries = tuple(queries)
         self.backfilled &= {query.name for query in queries}
         shared = self.settings.sharing != "off"
@@ -311,6 +323,9 @@ class StreamRun:
 
     def close(self) -> None:
         self._side_jobs.close()
+
+    def discard(self) -> None:
+        """Remove the files that were for this run alone."""
         if self._scratch is not None:
             self._scratch.cleanup()
             self._scratch = None
@@ -318,10 +333,13 @@ class StreamRun:
     def _absorb(self, events: Events, mark: Mark) -> Tally:
         """Take the batch's partials into every tier; late events are put aside first."""
         seen: Tally | None = None
-        if not self.sets and not self.ordered.sets:
-            return _times_only(events)
         paths = self._files_of(events)
-        if self.ordered.sets:
+        self._keep(events, mark, paths)
+        if not self.sets and not self.ordered:
+            told = _times_only(events)
+            self.counts.events += told.events
+            return told
+        if self.ordered:
             seen = self._order(events, mark, paths)
         for one in self.sets.values():
             found = self._collect(one, events, mark, paths)
@@ -329,13 +347,32 @@ class StreamRun:
             oldest = min((t.oldest for _, _, t in found if t.oldest is not None), default=None)
             if limit is not None and oldest is not None and oldest < limit:
                 late = events.before(limit)
-                if seen is None and not self.ordered.sets:
+                if seen is None and not self.ordered:
                     self._write_late(late, mark, limit)
                 self._count_late(one, late, mark)
                 found = self._collect(one, events.since(limit), mark, paths)
             first = self._take(one, found)
             seen = seen or first
         return seen or Tally()
+
+    def _keep(self, events: Events, mark: Mark, paths: list[str] | None) -> None:
+        """Keep the batch's events for questions, but for those that are late or have no time."""
+        if self.stream.keep is None and self.stream.keep_rows is None:
+            return
+        if self.keeper is None:
+            self.keeper = Keeper(self.stream, self._directory("kept"))
+        names = [name for name, _ in self.stream.columns]
+        pieces = None if paths is None else pieces_of(paths, self.stream, names)
+        if pieces is not None:
+            tables = list(read(pieces, names, self.stream.time_column, []))
+            table = pa.concat_tables(tables) if tables else None
+        else:
+            table = events.select([f"{TIME} AS t", *map(identifier, names)]).toArrow()
+        if table is not None:
+            wanted = table.column("t").is_valid()
+            if self.watermark is not None:
+                wanted = pc.and_(wanted, pc.greater_equal(table.column("t"), self.watermark))
+            self.keeper.add(mark, table.filter(wanted))
 
     def _order(self, events: Events, mark: Mark, paths: list[str] | None) -> Tally:
         """Let the batch's events wait for their place in the order; late events are put aside."""
@@ -351,8 +388,9 @@ class StreamRun:
             self.counts.events += told.events
         return told
 
-    def _settle(self, watermark: int | None) -> None:
-        for told in self.ordered.settle(watermark):
+    def _settle(self, mark: Mark, watermark: int | None) -> None:
+        tables = self._look_up(self.ordered.groupings, mark)
+        for told in self.ordered.settle(watermark, tables):
             self._count(told)
         self.counts.late += self.ordered.late()
 
@@ -457,19 +495,20 @@ class StreamRun:
 
     def _move_to_shards(self, one: SharingSet, grouping: Grouping, events: Events) -> Shards:
         name = sha256(grouping.name.encode()).hexdigest()[:16]
-        shards = Shards(self._shard_directory() / name, self.settings.shards)
+        shards = Shards(self._directory("shards") / name, self.settings.shards)
         mine = [e for e in one.tier.entries if e.grouping == grouping.name]
         one.tier.entries = [e for e in one.tier.entries if e.grouping != grouping.name]
         for i, entry in enumerate(mine):
             shards.adopt(self._session, entry, grouping, f"moved-{i}")
         return shards
 
-    def _shard_directory(self) -> Path:
+    def _directory(self, name: str) -> Path:
+        """Where files of the stream are kept: with the checkpoint, or as long as the run lasts."""
         if self.journal is not None:
-            return self.journal.directory / "shards"
+            return self.journal.directory / name
         if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-shards-")
-        return Path(self._scratch.name)
+            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
+        return Path(self._scratch.name) / name
 
     # Answers and the commit
 
@@ -483,7 +522,8 @@ class StreamRun:
                     due = one.tier.due(grouping, self.oldest, self.newest, watermark)
                     answers += self._answer_grouping(one, grouping, due, mark, work)
                     self.counts.window_slices += slices_within(due, one.plan.windows, one.plan.slicing)
-            self._settle(watermark)
+            with self.asking:
+                self._settle(mark, watermark)
             answers += self.ordered.answer(watermark, work)
         _add(self.counts.bad_by_query, work.bad)
         self.counts.final_operations += work.final
@@ -512,14 +552,19 @@ class StreamRun:
             assert one.plan is not None
             horizon = one.tier.forget(one.plan, watermark)
             one.coverage.forget(horizon)
-            for shards in one.shards.values():
+            for shards in one.shards.values() if not one.plan.is_endless else ():
                 shards.forget(horizon)
         self.ordered.forget(watermark)
 
     def _commit(self, mark: Mark) -> None:
         self.committed = mark
         new = {name: one.tier.saved() for name, one in self.sets.items()}
+        if self.keeper is not None and self.newest is not None:
+            self.keeper.forget(self.newest)
+        self._show()
         if self.journal is None:
+            if self.keeper is not None:
+                self.keeper.sweep()
             return
         snapshot = self.journal.wants_snapshot
         if snapshot:
@@ -533,8 +578,11 @@ class StreamRun:
             "backfilled": sorted(self.backfilled),
             "sets": {name: one.snapshot() for name, one in self.sets.items()},
             "ordered": self.ordered.snapshot(),
+            "kept": None if self.keeper is None else self.keeper.snapshot(),
         }
         self.journal.commit(Commit(mark, state, tuple(tables), snapshot))
+        if self.keeper is not None:
+            self.keeper.sweep()
 
     def restore(self) -> None:
         """Go on from the last commit."""
@@ -549,11 +597,39 @@ class StreamRun:
         self.backfilled = set(commit.state["backfilled"])
         labelled = [(t.schema.metadata[b"set"].decode(), t) for t in tables]
         self._restored_order = commit.state["ordered"], labelled
+        if commit.state["kept"] is not None:
+            self.keeper = Keeper(self.stream, self._directory("kept"))
+            self.keeper.restore(commit.state["kept"])
         for name, state in commit.state["sets"].items():
             one = self.sets.setdefault(name, SharingSet())
             mine = [t for label, t in labelled if label == f"set {name}"]
-            one.restore(state, mine, self._shard_directory())
+            one.restore(state, mine, self._directory("shards"))
             one.coverage = Coverage(None if self.newest is None else self.newest + 1)
+
+    # Questions
+
+    def _show(self) -> None:
+        """Let questions see what is there now."""
+        if self.newest is None:
+            return
+        sets = tuple((tuple(one.tier.entries), one.coverage.copy()) for one in self.sets.values() if not one.shards)
+        kept = None if self.keeper is None else self.keeper.kept
+        self.view = View(self.newest, self.counts.events, sets, kept, self.ordered.order.waiting)
+
+    def ask(self, query: StandingQuery, session: SparkSession) -> tuple[pa.Table, str, int]:
+        """Answer a question asked once: the rows, from what, and up to which event time."""
+        view = self.view
+        if view is None:
+            return query.shape.schema.empty_table(), "no event was read yet", 0
+        asked = Asked(query, self.stream, view, session, lambda g: self._look_up(g, self.committed or Mark(0)))
+        with self.asking:
+            found = asked.from_synopsis(self.ordered.synopses)
+        return found or asked.answer()
+
+    def ask_bounds(self, query: Query) -> tuple[pa.Table, str, int]:
+        """Answer SELECT APPROX from a timegram."""
+        with self.asking:
+            return bounds_of(query, self.stream, self.view, self.ordered.synopses)
 
     # Records that answer nobody
 

@@ -60,6 +60,13 @@ class Way(StrEnum):
     kernel = "kernel"
 
 
+class Printed(StrEnum):
+    auto = "auto"
+    text = "text"
+    csv = "csv"
+    json = "json"
+
+
 class Format(StrEnum):
     text = "text"
     json = "json"
@@ -153,6 +160,41 @@ def explain(
 
 
 @app.command()
+def ask(
+    script: Script,
+    question: Annotated[
+        str, typer.Argument(metavar="SELECT", help="The question, such as SELECT ... FROM s [ROWS 3].")
+    ],
+    format_: Annotated[
+        Printed, typer.Option("--format", help="How to print the answer; auto is text on a terminal, else CSV.")
+    ] = Printed.auto,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what the answer was made from.")] = False,
+) -> None:
+    """Answer a one-time question after the script's input.
+
+    The stream keeps the events that the question needs. What the answer was made from, and up to which event time, is
+    said on stderr.
+    """
+    with told():
+        text = read_script(script)
+        from mullion.language.parse import parse_query
+
+        parse_query(question)
+        from mullion.engine import Engine
+        from mullion.surface.printing import print_answer
+
+        with Engine() as engine:
+            engine.execute(text)
+            engine.questions.clear()
+            engine.prepare(question)
+            engine.run()
+            answer = engine.ask(question)
+            print_answer(answer, format_.value)
+            if not quiet:
+                typer.echo(_made_from(answer), err=True)
+
+
+@app.command()
 def demo(
     seconds: Annotated[
         float | None, typer.Option(min=1, help="How long events flow; without it the whole demo takes under a minute.")
@@ -211,6 +253,21 @@ def doctor() -> None:
 # Running a script
 
 
+def _answer_questions(engine: Any) -> None:
+    """Print the answers of a script's questions."""
+    from mullion.surface.printing import print_answer
+
+    for question in engine.questions:
+        answer = engine.answer(question)
+        print_answer(answer)
+        typer.echo(_made_from(answer), err=True)
+
+
+def _made_from(answer: Any) -> str:
+    until = "" if answer.up_to is None else f", up to {answer.up_to:%Y-%m-%d %H:%M:%S.%f}"
+    return f"from {answer.answered_from}{until}"
+
+
 def _run(
     text: str,
     out: Path,
@@ -249,6 +306,9 @@ def _run(
                 interrupts.repeat()
                 engine.wait(seconds)
                 engine.stop()
+                if engine.questions and not engine.was_stopped:
+                    progress.hide()
+                    _answer_questions(engine)
                 progress.show("closing")
                 if stats is not None:
                     _write_stats(stats, engine, time.monotonic() - began)

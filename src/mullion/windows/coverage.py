@@ -8,7 +8,9 @@ import numpy as np
 
 from mullion.catalog.queries import StandingQuery
 from mullion.planner.plan import EVENTS, ROWS, Grouping, Plan, StateColumn, grouping_name, lane_of, states_of
-from mullion.planner.slices import Times, residues
+from mullion.planner.slices import Times, edges_between, most_edges, residues
+
+Edges = tuple[int, ...] | None
 
 
 @dataclass
@@ -18,8 +20,9 @@ class Kept:
     plan: Plan | None
     newest: int
 
-    def serves(self, query: StandingQuery) -> bool:
-        """Whether these batches kept the query's groups, lane and states, and cut the stream at its edges."""
+    def serves(self, query: StandingQuery, edges: Edges = None) -> bool:
+        """Whether these batches kept the query's groups, lane and states, and cut the stream at its edges, or at those
+        given."""
         if self.plan is None:
             return False
         needed: dict[str, set[StateColumn]] = {grouping_name(query.keys, query.lookups): {EVENTS}}
@@ -28,28 +31,30 @@ class Kept:
             own.update(states_of(aggregate))
             if aggregate.values:
                 needed[grouping_name(query.keys, query.lookups, [e for e, _ in aggregate.values])] = {EVENTS}
-        return all(self._keeps(query, name, states) for name, states in needed.items())
+        return all(self._keeps(query, name, states, edges) for name, states in needed.items())
 
-    def _keeps(self, query: StandingQuery, name: str, states: set[StateColumn]) -> bool:
+    def _keeps(self, query: StandingQuery, name: str, states: set[StateColumn], edges: Edges) -> bool:
         assert self.plan is not None
         for at, grouping in enumerate(self.plan.groupings):
             if grouping.name == name and lane_of(query) in grouping.lanes:
-                return states <= set(grouping.states) and self._has_edges(query, grouping, at)
+                cuts = self._cuts(query, grouping, at)
+                if edges is None:
+                    has_edges = _holds(cuts, residues([query.window]))
+                else:
+                    has_edges = all((((edge - cuts[:, 0]) % cuts[:, 1]) == 0).any() for edge in edges)
+                return states <= set(grouping.states) and has_edges
         return False
 
-    def _has_edges(self, query: StandingQuery, grouping: Grouping, at: int) -> bool:
+    def _cuts(self, query: StandingQuery, grouping: Grouping, at: int) -> Times:
+        """Where the batches were cut for the query's lane, as progressions."""
         assert self.plan is not None
         if self.plan.way == "native":
-            cuts: Times = np.array([[self.plan.grid.origin, self.plan.grid.step]], np.int64)
-        elif self.plan.methods[at] == ROWS:
+            return np.array([[self.plan.grid.origin, self.plan.grid.step]], np.int64)
+        if self.plan.methods[at] == ROWS:
             own = grouping.lanes.index(lane_of(query))
-            cuts = grouping.progressions.rows[grouping.progressions.lane == own]
-        else:
-            cuts = residues(self.plan.windows, self.plan.slicing)
-        return all(
-            ((step % cuts[:, 1] == 0) & ((first - cuts[:, 0]) % cuts[:, 1] == 0)).any()
-            for first, step in residues([query.window]).tolist()
-        )
+            cuts: Times = grouping.progressions.rows[grouping.progressions.lane == own]
+            return cuts
+        return residues(self.plan.windows, self.plan.slicing)
 
 
 class Coverage:
@@ -72,11 +77,38 @@ class Coverage:
         self._kept = [kept for kept in self._kept if kept.newest >= horizon]
         self.since = horizon if self.since is None else max(self.since, horizon)
 
+    def copy(self) -> Coverage:
+        made = Coverage(self.since)
+        made._kept = [Kept(kept.plan, kept.newest) for kept in self._kept]
+        return made
+
+    def holds_window(self, query: StandingQuery, start: int, end: int, newest: int) -> bool:
+        """Whether all events of a window are there, cut where it starts and, if events came after it, where it ends."""
+        if not self._kept or (self.since is not None and start < self.since):
+            return False
+        edges = tuple(edge for edge in (start, end) if edge <= newest)
+        return all(kept.serves(query, edges) for kept in self._kept if kept.newest >= start)
+
+    def edges(self, low: int, high: int, most: int = 10_000) -> list[int]:
+        """Where the newest batch was cut, the latest first."""
+        plan = self._kept[-1].plan if self._kept else None
+        if plan is None or most_edges(plan.windows, low, high, plan.slicing) > most:
+            return []
+        latest_first: list[int] = edges_between(plan.windows, low, high, slicing=plan.slicing)[::-1].tolist()
+        return latest_first
+
     def serves(self, query: StandingQuery, since: int) -> bool:
         """Whether all events from that time on are there as the query needs them."""
         if self.since is not None and since < self.since:
             return False
         return all(kept.serves(query) for kept in self._kept if kept.newest >= since)
+
+
+def _holds(cuts: Times, edges: Times) -> bool:
+    """Whether all edges of progressions lie on cuts."""
+    return all(
+        ((step % cuts[:, 1] == 0) & ((first - cuts[:, 0]) % cuts[:, 1] == 0)).any() for first, step in edges.tolist()
+    )
 
 
 def _alike(a: Plan | None, b: Plan | None) -> bool:

@@ -161,10 +161,7 @@ def _answer(
             name = grouping.counts_of(aggregate)
             columns[f"#a{i}"] = sequence.counted[name].lower(aggregate, found[name])
             continue
-        states = []
-        for state in states_of(aggregate):
-            stored, synopsis = sequence.synopsis(state)
-            states.append(state.partial.store(synopsis.between(low, high), stored))
+        states = [sequence.answer(state, low, high) for state in states_of(aggregate)]
         columns[f"#a{i}"] = aggregate.aggregate.lower(aggregate.argument_type, states)
     return columns.table(query, grouping, work)
 

@@ -83,7 +83,7 @@ class PartitionSet(AxisSet):
 
     def _codes(self, columns: Columns) -> Times:
         """The partition of each event, by codes that stay."""
-        arrays = [_canonical(columns.array(key)) for key in self.axis.partition]
+        arrays = [canonical_key(columns.array(key)) for key in self.axis.partition]
         new = pa.table(arrays, names=[str(i) for i in range(len(arrays))])
         known = new.slice(0, 0) if self._known is None else self._known
         whole = pa.concat_tables([known, new], promote_options="permissive")
@@ -193,7 +193,7 @@ def _gathered(entry: SubWindows, held: Held) -> SubWindows:
     return entry.relabelled(order[index], np.repeat(held.window, count))
 
 
-def _canonical(array: pa.Array) -> pa.Array:
+def canonical_key(array: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         return array.dictionary_decode()
     return canonical_floats(array) if pa.types.is_floating(array.type) else array

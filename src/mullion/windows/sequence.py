@@ -12,15 +12,23 @@ from mullion.catalog.queries import BoundAggregate
 from mullion.kernels.encode import combine
 from mullion.language.vector import Vector
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
+from mullion.planner.probing import walk_pays
 from mullion.windows.base import Synopsis
+from mullion.windows.basic_interval import BasicInterval
 from mullion.windows.due import Times
+from mullion.windows.folded import Folded
 from mullion.windows.interval import Interval
 from mullion.windows.ordered_values import ordered_values
 from mullion.windows.running import Running
 from mullion.windows.subwindow import Rows
 from mullion.windows.value_counts import Counted, ValueCounts
 
-SYNOPSES: dict[str, type[Running] | type[Interval]] = {s.name: s for s in (Running, Interval)}
+SYNOPSES: dict[str, type[Running] | type[Interval] | type[BasicInterval]] = {
+    synopsis.name: synopsis for synopsis in (Running, Interval, BasicInterval, Folded)
+}
+
+MOST_REMEMBERED = 1_000_000
+"""Answers of a state that are kept for the next aggregate; more are computed anew to bound memory."""
 
 Index = npt.NDArray[np.intp]
 
@@ -39,15 +47,37 @@ class RowSequence:
     """lane * number of groups + group, where that group has a row in that lane; ascending."""
     first: Index
     """A row of each of these, to take the keys from."""
-    synopses: dict[StateColumn, tuple[tuple[Vector, ...], Synopsis]] = field(default_factory=dict)
+    stored: dict[StateColumn, tuple[Vector, ...]] = field(default_factory=dict)
+    synopses: dict[tuple[StateColumn, str], Synopsis] = field(default_factory=dict)
+    answers: dict[StateColumn, tuple[Index, Index, tuple[Vector, ...]]] = field(default_factory=dict)
+    """The last answers of each state."""
     counted: dict[str, CountedRows] = field(default_factory=dict)
 
-    def synopsis(self, state: StateColumn) -> tuple[tuple[Vector, ...], Synopsis]:
-        if state not in self.synopses:
-            stored = tuple(v.take(self.chosen) for v in self.rows.state(state))
-            made = SYNOPSES[state.synopsis](state.partial, state.partial.load(stored))
-            self.synopses[state] = stored, made
-        return self.synopses[state]
+    def answer(self, state: StateColumn, low: Index, high: Index) -> tuple[Vector, ...]:
+        """The state over each range. Aggregates and queries that ask for the same ranges are answered once (golab
+        8.3.1, rules CS1 and CS3)."""
+        if state in self.answers:
+            last_low, last_high, found = self.answers[state]
+            if _same(last_low, low) and _same(last_high, high):
+                return found
+        found = state.partial.finish(self.synopsis(state, low, high).between(low, high), self._stored(state))
+        if len(low) <= MOST_REMEMBERED:
+            self.answers[state] = low, high, found
+        return found
+
+    def synopsis(self, state: StateColumn, low: Index, high: Index) -> Synopsis:
+        """The synopsis that answers these ranges soonest; each is built once."""
+        name = state.synopsis
+        if name == Interval.name and walk_pays(low, high, state.partial):
+            name = BasicInterval.name
+        if (state, name) not in self.synopses:
+            self.synopses[state, name] = SYNOPSES[name](state.partial, state.partial.load(self._stored(state)))
+        return self.synopses[state, name]
+
+    def _stored(self, state: StateColumn) -> tuple[Vector, ...]:
+        if state not in self.stored:
+            self.stored[state] = tuple(v.take(self.chosen) for v in self.rows.state(state))
+        return self.stored[state]
 
     def ranges(self, start: Times, end: Times, line: Times) -> tuple[Index, Index]:
         """Where the rows of a lane and group within [start, end) lie."""
@@ -62,8 +92,12 @@ class RowSequence:
         return begin, np.searchsorted(self.present, (lane + 1) * self.groups) - begin
 
     def operations(self) -> int:
-        states = sum(synopsis.operations for _, synopsis in self.synopses.values())
+        states = sum(synopsis.operations for synopsis in self.synopses.values())
         return states + sum(counts.operations for counts in self.counted.values())
+
+
+def _same(a: Index, b: Index) -> bool:
+    return a is b or np.array_equal(a, b)
 
 
 class CountedRows:

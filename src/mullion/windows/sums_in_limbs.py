@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -51,10 +52,8 @@ def in_limbs(numbers: Array, total: Callable[[Whole], Whole]) -> Array:
 
 def _joined(limbs: Iterator[tuple[int, Whole]], total: Callable[[Whole], Whole], numbers: Array) -> Array:
     """Python integers from the sums of their limbs."""
-    sums = total(np.zeros(len(numbers), np.int64)).astype(np.object_)
-    for place, limb in limbs:
-        sums = sums + total(limb).astype(np.object_) * (1 << (LIMB * place))
-    return sums
+    sums = [total(limb).astype(np.object_) * (1 << (LIMB * place)) for place, limb in limbs]
+    return reduce(np.add, sums) if sums else total(np.zeros(len(numbers), np.int64)).astype(np.object_)
 
 
 def _of_integers(numbers: Array) -> Iterator[tuple[int, Whole]]:
@@ -76,12 +75,14 @@ def _of_doubles(numbers: Array) -> Iterator[tuple[int, Whole]]:
     place, shift = (digits - LOWEST) // LIMB, (digits - LOWEST) % LIMB
     low, high = (whole & MASK) << shift, (whole >> LIMB) << shift
     parts = (low & MASK, (low >> LIMB) + (high & MASK), high >> LIMB)
-    for at in np.unique(np.concatenate([place[whole > 0] + i for i in range(3)])):
+    occurring = np.flatnonzero(np.bincount(place))
+    for at in sorted({int(p) + i for p in occurring for i in range(3)}):
         limb = np.zeros(len(numbers), np.int64)
         for i, part in enumerate(parts):
-            limb += np.where(place + i == at, part * sign, 0)
+            if at - i in occurring:
+                limb += np.where(place == at - i, part, 0)
         if limb.any():
-            yield int(at), limb
+            yield at, limb * sign
 
 
 def _double(whole: int) -> float:

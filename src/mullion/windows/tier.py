@@ -79,7 +79,7 @@ class WindowTier:
         names = {q.name for q in plan.queries}
         self.cursors = {name: c for name, c in self.cursors.items() if name in names}
         groupings = {g.name: g for g in plan.groupings}
-        endless = any(q.window.range == EVERYTHING or q.frame.is_endless for q in plan.queries)
+        endless = plan.is_endless
         if not endless:
             self.entries = [e for e in self.entries if e.newest >= horizon]
         old = sum(len(e.slices) for e in self.entries if e.newest < horizon) if endless else 0

@@ -34,8 +34,8 @@ MOST_KEPT = 256_000_000
 MOST_SNAPSHOTS = 8_000_000
 """Counts in the snapshots that are made at once."""
 
-MOVE, LOOK = 4.0, 2.0
-"""What adding a row to a window costs, and what looking at a count in a snapshot does: nanoseconds, measured."""
+MOVE, LOOK = 5.0, 2.0
+"""What adding a row to a window costs, and what copying or looking at a count in a snapshot does: nanoseconds."""
 
 
 class _Level(NamedTuple):
@@ -43,15 +43,15 @@ class _Level(NamedTuple):
 
     bit: int
     zeros: npt.NDArray[np.int32]
-    weights: Counts
+    weights: npt.NDArray[np.integer[Any]]
     border: int
 
 
 class ValueCounts:
     """A sequence of values, each with how often it occurs, that answers any ranges of it.
 
-    `code` is the rank of a row's value among all `size` different ones. `operations` counts the rows that were added,
-    subtracted or moved, and the counts that were looked at, building included.
+    `code` is the rank of a row's value among all `size` different ones, and no count is 0. `operations` counts the rows
+    that were added, subtracted or moved, and the counts that were looked at, building included.
 
     >>> counts = ValueCounts(np.array([0, 2, 1, 2]), np.array([5, 1, 3, 3]), 3)
     >>> found = counts.within(np.array([0, 1]), np.array([4, 3]))
@@ -68,8 +68,9 @@ class ValueCounts:
             raise ValueError(f"codes must be from 0 to {size - 1}")
         self.size = size
         self.code = np.ascontiguousarray(code, np.int32)
-        self.count = np.ascontiguousarray(count, np.int64)
-        self.totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.count)])
+        self.totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(count, dtype=np.int64)])
+        self.dtype: Any = np.int32 if self.totals[-1] < 2**31 else np.int64
+        self.count = np.ascontiguousarray(count, self.dtype)
         self.operations = len(code)
         self._levels: list[_Level] | None = None
 
@@ -82,7 +83,7 @@ class ValueCounts:
         if self._levels is not None:
             return self._levels
         made = self._make_levels()
-        if (self.size - 1).bit_length() * len(self.code) * 12 > MOST_KEPT:
+        if (self.size - 1).bit_length() * len(self.code) * (4 + self.count.itemsize) > MOST_KEPT:
             return made
         self._levels = list(made)
         return self._levels
@@ -90,7 +91,7 @@ class ValueCounts:
     def _make_levels(self) -> Iterator[_Level]:
         code, count, length = self.code, self.count, len(self.code)
         for bit in reversed(range((self.size - 1).bit_length())):
-            zeros, weights = np.empty(length + 1, np.int32), np.empty(length + 1, np.int64)
+            zeros, weights = np.empty(length + 1, np.int32), np.empty(length + 1, self.dtype)
             next_code, next_count = np.empty_like(code), np.empty_like(count)
             border = counting.part_by_bit(code, count, bit, next_code, next_count, zeros, weights)
             code, count = next_code, next_count
@@ -177,9 +178,9 @@ class Counted:
         """The k most frequent codes of each range with their counts, most frequent first, of equally frequent ones the
         smaller first: those of range i lie between offsets i and i + 1."""
         if k not in self._tops:
-            moves = self._order[1]
-            cells = (len(self._low) + len(self._bounds)) * self._counts.size
-            self._tops[k] = self.top_by_snapshots(k) if LOOK * cells < MOVE * moves else self.top_by_sliding(k)
+            cells = len(self._counts.code) + (len(self._low) + len(self._bounds)) * self._counts.size
+            snapshots_pay = LOOK * cells < MOVE * self._order[1]
+            self._tops[k] = self.top_by_snapshots(k) if snapshots_pay else self.top_by_sliding(k)
         return self._tops[k]
 
     def top_by_sliding(self, k: int) -> Top:
@@ -197,12 +198,14 @@ class Counted:
         offsets, codes, found = self._room(k)
         order, moves = self._order
         if len(order):
-            small = int(counts.totals[-1]) < 2**31
-            held = np.zeros(counts.size, np.int32 if small else np.int64)
             shift = ((counts.size - 1).bit_length() + 1) // 2
-            low, high = self._low, self._high
-            counting.top_by_sliding(counts.code, counts.count, order, low, high, offsets, held, shift, codes, found)
+            blocks = ((counts.size - 1) >> shift) + 1
+            held, bound = np.zeros(counts.size, counts.dtype), np.zeros(blocks, counts.dtype)
+            looked, seen = np.full(blocks, -1, np.int32), np.full(counts.size, -1, np.int32)
+            rows, windows = (counts.code, counts.count), (order, self._low, self._high, offsets)
+            counting.top_by_sliding(*rows, *windows, held, bound, looked, seen, shift, codes, found)
             counts.operations += moves
+        counting.in_order(codes, found, offsets)
         return offsets, codes, found
 
     def top_by_snapshots(self, k: int) -> Top:
@@ -221,13 +224,14 @@ class Counted:
             part = order[at : at + at_once]
             low, high = self._low[part], self._high[part]
             bounds = np.unique(np.concatenate([low, high]))
-            prefixes = np.zeros((len(bounds), counts.size), np.int64)
+            prefixes = np.zeros((len(bounds), counts.size), counts.dtype)
             counting.snapshots(counts.code, counts.count, bounds, prefixes)
             begin, end = np.searchsorted(bounds, low), np.searchsorted(bounds, high)
             counting.top_of_differences(
                 prefixes, begin, end, offsets[part], offsets[part + 1] - offsets[part], codes, found
             )
             counts.operations += int(bounds[-1] - bounds[0]) + (len(bounds) + len(part)) * counts.size
+        counting.in_order(codes, found, offsets)
         return offsets, codes, found
 
     def _room(self, k: int) -> Top:

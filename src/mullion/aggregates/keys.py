@@ -1,0 +1,100 @@
+"""Values of any type as text and back, and how often each occurs in runs of events.
+
+Sketches keep values of any type under one text each. Equal values have equal texts: -0.0 and 0.0 are one value, and so
+are all NaNs, as Spark groups them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.aggregates.base import Array
+from mullion.language.types import Type
+from mullion.language.vector import Vector
+
+Index = npt.NDArray[np.intp]
+
+
+def text_of(type_: Type) -> Callable[[Any], str]:
+    """What turns a Python value of the type into its text."""
+    if type_.kind == "string":
+        return str
+    if type_.kind == "binary":
+        return lambda value: bytes(value).decode("latin-1")
+    if type_.kind == "boolean":
+        return lambda value: "1" if value else "0"
+    if type_.is_fractional:
+        return lambda value: repr(value + 0.0)
+    if type_.kind == "decimal":
+        return lambda value: str(value if value else value.copy_abs())
+    return str
+
+
+def value_of(type_: Type) -> Callable[[str], Any]:
+    """What turns a text back into the value."""
+    if type_.kind == "string":
+        return str
+    if type_.kind == "binary":
+        return lambda text: text.encode("latin-1")
+    if type_.kind == "boolean":
+        return lambda text: text == "1"
+    if type_.is_fractional:
+        return float
+    return Decimal if type_.kind == "decimal" else int
+
+
+def rank_of(value: Any) -> tuple[bool, Any]:
+    """By what values are put in ascending order: NaN is the largest number."""
+    return (True, 0.0) if value != value else (False, value)
+
+
+class Present(NamedTuple):
+    """The values of runs of events without the NULLs: run i is values[bounds[i]] to values[bounds[i + 1]]."""
+
+    values: Array
+    bounds: list[int]
+
+    @staticmethod
+    def of(events: Vector, starts: Index) -> Present:
+        ends = [*starts.tolist(), len(events)]
+        if events.valid.all():
+            return Present(events.values, ends)
+        before = np.concatenate([[0], np.cumsum(events.valid)])
+        return Present(events.values[events.valid], before[ends].tolist())
+
+
+class Counted(NamedTuple):
+    """How often each value occurs in each run: `distinct[code]` in `run` so many `times`; by run, then value."""
+
+    distinct: list[Any]
+    run: Index
+    code: Index
+    times: Index
+
+    @staticmethod
+    def of(events: Vector, starts: Index) -> Counted:
+        values, bounds = Present.of(events, starts)
+        distinct, code = _distinct(values)
+        run = np.repeat(np.arange(len(starts)), np.diff(bounds))
+        pair, count = np.unique(run * max(1, len(distinct)) + code, return_counts=True)
+        return Counted(distinct, *np.divmod(pair, max(1, len(distinct))), count)
+
+
+def _distinct(values: Array) -> tuple[list[Any], Index]:
+    """The different values in ascending order, and for each value the number of its own."""
+    if values.dtype != np.object_:
+        if values.dtype.kind == "f":
+            values = values + values.dtype.type(0.0)
+        found, code = np.unique(values, return_inverse=True)
+        return found.tolist(), code.reshape(-1)
+    numbers: dict[Any, int] = {}
+    code = np.fromiter((numbers.setdefault(v, len(numbers)) for v in values.tolist()), np.intp, len(values))
+    order = sorted(numbers)
+    place = np.empty(len(order), np.intp)
+    place[[numbers[value] for value in order]] = np.arange(len(order))
+    return order, place[code]

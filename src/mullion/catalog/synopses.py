@@ -1,0 +1,40 @@
+"""Synopses that users create, checked against their stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mullion.catalog.streams import Stream
+from mullion.errors import CheckError, closest
+from mullion.language.query import CreateSynopsis
+
+
+@dataclass(frozen=True)
+class Synopsis:
+    """A structure over the last `rows` events of a stream, for one column."""
+
+    name: str
+    stream: str
+    column: str
+    kind: str
+    rows: int
+    buckets: int | None = None
+    boundaries: tuple[float, ...] = ()
+
+
+def checked(create: CreateSynopsis, streams: Mapping[str, Stream]) -> Synopsis:
+    by_lower = {name.lower(): stream for name, stream in streams.items()}
+    stream = by_lower.get(create.stream.lower())
+    if stream is None:
+        raise CheckError(f"unknown stream '{create.stream}'", create.place, hint=closest(create.stream, streams))
+    column = stream.spelling.get(create.column.lower())
+    if column is None:
+        near = closest(create.column, stream.types)
+        raise CheckError(f"unknown column '{create.column}' in {stream.name}", create.place, hint=near)
+    type_ = stream.types[column]
+    if not type_.is_fractional and type_.kind not in ("tinyint", "smallint", "int"):
+        hint = "take a column of DOUBLE, FLOAT, INT, SMALLINT or TINYINT"
+        raise CheckError(f"a synopsis cannot hold '{column}', which is {type_}", create.place, hint=hint)
+    boundaries = tuple(float(literal.value) for literal in create.boundaries)
+    return Synopsis(create.name, stream.name, column, create.kind, create.rows, create.buckets, boundaries)

@@ -1,0 +1,228 @@
+"""Which synopsis each kept state has, and by which rules queries share it (golab 8.3.1).
+
+| rule | what is shared |
+|---|---|
+| SS1 | one synopsis serves all queries that need the same data of an interval, whatever the length of their windows |
+| SS2 | avg is answered from a sum and a count whose slices are the same |
+| CS1 | queries over the same window probe a running or an interval synopsis once |
+| CS2 | all windows of an end are answered on one walk over a basic interval synopsis |
+| CS3 | avg divides the sum and the count that are computed for others |
+
+Prefixes need an inverse; where there is none, it is a tree of intervals, or only the shortest ones where enough windows
+end together. This is what the windows lead to expect; `windows/sequence.py` asks again with those that are due.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from mullion.aggregates import Invertible
+from mullion.catalog.queries import BoundAggregate
+from mullion.language.query import EVERYTHING, Period
+from mullion.planner.plan import EVENTS, Grouping, Plan, StateColumn, states_of
+from mullion.planner.probing import LEAST_TOGETHER, fewest_by_accesses, fewest_by_time
+from mullion.planner.slices import slices_of
+
+RUNNING, INTERVAL, BASIC_INTERVAL, VALUE_COUNTS = "running", "interval", "basic interval", "value counts"
+
+ONE_COMPUTATION = ("avg", "sum", "count")
+
+MOST_INSTANTS = 8192
+"""Ends of windows that are laid out to see how many coincide."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """How many windows of queries that are answered in one call end at one place, on average, and how many intervals
+    the longest of them has."""
+
+    windows: float
+    intervals: int
+
+    def pays(self, state: StateColumn) -> bool:
+        fewest = fewest_by_time(self.intervals, state.partial)
+        return fewest is not None and self.windows >= fewest
+
+    def text(self, state: StateColumn) -> str:
+        by_time = fewest_by_time(self.intervals, state.partial)
+        told = "never by time" if by_time is None else f"{by_time:,} by time"
+        return (
+            f"{self.windows:.3g} windows end together, a walk pays from b / log2 b = "
+            f"{fewest_by_accesses(self.intervals):,} ({told}) for b = {self.intervals:,}"
+        )
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The synopsis of a state and how it is shared."""
+
+    synopsis: str
+    rules: tuple[str, ...]
+    """By name, the choice first."""
+    text: str
+
+
+def shared_synopses(plan: Plan, grouping: Grouping) -> tuple[Shared, ...]:
+    """One for each state of the grouping, in their order."""
+    if grouping.counted:
+        return (_counted(grouping),)
+    together = together_of(plan, grouping, least=2)
+    numbers: dict[object, int] = {}
+    lanes = grouping.lane_of.tolist()
+    same = [numbers.setdefault((lane, q.frame), len(numbers)) for lane, q in zip(lanes, grouping.queries, strict=True)]
+    return tuple(_shared(grouping, state, same, together) for state in grouping.states)
+
+
+def _counted(grouping: Grouping) -> Shared:
+    values = list(grouping.values)
+    served = sum([e for e, _ in a.values] == values for q in grouping.queries for a in q.shape.aggregates)
+    text = f"{VALUE_COUNTS}: SS1 for {_number(served, 'holistic aggregate')}"
+    return Shared(VALUE_COUNTS, ("SS1",), text)
+
+
+def _shared(grouping: Grouping, state: StateColumn, same: Sequence[object], together: dict[int, Together]) -> Shared:
+    """`same` tells for each query what it has in common with those of its predicate and window."""
+    codes, shapes = grouping.shapes
+    asking = [code for code, shape in enumerate(shapes) if state == EVENTS or _uses(shape.aggregates, state)]
+    members = np.flatnonzero(np.isin(codes, asking)).tolist()
+    rules = {"SS1": f"SS1 for {_number(len(members), 'query', 'queries')}"}
+    rules |= _of_averages(grouping, state, members, same)
+    most = max(Counter(same[i] for i in members).values(), default=0)
+    synopsis, why = state.synopsis, ""
+    if synopsis == INTERVAL and (found := _most_together(together, asking)) is not None:
+        why = found.text(state)
+        synopsis = BASIC_INTERVAL if found.pays(state) else INTERVAL
+    if synopsis == BASIC_INTERVAL:
+        rules["CS2"] = f"CS2: {why}"
+    else:
+        rules |= {"CS1": f"CS1 for {most:,} of one window"} if most > 1 else {}
+        rules |= {"": f"not CS2: {why}"} if why else {}
+    text = f"{synopsis} synopsis: {', '.join(rules.values())}"
+    return Shared(synopsis, tuple(name for name in rules if name), text)
+
+
+def _of_averages(
+    grouping: Grouping, state: StateColumn, members: Iterable[int], same: Sequence[object]
+) -> dict[str, str]:
+    """SS2 and CS3, where they hold."""
+    if not isinstance(state.partial, Invertible):
+        return {}
+    partners: dict[str, None] = {}
+    codes, shapes = grouping.shapes
+    by_shape: dict[int, set[str]] = {}
+    for code, shape in enumerate(shapes):
+        asking = [a for a in shape.aggregates if a.function in ONE_COMPUTATION and _uses([a], state)]
+        by_shape[code] = {a.function for a in asking}
+        averages = (a for a in asking if a.function == "avg")
+        partners |= dict.fromkeys(other.name for a in averages for other in _running(a) if other != state)
+    functions: dict[object, set[str]] = {}
+    for i in members if partners else ():
+        functions.setdefault(same[i], set()).update(by_shape[int(codes[i])])
+    rules = {"SS2": f"SS2 with {', '.join(partners)}"} if partners else {}
+    one = [{f for f in ONE_COMPUTATION if f in found} for found in functions.values() if "avg" in found]
+    if partners and any(len(found) > 1 for found in one):
+        names = [f for f in ONE_COMPUTATION if any(f in found for found in one if len(found) > 1)]
+        rules["CS3"] = f"CS3 for {' and '.join(names)} of one window"
+    return rules
+
+
+_states_of = lru_cache(maxsize=1 << 12)(states_of)
+"""Each state asks again for those of the same aggregates."""
+
+
+def _running(aggregate: BoundAggregate) -> Iterator[StateColumn]:
+    return (state for state in _states_of(aggregate) if isinstance(state.partial, Invertible))
+
+
+def _uses(aggregates: Iterable[BoundAggregate], state: StateColumn) -> bool:
+    return any(not a.values and state in _states_of(a) for a in aggregates)
+
+
+def _most_together(together: dict[int, Together], shapes: Iterable[int]) -> Together | None:
+    return max((together[code] for code in shapes if code in together), key=lambda t: t.windows, default=None)
+
+
+def together_of(plan: Plan, grouping: Grouping, least: int = LEAST_TOGETHER) -> dict[int, Together]:
+    """For each shape, by its number: what ends together of the queries that have it and the same predicate. Where these
+    are fewer than `least`, or their windows are no ranges of slices, there is nothing to tell."""
+    if plan.axis.kind in ("events", "partitions") or len(grouping.queries) < least:
+        return {}
+    codes = grouping.shapes[0] * len(grouping.lanes) + grouping.lane_of
+    found, counts = np.unique(codes, return_counts=True)
+    largest: dict[int, tuple[int, int]] = {}
+    for code, number in zip(found.tolist(), counts.tolist(), strict=True):
+        shape = code // len(grouping.lanes)
+        if number >= max(least, largest.get(shape, (0, 0))[0] + 1):
+            largest[shape] = number, code
+    together = {}
+    for shape, (_, code) in largest.items():
+        windows = [grouping.queries[i].window for i in np.flatnonzero(codes == code)]
+        longest = max((w.range for w in windows if w.range != EVERYTHING), default=0)
+        if longest:
+            intervals = _intervals(plan.windows, longest, plan.slicing)
+            together[shape] = Together(ending_together(windows), intervals)
+    return together
+
+
+@lru_cache(maxsize=1024)
+def _intervals(windows: tuple[Period, ...], longest: int, slicing: str) -> int:
+    return slices_of(windows, 0, longest, slicing)
+
+
+def ending_together(windows: Sequence[Period]) -> float:
+    """How many of the windows end at one place, on average over the places where one does.
+
+    >>> ending_together([Period(60, 10), Period(30, 10), Period(20, 20)])
+    2.5
+    """
+    _, slide, offset = np.array(windows, np.int64).T
+    stretch = int(MOST_INSTANTS / (1 / slide).sum())
+    stretch -= stretch % int(slide.max()) if stretch >= slide.max() else 0
+    first = (offset - 1) % slide + 1
+    counts = np.maximum((stretch - first) // slide + 1, 0)
+    step = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    ends = np.repeat(first, counts) + step * np.repeat(slide, counts)
+    return len(ends) / max(1, len(np.unique(ends)))
+
+
+def synopses_text(plan: Plan) -> str:
+    """The choices of the whole plan, without going through all queries."""
+    groupings = [g for g in plan.groupings if not g.counted]
+    kinds: Counter[str] = Counter()
+    averages: set[str] = set()
+    for grouping in groupings:
+        shapes = grouping.shapes[1]
+        together = together_of(plan, grouping)
+        for state in grouping.states:
+            kind = state.synopsis
+            if kind == INTERVAL and together:
+                asking = (code for code in together if _uses(shapes[code].aggregates, state))
+                found = _most_together(together, asking)
+                kind = BASIC_INTERVAL if found is not None and found.pays(state) else INTERVAL
+            kinds[kind] += 1
+        plain = {(a.function, a.argument) for s in shapes for a in s.aggregates if not a.values}
+        for function, argument in plain:
+            if function == "avg":
+                averages.add("SS2")
+                averages |= {"CS3"} if {("sum", argument), ("count", argument)} & plain else set()
+    text = f"SS1, each state serves all its queries: {kinds[RUNNING]} can be inverted, as prefixes"
+    if kinds[INTERVAL]:
+        text += f", {kinds[INTERVAL]} {'needs' if kinds[INTERVAL] == 1 else 'need'} a tree"
+    if kinds["folded"]:
+        text += f", {kinds['folded']} {'is a sketch' if kinds['folded'] == 1 else 'are sketches'}, merged in one go"
+    if kinds[BASIC_INTERVAL]:
+        text += f", over {kinds[BASIC_INTERVAL]} one walk answers all windows of an end (CS2)"
+    counted = len(plan.groupings) - len(groupings)
+    text += f"; {_number(counted, 'table')} of value counts" if counted else ""
+    text += "; SS2, averages from sums and counts" if "SS2" in averages else ""
+    text += "; CS3, averages and their sums and counts at once over one window" if "CS3" in averages else ""
+    return text
+
+
+def _number(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,177 @@
+"""Questions asked once of a running stream, and where their answers come from.
+
+    a synopsis on the column      max and min of [ROWS n], bounds of SELECT APPROX
+    sub-windows                   what standing queries keep, where it was cut at the question's bounds
+    kept events                   KEEP '1 hour' or KEEP 1000000 ROWS
+
+Batches go on meanwhile: a question reads what the last batch left, which nobody changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from mullion.catalog.queries import WINDOW_COLUMNS, StandingQuery
+from mullion.catalog.streams import Stream
+from mullion.errors import CheckError, MullionError, NotSupported
+from mullion.kernels.lookup import Prepared
+from mullion.kernels.partial import Input
+from mullion.language.query import Aggregate, Axis, Column, Named, Query
+from mullion.language.types import BIGINT, DOUBLE, TIMESTAMP
+from mullion.language.vector import Vector, arrow_type
+from mullion.planner.plan import Grouping
+from mullion.planner.rules import make_plan
+from mullion.spark.kept import KeptEvents
+from mullion.spark.pipeline import Events, kernel_columns, send
+from mullion.windows.coverage import Coverage
+from mullion.windows.fed import Fed
+from mullion.windows.once import are_enough, events_needed, from_events, from_sub_windows, kept_window, last_instant
+from mullion.windows.subwindow import SubWindows
+
+Found = tuple[pa.Table, str, int]
+"""Rows, what they are from, and up to which event time."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What a batch left."""
+
+    newest: int
+    events: int
+    sets: tuple[tuple[tuple[SubWindows, ...], Coverage], ...]
+    kept: KeptEvents | None
+    waiting: pa.Table | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    query: StandingQuery
+    stream: Stream
+    view: View
+    session: SparkSession
+    look_up: Callable[[Sequence[Grouping]], tuple[Prepared, ...]]
+
+    def answer(self) -> Found:
+        """From sub-windows up to the newest event, or kept events, or sub-windows up to an earlier time."""
+        for answer in (self._from_sub_windows(exact=True), self._from_kept(), self._from_sub_windows(exact=False)):
+            if answer is not None:
+                return answer
+        kept = "keeps no events" if self.view.kept is None else "no longer has all the events"
+        hint = f"add KEEP '1 hour' or KEEP 1000000 ROWS to CREATE STREAM {self.stream.name}"
+        message = f"stream '{self.stream.name}' {kept} that this question needs, and no standing query has them either"
+        raise MullionError(message, hint=hint)
+
+    def from_synopsis(self, synopses: Mapping[str, Fed]) -> Found | None:
+        """max or min of [ROWS n] over a column that ordered sharing serves."""
+        query, frame = self.query, self.query.frame
+        if frame.rows is None or frame.partition_by or frame.slide_rows != 1 or query.keys or query.lookups:
+            return None
+        if query.predicate is not None or len(query.shape.aggregates) != 1:
+            return None
+        (aggregate,) = query.shape.aggregates
+        if aggregate.function not in ("max", "min") or not isinstance(aggregate.argument, Column):
+            return None
+        if (
+            query.shape.having is not None
+            or [expr for expr, _ in query.shape.items] != [Column("#a0")]
+            or aggregate.argument_type is None
+        ):
+            return None
+        for fed in synopses.values():
+            if fed.shared and fed.made.column == aggregate.argument.name and fed.holds(frame.rows, self.view.waiting):
+                type_ = aggregate.argument_type
+                value = fed.exact(aggregate.function, frame.rows, self.view.waiting, type_)
+                answer = None if value is None else (int(value) if type_.is_integer else value)
+                opens = fed.opens(frame.rows, self.view.waiting)
+                columns = [Vector.of(TIMESTAMP, [opens]), Vector.of(TIMESTAMP, [self.view.newest])]
+                arrays = [c.to_arrow() for c in (*columns, Vector.of(aggregate.result, [answer]))]
+                table = pa.table(arrays, schema=query.shape.schema)
+                return table, f"the synopsis {fed.made.name} (ordered sharing)", self.view.newest
+        return None
+
+    def _from_sub_windows(self, *, exact: bool) -> Found | None:
+        for entries, coverage in self.view.sets:
+            found = kept_window(self.query, coverage, self.view.newest, exact=exact)
+            if found is not None:
+                window, shown = found
+                table = from_sub_windows(self.query, self.stream, entries, shown, window)
+                return table, "the sub-windows that standing queries keep", min(shown.closes, self.view.newest)
+        return None
+
+    def _from_kept(self) -> Found | None:
+        kept, frame, now = self.view.kept, self.query.frame, self.view.newest
+        if kept is None or not are_enough(frame, kept.past, kept.rows, now):
+            return None
+        since = events_needed(frame, now)
+        events = kept.read(since)
+        plan = make_plan(self.stream, [self.query], axis=Axis("events"))
+        inputs = Input({n: t for n, t in self.stream.columns if n in events.schema.names})
+        if kernel_columns(plan.groupings) is None:
+            every = [name for name, _ in self.stream.columns]
+            batch = Events(self.session.createDataFrame(events), self.stream)
+            sent, inputs = send(batch, plan.groupings, also=every)
+            events = sent.toArrow()
+        before = self.view.events - len(events)
+        table = from_events(self.query, self.stream, events, inputs, self.look_up(plan.groupings), before)
+        closes = now if frame.slide is None else last_instant(frame, now)
+        return table, "the events that the stream keeps", min(closes, now)
+
+
+def bounds_of(query: Query, stream: Stream, view: View | None, synopses: Mapping[str, Fed]) -> Found:
+    """SELECT APPROX max(price) FROM trades [ROWS 3]: two columns for each item, between which the answer lies."""
+    source = query.source
+    plain = not (query.where or query.group_by or query.having or query.order_by or query.distinct or query.union)
+    if not isinstance(source, Named) or source.window is None or source.window.rows is None or not plain:
+        hint = "write SELECT APPROX max(column) FROM stream [ROWS n], without WHERE or GROUP BY"
+        raise NotSupported("this form of SELECT APPROX", query.place, hint=hint)
+    if source.window.partition_by or source.window.slide_rows != 1:
+        raise NotSupported("SELECT APPROX over PARTITION BY or with a SLIDE", source.window.place)
+    rows = source.window.rows
+    names, arrays, used = list(WINDOW_COLUMNS), [], dict[str, None]()
+    opens: int | None = None
+    for item in query.items:
+        call = item.expr
+        if not isinstance(call, Aggregate) or call.function not in _BOUNDED or call.distinct or call.where:
+            hint = f"a timegram answers {', '.join(_BOUNDED)} of a column"
+            raise NotSupported("this item of SELECT APPROX", item.place or query.place, hint=hint)
+        waiting = None if view is None else view.waiting
+        fed = _timegram_for(call, stream, rows, synopses, query, waiting)
+        low, high = fed.bounds(call.function, rows, waiting, stream.types[fed.made.column])
+        opens = fed.opens(rows, waiting)
+        used[fed.made.name] = None
+        name, type_ = item.name or call.function, BIGINT if call.function == "count" else DOUBLE
+        names += [f"{name}_low", f"{name}_high"]
+        arrays += [Vector.of(type_, [low]).to_arrow(), Vector.of(type_, [high]).to_arrow()]
+    now = None if view is None else view.newest
+    bounds = [Vector.of(TIMESTAMP, [opens]).to_arrow(), Vector.of(TIMESTAMP, [now]).to_arrow()]
+    table = pa.table([*bounds, *arrays], names=names)
+    assert table.schema.field(0).type == arrow_type(TIMESTAMP)
+    return table, f"the synopsis {', '.join(used)} (timegram)", now or 0
+
+
+_BOUNDED = ("max", "min", "count", "sum", "avg")
+
+
+def _timegram_for(
+    call: Aggregate, stream: Stream, rows: int, synopses: Mapping[str, Fed], query: Query, waiting: pa.Table | None
+) -> Fed:
+    argument = call.args[0] if call.args else None
+    column = stream.spelling.get(argument.name.lower()) if isinstance(argument, Column) else None
+    if column is None:
+        near = "name a column of the stream that has a timegram"
+        raise CheckError(f"SELECT APPROX {call.function} needs a column", call.place or query.place, hint=near)
+    on_it = [fed for fed in synopses.values() if fed.grams and fed.made.column == column]
+    if not on_it:
+        hint = f"CREATE SYNOPSIS name ON {stream.name}({column}) USING timegram (buckets 64, rows {rows})"
+        raise CheckError(f"there is no timegram on {stream.name}({column})", query.place, hint=hint)
+    for fed in on_it:
+        if fed.holds(rows, waiting):
+            return fed
+    most = max(fed.made.rows for fed in on_it)
+    if rows <= most:
+        raise CheckError(f"the timegram on {stream.name}({column}) has not seen {rows:,} rows yet", query.place)
+    raise CheckError(f"the timegram on {stream.name}({column}) holds {most:,} rows, not {rows:,}", query.place)

@@ -1,0 +1,59 @@
+"""An answer on the screen or for another program."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mullion.spark.results import Results
+
+
+def print_answer(answer: Results, format_: str = "auto") -> None:
+    """Print to stdout: `text` for people, `csv` or `json` (a line for each row) for programs; `auto` is text on a
+    terminal and CSV elsewhere."""
+    if format_ == "auto":
+        format_ = "text" if sys.stdout.isatty() else "csv"
+    table = answer.to_arrow()
+    rows = table.to_pylist()
+    if format_ == "json":
+        for row in rows:
+            print(json.dumps(row, default=_plain))
+    elif format_ == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(table.schema.names)
+        writer.writerows([_cell(value) for value in row.values()] for row in rows)
+    else:
+        _print_table(table.schema.names, rows)
+
+
+def _print_table(names: list[str], rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(show_edge=False, pad_edge=False)
+    for i, name in enumerate(names):
+        number = any(isinstance(row[name], int | float | Decimal) for row in rows)
+        shown.add_column(name, justify="right" if number else "left", no_wrap=i < 2)
+    for row in rows:
+        shown.add_row(*(_cell(value) for value in row.values()))
+    Console(soft_wrap=True).print(shown)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return json.dumps(value, default=_plain)
+    return str(value).lower() if isinstance(value, bool) else _plain(value)
+
+
+def _plain(value: Any) -> str:
+    """Times in UTC without saying so, binary values in hexadecimal digits."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(sep=" ")
+    return value.hex() if isinstance(value, bytes) else str(value)

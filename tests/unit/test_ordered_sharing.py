@@ -1,0 +1,199 @@
+"""Ordered sharing answers as if each window were computed from scratch, and rarely does so."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mullion.windows.ordered_sharing import FUNCTIONS, Answers, OrderedSharing
+
+Row = float | None
+
+SIZES = dict(zip("ABCDEF", (2, 4, 6, 8, 10, 12), strict=True))
+
+
+def exact(function: str, rows: list[Row]) -> Row:
+    """From scratch; NaN is the largest."""
+    values = [value for value in rows if value is not None]
+    choose = max if function == "max" else min
+    return choose(values, key=lambda value: (math.isnan(value), value), default=None)
+
+
+def same(found: Answers, i: int, right: Row) -> bool:
+    if right is None or not found.valid[i]:
+        return right is None and not found.valid[i]
+    return bool(found.values[i] == right or (math.isnan(found.values[i]) and math.isnan(right)))
+
+
+def extend(shared: OrderedSharing, rows: list[Row]) -> None:
+    shared.extend([0.0 if value is None else value for value in rows], [value is not None for value in rows])
+
+
+def figure(function: str = "max", sign: float = 1) -> OrderedSharing:
+    """Windows A to F with the answers 5, 10, 15, 20, 30 and 50, as in the paper's Figures 7 and 8."""
+    shared = OrderedSharing(20, function)
+    for value in (50, 30, 20, 15, 10, 5):
+        shared.extend([-60.0 * sign, sign * value])
+    assert shared.lookup([SIZES["F"]]).values.tolist() == [50 * sign]
+    return shared
+
+
+def test_figure_7_an_insert_prunes_smaller_windows() -> None:
+    shared = figure()
+    assert [answer for _, answer, _ in shared.kept()] == [5, 10, 15, 20, 30, 50]
+    shared.extend([30.0])
+    assert [(size, answer) for size, answer, _ in shared.kept()] == [(10, 30), (12, 50)]
+    passed = shared.passed
+    assert shared.lookup([SIZES[name] for name in "ABCDEF"]).values.tolist() == [30] * 5 + [50]
+    assert shared.passed == passed
+
+
+def test_figure_7_an_expired_answer_takes_a_value_that_reaches_it() -> None:
+    """30 has left E: the paper gives 35 to D and drops E. What is left in E is below 30, so 35 is its answer too."""
+    shared = figure()
+    shared.extend([-70.0, -70.0])
+    (expired,) = (row for _, answer, row in shared.kept() if answer == 30)
+    assert shared.seen - expired >= SIZES["E"]
+    shared.extend([35.0])
+    assert [answer for _, answer, _ in shared.kept()] == [35, 50]
+    passed = shared.passed
+    assert shared.lookup([SIZES[name] for name in "ABCDE"]).values.tolist() == [35] * 5
+    assert shared.passed == passed
+
+
+def test_figure_8_a_window_between_two_is_answered_by_the_larger() -> None:
+    shared = figure()
+    passed = shared.passed
+    assert shared.lookup([SIZES["E"]]).values.tolist() == [30]
+    assert shared.lookup([SIZES["E"] + 1]).values.tolist() == [50]
+    assert shared.passed == passed
+
+
+def test_figure_8_an_answer_that_is_outside_is_found_again() -> None:
+    shared = figure()
+    shared.extend([-70.0])
+    passed = shared.passed
+    between = SIZES["E"] + 1  # 50 was the oldest row of it
+    assert shared.lookup([between]).values.tolist() == [30]
+    assert shared.passed == passed + between
+    shared.lookup(np.arange(1, between + 1))
+    assert shared.passed == passed + between, "all smaller windows were validated with it"
+
+
+def test_figure_7_for_min() -> None:
+    shared = figure("min", -1)
+    shared.extend([-30.0])
+    assert [(size, answer) for size, answer, _ in shared.kept()] == [(10, -30), (12, -50)]
+
+
+def test_nothing_is_found_again_while_answers_are_valid() -> None:
+    rng = np.random.default_rng(2)
+    shared = OrderedSharing(1000)
+    values = rng.uniform(-20, 20, 20_000)
+    sizes = rng.integers(1, 1001, len(values))
+    for i, size in enumerate(sizes):
+        shared.extend(values[i : i + 1])
+        assert shared.lookup([size]).values[0] == values[max(0, i + 1 - size) : i + 1].max()
+    assert shared.passed < 0.02 * sizes.sum()
+
+
+def test_order_of_doubles() -> None:
+    shared = OrderedSharing(3)
+    shared.extend([math.nan, math.inf, 0.0, -0.0])
+    assert shared.lookup([1, 2, 3]).values.tolist() == [0.0, 0.0, math.inf]
+    assert [(size, row) for size, _, row in shared.kept()] == [(2, 4), (3, 2)], "the newest of equals"
+    shared.extend([1.0, 1.0, 1.0, 0.5])
+    assert shared.kept() == [(2, 1.0, 7), (3, math.inf, 2)], "the newest of equals in a batch too"
+    shared.extend([math.nan])
+    assert all(map(math.isnan, shared.lookup([1, 3]).values))
+    least = OrderedSharing(2, "min")
+    least.extend([math.nan, math.nan])
+    assert math.isnan(least.lookup([2]).values[0])
+    least.extend([-math.inf])
+    assert least.lookup([2]).values.tolist() == [-math.inf]
+
+
+def test_before_any_row_the_answer_is_null() -> None:
+    shared = OrderedSharing(5)
+    assert shared.lookup([1, 5]).valid.tolist() == [False, False]
+    shared.extend([], [])
+    shared.extend([7.0])
+    assert shared.lookup([1, 5]).values.tolist() == [7.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: OrderedSharing(0),
+        lambda: OrderedSharing(5, "sum"),
+        lambda: OrderedSharing(5).lookup([6]),
+        lambda: OrderedSharing(5).lookup([0]),
+        lambda: OrderedSharing(5).extend([1.0], []),
+        lambda: OrderedSharing(5).extend_and_lookup([1.0], [1], [2]),
+        lambda: OrderedSharing(5).extend_and_lookup([1.0], [1, 1], [1, 0]),
+        lambda: OrderedSharing(5).extend_and_lookup([1.0], [9], [0]),
+    ],
+)
+def test_what_cannot_be_is_refused(make: object) -> None:
+    assert callable(make)
+    with pytest.raises(ValueError):
+        make()
+
+
+row = st.one_of(st.none(), st.integers(-3, 3).map(float), st.floats(allow_nan=True, allow_infinity=True), st.just(-0.0))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.integers(1, 12),
+    function=st.sampled_from(FUNCTIONS),
+    steps=st.lists(st.one_of(st.lists(row, max_size=15), st.integers(1, 12), st.just("snapshot")), max_size=30),
+)
+def test_any_interleaving_equals_from_scratch(rows: int, function: str, steps: list[list[Row] | int | str]) -> None:
+    shared = OrderedSharing(rows, function)
+    seen: list[Row] = []
+    for step in steps:
+        if isinstance(step, list):
+            extend(shared, step)
+            seen += step
+        elif isinstance(step, int):
+            size = min(step, rows)
+            assert same(shared.lookup([size]), 0, exact(function, seen[-size:]))
+        else:
+            state, table = shared.snapshot()
+            shared = OrderedSharing.restore(json.loads(json.dumps(state)), table)
+            assert shared.seen == len(seen)
+        kept = shared.kept()
+        assert [size for size, _, _ in kept] == sorted({size for size, _, _ in kept})
+    found = shared.lookup(np.arange(1, rows + 1))
+    for i in range(rows):
+        assert same(found, i, exact(function, seen[-1 - i :]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    function=st.sampled_from(FUNCTIONS),
+    before=st.lists(row, max_size=9),
+    batch=st.lists(row, max_size=20),
+    asked=st.lists(st.tuples(st.integers(0, 20), st.integers(1, 8)), max_size=20),
+)
+def test_asked_within_a_batch(function: str, before: list[Row], batch: list[Row], asked: list[tuple[int, int]]) -> None:
+    shared = OrderedSharing(8, function)
+    extend(shared, before)
+    pairs = sorted((len(before) + min(at, len(batch)), size) for at, size in asked)
+    found = shared.extend_and_lookup(
+        [0.0 if value is None else value for value in batch],
+        [size for _, size in pairs],
+        [at for at, _ in pairs],
+        [value is not None for value in batch],
+    )
+    seen = before + batch
+    for i, (at, size) in enumerate(pairs):
+        assert same(found, i, exact(function, seen[max(0, at - size) : at]))
+    assert shared.seen == len(seen)
+    assert same(shared.lookup([8]), 0, exact(function, seen[-8:]))
