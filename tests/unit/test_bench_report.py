@@ -11,6 +11,7 @@ from rich.console import Console
 
 from mullion.benchmarks import plot
 from mullion.benchmarks.measuring import Stopwatch, Task, Timing
+from mullion.benchmarks.pane_grid import KINDS, measure
 from mullion.benchmarks.report import Bar, Grid, Report
 
 
@@ -75,3 +76,11 @@ def test_a_picture_of_bars(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     plot.draw(tmp_path / "p.png", [("Mullion, 1 query", 0.5), ("Spark", 12.0)], "title", reference=0.4)
     assert (tmp_path / "p.png").stat().st_size > 5_000
+
+
+def test_a_picture_of_aggregates_and_panes(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    grids = [measure(k, tuples=100, repeat=1, tuples_per_pane=(1, 5), panes_per_window=(1, 4)) for k in KINDS]
+    rows = [("Spark", 0.5), ("Mullion, 1 query", 0.6)]
+    plot.draw_aggregates(tmp_path / "p.png", rows, grids, "title", reference=0.5)
+    assert (tmp_path / "p.png").stat().st_size > 20_000

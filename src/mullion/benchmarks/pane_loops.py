@@ -108,7 +108,7 @@ def max_of_panes(times: Times, values: Array, pane: int, pane_times: Times, out:
 @njit(cache=True, nogil=True)
 def sum_of_windows(times: Times, values: Array, pane: int, panes: int, out: Array) -> int:
     """Windows of `panes` panes that slide by one, each from the one before."""
-    total, first, at, size = values[0] - values[0], 0, 0, len(times)
+    total, first, at, size = 0, 0, 0, len(times)
     for k in range(len(out)):
         start, end = k * pane, (k + panes) * pane
         while first < size and times[first] < start:

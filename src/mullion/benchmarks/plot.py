@@ -164,7 +164,7 @@ def _ratio_map(figure: Any, axes: Any, measured: Measured) -> None:
     axes.set_yticks(y, [f"{panes:g}" for panes in down])
     axes.set_xlabel("tuples per pane")
     axes.set_ylabel("panes per window")
-    where = "panes pay to the right of the line: black measured, red dashed as predicted"
+    where = "panes pay right of the line (black measured, red predicted)"
     axes.set_title(f"{kind.name}: {where}", fontsize=10, loc="left")
     figure.colorbar(shown, ax=axes, label="log2 of the ratio")
 
