@@ -8,7 +8,7 @@ import pytest
 from mullion.catalog.queries import StandingQuery, bind
 from mullion.catalog.streams import Stream
 from mullion.engine import Engine
-from mullion.errors import CheckError, NotSupported, TextError
+from mullion.errors import CheckError, TextError
 from mullion.language.parse import parse_query
 from mullion.language.query import Axis, Column
 from mullion.language.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP
@@ -75,7 +75,7 @@ def test_shapes_differ_by_their_bounds() -> None:
 
 def test_the_axis_of_a_window() -> None:
     assert bound("[RANGE 5 SLIDE 2 WATTR Seq]").axis == Axis("column", "seq")
-    assert bound("[PARTITION BY symbol ROWS 3]").axis == Axis("rows", partition=(Column("symbol"),))
+    assert bound("[PARTITION BY symbol ROWS 3]").axis == Axis("partitions", partition=(Column("symbol"),))
     assert bound("[RANGE 5 s SLIDE 2 s]").axis == Axis()
 
 
@@ -120,11 +120,25 @@ def test_nulls_are_ignored_or_respected() -> None:
     assert only("first(price) IGNORE NULLS") != only("first(price)")
 
 
-def test_the_engine_says_of_synopses_that_they_are_not_built() -> None:
+def test_the_engine_checks_synopses() -> None:
     engine = Engine()
-    for text in ("CREATE SYNOPSIS t ON trades(price) USING ordered_sharing (rows 10)", "DROP SYNOPSIS t"):
-        with pytest.raises(NotSupported, match=r"(CREATE|DROP) SYNOPSIS is not supported yet"):
+    engine.execute(
+        "CREATE STREAM trades (ts TIMESTAMP, price DOUBLE, id BIGINT) USING csv OPTIONS (path 'x') TIMESTAMP BY ts"
+    )
+    engine.execute("CREATE SYNOPSIS t ON TRADES(PRICE) USING ordered_sharing (rows 10)")
+    assert engine.catalog.synopses["t"].column == "price"
+    wrong = {
+        "CREATE SYNOPSIS T ON trades(price) USING ordered_sharing (rows 10)": "already a synopsis",
+        "CREATE SYNOPSIS u ON trade(price) USING ordered_sharing (rows 10)": "unknown stream 'trade'",
+        "CREATE SYNOPSIS u ON trades(prise) USING ordered_sharing (rows 10)": "unknown column 'prise'",
+        "CREATE SYNOPSIS u ON trades(id) USING ordered_sharing (rows 10)": "cannot hold 'id', which is bigint",
+        "DROP SYNOPSIS u": "unknown synopsis 'u'",
+    }
+    for text, message in wrong.items():
+        with pytest.raises(CheckError, match=message):
             engine.execute(text)
+    engine.execute("DROP SYNOPSIS T")
+    assert not engine.catalog.synopses
 
 
 def test_a_stream_keeps_what_it_was_told_to() -> None:

@@ -100,8 +100,8 @@ def test_sketches_are_left_to_the_kernel_and_shared() -> None:
     assert [state.name for state in grouping.states] == names
     assert made.way == "kernel" and made.methods == (FRAGMENTS,)
     reasons = {reason.rule: reason.text for reason in made.reasons}
-    assert "Spark does not make all of its states" in reasons["choose_way"]
-    assert reasons["choose_synopses"].endswith("4 need a tree, of which 4 are sketches and taken together at once")
+    assert "only the kernel makes the state kll" in reasons["choose_way"]
+    assert reasons["choose_synopses"].endswith("1 can be inverted, as prefixes, 4 are sketches, merged in one go")
 
 
 def test_what_cannot_be_had_is_left_to_the_kernel() -> None:

@@ -217,7 +217,7 @@ def test_everything_so_far_is_answered_while_nothing_happens() -> None:
 def test_since_a_landmark() -> None:
     assert over(f"[FROM {at(3)} SLIDE 5 us]", FIVE) == [(3, 5, 2, 50), (3, 10, 4, 140)]
     assert over(f"[FROM {at(4)} SLIDE 5 us]", FIVE) == [(4, 10, 2, 90)]
-    assert over(f"[FROM {at(3)} SLIDE 3 TUPLES]", FIVE) == [(3, 7, 3, 90)]
+    assert over(f"[FROM {at(3)} SLIDE 3 TUPLES]", FIVE) == [(3, 3, 2, 50)]
     assert over(f"[FROM {at(3)}]", FIVE) == [(3, 3, 2, 50), (3, 7, 3, 90), (3, 9, 4, 140)]
     for slide in ("", " SLIDE 5 us", " SLIDE 1 TUPLE"):
         assert over(f"[FROM {at(10)}{slide}]", FIVE) == []
@@ -249,7 +249,7 @@ NUMBERED = [
         ("[RANGE UNBOUNDED SLIDE 10 WATTR seq]", [(None, 10, 3, 60), (None, 20, 4, 110)]),
         ("[RANGE UNBOUNDED WATTR seq]", [(None, 0, 1, 10), (None, 4, 3, 60), (None, 11, 4, 110)]),
         ("[FROM 4 SLIDE 10 WATTR seq]", [(4, 10, 2, 50), (4, 20, 3, 100)]),
-        ("[FROM 4 SLIDE 2 TUPLES WATTR seq]", [(4, 4, 2, 50)]),
+        ("[FROM 4 SLIDE 2 TUPLES WATTR seq]", [(4, 4, 1, 20), (4, 11, 3, 100)]),
         ("[NOW WATTR seq]", [(0, 0, 1, 10), (4, 4, 2, 50), (11, 11, 1, 50)]),
     ],
 )
@@ -288,7 +288,7 @@ def test_a_window_over_a_column_is_in_the_order_of_the_column() -> None:
         ("[RANGE 4 us]", [(3, 7, 1)]),
         ("[NOW]", [(3, 3, 2), (7, 7, 1)]),
         ("[RANGE UNBOUNDED SLIDE 4 us]", [(3, 4, 2), (3, 8, 3)]),
-        ("[RANGE UNBOUNDED SLIDE 3 TUPLES]", [(3, 7, 3)]),
+        ("[RANGE UNBOUNDED SLIDE 3 TUPLES]", [(3, 3, 2)]),
         ("[RANGE UNBOUNDED]", [(3, 3, 2), (3, 7, 3)]),
         (f"[FROM {at(3)}]", [(3, 3, 2), (3, 7, 3)]),
         (f"[FROM {at(1)}]", []),

@@ -144,17 +144,20 @@ def shares(pieces: Sequence[Piece], tasks: int) -> list[list[Piece]]:
     return [part for part in parts if part]
 
 
-def read(pieces: Sequence[Piece], columns: Sequence[str], time: str, texts: Sequence[str]) -> Iterator[pa.Table]:
-    """The columns of the pieces, with the event time as `t` in microseconds and the place within the batch, some
-    pieces at a time."""
+def read(
+    pieces: Sequence[Piece], columns: Sequence[str], time: str, texts: Sequence[str], *, arrival: bool = False
+) -> Iterator[pa.Table]:
+    """The columns of the pieces, with the event time as `t` in microseconds and, if asked for, the place within the
+    batch, some pieces at a time."""
     chunk: list[pa.Table] = []
     rows = 0
     for path, groups, first in _by_file(pieces):
         file = pq.ParquetFile(path, memory_map=True, read_dictionary=list(texts))
         table = file.read_row_groups(groups, columns=list({*columns, time}), use_threads=False)
         at = table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64())
-        arrival = pa.array(np.arange(first, first + len(table)))
-        chunk.append(table.select(list(columns)).append_column("t", at).append_column(ARRIVAL, arrival))
+        chunk.append(table.select(list(columns)).append_column("t", at))
+        if arrival:
+            chunk[-1] = chunk[-1].append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
         rows += len(table)
         if rows >= MOST_ROWS:
             yield pa.concat_tables(chunk)

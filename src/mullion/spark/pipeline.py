@@ -464,7 +464,7 @@ def _load(
     high: int | None,
     pieces: Sequence[Piece],
 ) -> Iterator[list[pa.Table]]:
-    for table in read(pieces, columns, time, texts):
+    for table in read(pieces, columns, time, texts, arrival=takes_order(job.groupings)):
         yield partials(within(table, low, high), job)
 
 
