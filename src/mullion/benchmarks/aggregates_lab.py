@@ -38,7 +38,7 @@ class AggregatesSize(Size):
     heavy_warm: int = 3
     """Rounds of warming up for what takes seconds."""
     grid_tuples: int = 100_000
-    grid_repeat: int = 25
+    grid_repeat: int = 60
     tuples_per_pane: tuple[int, ...] = TUPLES
     panes_per_window: tuple[int, ...] = PANES
 

@@ -183,8 +183,8 @@ def exact_measures(n: int) -> list[Measure]:
     return found[:n]
 
 
-FREQUENT_SHARES = (0.0003, 0.003)
-"""Of the generated prices a few make up the first share and none the second."""
+FREQUENT_SHARES = (0.0004, 0.004)
+"""Of the prices generated, a dozen or so of a window make up the first share and none the second."""
 
 
 def approximate_measures(n: int) -> list[Measure]:
