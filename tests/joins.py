@@ -16,6 +16,7 @@ from strategies import (
     TRADES,
     Draw,
     Example,
+    Frame,
     Setting,
     event_lists,
     frames,
@@ -85,8 +86,10 @@ sector_rows = _rows(SECTORS, _symbols, _small, _symbols, most=6)
 
 
 @st.composite
-def joined_queries(draw: Draw[Any], setting: Setting, name: str) -> str:
-    """CREATE QUERY over the stream and one or two tables."""
+def joined_queries(
+    draw: Draw[Any], setting: Setting, name: str, windows: st.SearchStrategy[Frame] | None = None
+) -> str:
+    """CREATE QUERY over the stream and one or two tables, with a window of those given, periodic ones by default."""
     joined = draw(st.sampled_from(sorted(JOINS)))
     columns = columns_in(joined)
     keys = draw(st.lists(st.sampled_from(columns), max_size=2, unique=True))
@@ -96,7 +99,7 @@ def joined_queries(draw: Draw[Any], setting: Setting, name: str) -> str:
     extra = draw(st.sampled_from((None, *EXTRA)))
     if extra is not None:
         joined += f" AND ({extra})" if "WHERE" in joined else f" WHERE {extra}"
-    frame = draw(frames(setting).filter(lambda f: "[" in f.source))
+    frame = draw((frames(setting) if windows is None else windows).filter(lambda f: "[" in f.source))
     text = f"SELECT {', '.join(f'{item} AS i{i}' for i, item in enumerate(items))} "
     text += f"FROM {with_stream(joined, frame.source + ' t')}"
     return f"CREATE QUERY {name} AS {text}" + (f" GROUP BY {', '.join(keys)}" if keys else "")

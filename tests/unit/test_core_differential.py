@@ -20,10 +20,10 @@ from mullion.catalog.journal import serialised
 from mullion.catalog.queries import StandingQuery, bind
 from mullion.catalog.streams import Stream, Table
 from mullion.kernels.lookup import Prepared, prepare
-from mullion.kernels.partial import Input, Job, partials
+from mullion.kernels.partial import ARRIVAL, TIME, Input, Job, partials
 from mullion.language.parse import parse_query
 from mullion.language.query import Query
-from mullion.language.types import TIMESTAMP, Type
+from mullion.language.types import Type
 from mullion.language.vector import Vector, arrow_type
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
@@ -53,11 +53,14 @@ class Manner:
     """How far the watermark stays behind what it could be."""
 
 
-def to_batch(stream: Stream, events: Sequence[Event]) -> pa.RecordBatch:
-    """The events as Spark would send them."""
+def to_batch(stream: Stream, events: Sequence[Event], arrived: int = 0) -> pa.RecordBatch:
+    """The events as Spark would send them, after so many others."""
     times = [e[stream.time_column] for e in events]
     columns = {name: Vector.of(t, [e[name] for e in events]).to_arrow() for name, t in stream.columns}
-    return pa.RecordBatch.from_pydict({"t": pa.array(times, pa.int64()), **columns})
+    places = range(arrived, arrived + len(events))
+    return pa.RecordBatch.from_pydict(
+        {TIME: pa.array(times, pa.int64()), ARRIVAL: pa.array(places, pa.int64()), **columns}
+    )
 
 
 def to_table(table: Table, rows: Sequence[Event]) -> pa.Table:
@@ -84,6 +87,7 @@ class Run:
         self.stream, self.manner = stream, manner
         self.tables = {name: to_table(*table) for name, table in (tables or {}).items()}
         self.tier = WindowTier()
+        self.arrived = 0
         self.found: dict[str, Rows] = defaultdict(list)
         self.ask(queries)
 
@@ -112,7 +116,10 @@ class Run:
 
     def take(self, batch: Sequence[Event]) -> None:
         inputs = Input(columns=self.stream.types)
-        parts = [to_batch(self.stream, part) for part in cut(batch, self.manner.partitions)]
+        parts = []
+        for part in cut(batch, self.manner.partitions):
+            parts.append(to_batch(self.stream, part, self.arrived))
+            self.arrived += len(part)
         tables = self.look_up()
         job = Job(self.plan.groupings, self.plan.methods, self.plan.windows, inputs, self.plan.slicing, tables)
         made = [partials(part, job) for part in parts]
@@ -126,9 +133,9 @@ class Run:
         return tuple(prepare(lookup, self.tables[lookup.table]) for lookup in lookups)
 
     def settle(self, seen: list[int], watermark: int | None) -> None:
-        for grouping in self.plan.groupings:
+        for grouping in self.plan.answering:
             due = self.tier.due(grouping, min(seen), max(seen), watermark)
-            for answers in self.tier.answer(grouping, due, Work()):
+            for answers in self.tier.answer(grouping, due, Work(), self.plan.counting(grouping)):
                 for name, table in answers:
                     self.found[name] += rows_of(self.by_name[name], table)
         if watermark is not None:
@@ -143,11 +150,16 @@ class Run:
 
 
 def rows_of(query: StandingQuery, table: pa.Table) -> Rows:
-    types: list[Type] = [TIMESTAMP, TIMESTAMP, *(t for _, t in query.shape.items)]
+    types: list[Type] = [query.shape.bounds, query.shape.bounds, *(t for _, t in query.shape.items)]
     assert table.schema.names == ["window_start", "window_end", *query.shape.names]
     assert [f.type for f in table.schema] == [arrow_type(t) for t in types]
     columns = [Vector.from_arrow(c, t).to_list() for c, t in zip(table.columns, types, strict=True)]
-    return list(zip(*columns, strict=True))
+    return [tuple(map(_plain, row)) for row in zip(*columns, strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    """The items of top_k as the reference gives them: pairs of a value and its count."""
+    return [tuple(item.values()) for item in value] if isinstance(value, list) else value
 
 
 def run(example: Example, manner: Manner) -> dict[str, Rows]:
@@ -162,13 +174,21 @@ def run(example: Example, manner: Manner) -> dict[str, Rows]:
 
 def same(a: Any, b: Any) -> bool:
     """Equal, but for the last digits of doubles."""
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
     if not isinstance(a, float) or not isinstance(b, float):
         return type(a) is type(b) and bool(a == b)
     return (math.isnan(a) and math.isnan(b)) or a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
 
 
 def sortable(row: tuple[Any, ...]) -> Any:
-    return [(v is None, isinstance(v, float) and math.isnan(v), 0 if v is None or v != v else v) for v in row]
+    return [
+        (v is None, isinstance(v, float) and math.isnan(v), 0 if v is None or v != v else _comparable(v)) for v in row
+    ]
+
+
+def _comparable(value: Any) -> Any:
+    return repr(value) if isinstance(value, list) else value
 
 
 def rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -244,11 +244,12 @@ def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]
 def starting(query: StandingQuery, start: int | None, stream: Stream) -> StandingQuery:
     """The query as it joins at an event time. A window over everything so far holds what comes from then on."""
     query = replace(query, start=start)
-    if start is None or not query.frame.unbounded or query.frame.attribute is not None:
+    if start is None or not query.frame.unbounded:
         return query
-    since = resolve_predicate(Call("ge", (Column(stream.time_column), Literal(start, TIMESTAMP))), dict(stream.types))
+    place = Column(query.frame.attribute or stream.time_column)
+    since = resolve_predicate(Call("ge", (place, Literal(start, query.shape.bounds))), dict(stream.types))
     both = since if query.predicate is None else Call("and", (since, query.predicate))
-    return replace(query, predicate=shared(both), frame=replace(query.frame, unbounded=False, since=start))
+    return replace(query, predicate=shared(both), frame=replace(query.frame, since=start))
 
 
 class _Binder:
