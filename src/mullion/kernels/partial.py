@@ -233,7 +233,7 @@ def _shards(events: _Events, grouping: Grouping) -> dict[str, Any]:
     fragment, slices = found.number[kept], events.slices[kept]
     keys = [_key(events, key, kept) for key in grouping.keys]
     length = len(slices)
-    coded = [codes_of(pa.array(slices)), (fragment, len(found.signatures))] if length else [(slices, 0)]
+    coded = [_coded_slices(slices), (fragment, len(found.signatures))] if length else [(slices, 0)]
     coded += [codes_of(key) for key in keys]
     order, starts = runs(combine(coded, length)[0])
     made: dict[str, Any] = {
@@ -250,6 +250,15 @@ def _shards(events: _Events, grouping: Grouping) -> dict[str, Any]:
     for i, check in enumerate(grouping.checks[: grouping.selected_checks]):
         made[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[kept][order], starts)
     return made
+
+
+def _coded_slices(slices: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
+    """Slices as dense numbers; events mostly come in the order of their times."""
+    steps = np.diff(slices)
+    if (steps < 0).any():
+        return codes_of(pa.array(slices))
+    codes = np.concatenate([[0], np.cumsum(steps > 0)])
+    return codes, int(codes[-1]) + 1
 
 
 def _rows(events: _Events, grouping: Grouping) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from mullion.catalog.streams import Stream
 from mullion.errors import SourceError
 from mullion.kernels.lookup import prepare
 from mullion.planner.rules import make_plan
+from mullion.planner.slices import distinct
 from mullion.spark.pipeline import Events, collect_partials
 from mullion.spark.sources import open_files
 from mullion.windows.subwindow import SubWindows
@@ -66,7 +67,7 @@ class Backfill:
             if told.newest is not None:
                 newest = told.newest if newest is None else max(newest, told.newest)
             kept = [e for e in past.entries if len(e.slices)]
-            found = Past([*found.entries, *kept], np.union1d(found.slices, past.slices))
+            found = Past([*found.entries, *kept], distinct(np.concatenate([found.slices, past.slices])))
         return found
 
     def _partials(self, paths: list[str], limit: int | None) -> tuple[Tally, Past]:

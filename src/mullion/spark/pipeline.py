@@ -34,6 +34,7 @@ from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
 from mullion.language.typing import type_of
 from mullion.planner.plan import FRAGMENTS, Grouping, Plan, StateColumn
+from mullion.planner.slices import distinct
 from mullion.spark.expressions import bad_text, identifier, spark_text
 from mullion.spark.files import Piece, read, shares
 from mullion.spark.sources import CORRUPT
@@ -446,7 +447,7 @@ def groups_in_files(events: Events, grouping: Grouping, most: int) -> int:
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
     table = pa.concat_tables(read(first, names, events.stream.time_column, texts)).slice(0, most)
     columns = Columns.of(table, types)
-    return len(np.unique(combine([codes_of(columns.array(key)) for key in grouping.keys], len(table))[0]))
+    return len(distinct(combine([codes_of(columns.array(key)) for key in grouping.keys], len(table))[0]))
 
 
 def groups_in_sample(sample: Events, grouping: Grouping) -> int:

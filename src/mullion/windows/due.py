@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mullion.catalog.queries import StandingQuery
 from mullion.language.query import EVERYTHING, Period
-from mullion.planner.slices import edges_between, most_edges
+from mullion.planner.slices import distinct, edges_between, most_edges
 
 Times = npt.NDArray[np.int64]
 
@@ -190,7 +190,7 @@ def _ends_that_hold(slices: Times, window: Period, lowest: int, highest: int) ->
     else:
         first = window.offset + ((slices - window.offset) // window.slide + 1) * window.slide
         steps = np.arange(window.range // window.slide + 1) * window.slide
-        ends = np.unique(first[:, None] + steps[None, :])
+        ends = distinct(first[:, None] + steps[None, :])
         ends = ends[(ends >= lowest) & (ends <= highest)]
     holds = np.searchsorted(slices, ends) > np.searchsorted(slices, ends - window.range)
     return ends[holds]

@@ -25,6 +25,7 @@ from mullion.language.evaluate import count_bad, evaluate
 from mullion.language.query import Column, Expr, walk
 from mullion.language.vector import Vector
 from mullion.planner.plan import Grouping, states_of
+from mullion.planner.slices import distinct
 from mullion.windows.arrange import arrange
 from mullion.windows.due import Due, Times
 from mullion.windows.instants import NO_START
@@ -81,7 +82,7 @@ def finalize(
     lane = grouping.lane_of[due.query]
     if counted:
         rows.align(list(counted.values()))
-    for lanes in _lanes_in_turns(np.unique(lane), rows):
+    for lanes in _lanes_in_turns(distinct(lane), rows):
         sequence = sequence_of(rows, grouping, lanes)
         sequence.counted = {name: CountedRows(r, grouping, lanes) for name, r in counted.items()}
         mine = np.flatnonzero(np.isin(lane, lanes)) if len(lanes) < len(grouping.lanes) else np.arange(len(due))

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.language.query import Window
+from mullion.planner.slices import distinct
 
 Times = npt.NDArray[np.int64]
 
@@ -94,7 +95,7 @@ def _times(window: Window, events: Numbered, since: int, until: int | None) -> T
         times = times[times >= window.since]
     if window.range is not None:
         times = np.concatenate([times, times + window.range])
-    times = np.unique(times)
+    times = distinct(times)
     times = times[times > since]
     return times if until is None else times[times < until]
 

@@ -13,6 +13,7 @@ from mullion.kernels.encode import combine
 from mullion.language.vector import Vector
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
 from mullion.planner.probing import walk_pays
+from mullion.planner.slices import distinct
 from mullion.windows.base import Synopsis
 from mullion.windows.basic_interval import BasicInterval
 from mullion.windows.due import Times
@@ -136,7 +137,7 @@ def sequence_of(
         kept = wanted[chosen]
         chosen, lane = chosen[kept], lane[kept]
     group, groups = rows.groups
-    slices = np.unique(rows.slices)
+    slices = distinct(rows.slices)
     line = lane * max(1, groups) + group[chosen]
     ranks = line * len(slices) + np.searchsorted(slices, rows.slices)[chosen]
     if len(ranks) and not (ranks[1:] >= ranks[:-1]).all():

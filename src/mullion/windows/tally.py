@@ -13,6 +13,7 @@ from mullion.catalog.queries import StandingQuery
 from mullion.kernels.encode import codes_of, combine
 from mullion.planner.fragments import compared_in
 from mullion.planner.plan import Grouping
+from mullion.planner.slices import distinct
 from mullion.windows.due import first_end
 from mullion.windows.subwindow import SubWindows, has_states
 
@@ -49,7 +50,7 @@ class Tally:
         self.added += other.added
         self.members += other.members
         self.bits = other.bits if self.bits is None else max(self.bits, other.bits or 0)
-        self.slices = np.union1d(self.slices, other.slices)
+        self.slices = distinct(np.concatenate([self.slices, other.slices]))
         for name, number in other.bad.items():
             self.bad[name] = self.bad.get(name, 0) + number
 
@@ -64,7 +65,7 @@ def tally(partials: pa.Table, grouping: Grouping) -> Tally:
         oldest=pc.min(partials.column("t_min")).as_py(),
         newest=pc.max(partials.column("t_max")).as_py(),
         partials=int((placed & kept).sum()),
-        slices=np.unique(_column(partials, "slice")[placed & (events > 0)]),
+        slices=distinct(_column(partials, "slice")[placed & (events > 0)]),
     )
     states = partials if kept.all() else partials.filter(pa.array(kept))
     rows = _column(states, "s0_0")
@@ -85,7 +86,7 @@ def _tell_fragments(made: Tally, signatures: pa.ChunkedArray, rows: npt.NDArray[
     satisfied = np.array(
         [int.from_bytes(bits, "little").bit_count() for bits in column.dictionary.to_pylist()], np.int64
     )
-    there = np.unique(codes)
+    there = distinct(codes)
     made.fragments = len(there)
     made.members = int((satisfied[codes] * rows).sum()) if len(codes) else 0
     made.bits = int(satisfied[there].sum())
@@ -97,7 +98,7 @@ def _column(partials: pa.Table, name: str) -> npt.NDArray[np.int64]:
 
 def _distinct(partials: pa.Table, names: list[str]) -> int:
     coded = [codes_of(partials.column(n)) for n in names]
-    return len(np.unique(combine(coded, len(partials))[0]))
+    return len(distinct(combine(coded, len(partials))[0]))
 
 
 def _bad(partials: pa.Table, grouping: Grouping) -> dict[str, int]:

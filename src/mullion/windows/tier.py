@@ -17,6 +17,7 @@ from mullion.catalog.queries import StandingQuery
 from mullion.errors import CheckpointError
 from mullion.language.query import EVERYTHING, Period
 from mullion.planner.plan import Grouping, Plan, lane_of, states_of
+from mullion.planner.slices import distinct
 from mullion.windows.due import Cursor, Due, Seen, Times, due_windows, first_end
 from mullion.windows.finalize import Answers, Work, finalize
 from mullion.windows.instants import NO_START, ORIGIN
@@ -50,7 +51,7 @@ class WindowTier:
     def saw(self, slices: Times) -> int:
         """Note slices that hold an event; returns how many are new."""
         before = len(self.slices)
-        self.slices = np.union1d(self.slices, slices)
+        self.slices = distinct(np.concatenate([self.slices, slices]))
         return len(self.slices) - before
 
     def due(self, grouping: Grouping, oldest: int, newest: int, watermark: int | None) -> Due:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.kernels import counting
+from mullion.planner.slices import distinct
 from mullion.windows.base import Index
 from mullion.windows.sums_in_limbs import in_limbs
 
@@ -140,7 +141,7 @@ class Counted:
         some = np.flatnonzero(low < high)
         if not len(some):
             return found
-        bounds = np.unique(np.concatenate([low[some], high[some]]))
+        bounds = distinct(np.concatenate([low[some], high[some]]))
         begin = np.searchsorted(bounds, low)
         end = np.searchsorted(bounds, high[some])
         ends = some[np.argsort(end, kind="stable")]
@@ -223,7 +224,7 @@ class Counted:
         for at in range(0, len(order), at_once):
             part = order[at : at + at_once]
             low, high = self._low[part], self._high[part]
-            bounds = np.unique(np.concatenate([low, high]))
+            bounds = distinct(np.concatenate([low, high]))
             prefixes = np.zeros((len(bounds), counts.size), counts.dtype)
             counting.snapshots(counts.code, counts.count, bounds, prefixes)
             begin, end = np.searchsorted(bounds, low), np.searchsorted(bounds, high)
@@ -241,7 +242,7 @@ class Counted:
 
     @cached_property
     def _bounds(self) -> Counts:
-        return np.unique(np.concatenate([self._low, self._high]))
+        return distinct(np.concatenate([self._low, self._high]))
 
     @cached_property
     def _order(self) -> tuple[Index, int]:
