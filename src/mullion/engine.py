@@ -516,7 +516,7 @@ class Engine:
         bound = bind(query, self.catalog.streams, self.catalog.tables)
         stream, frame = self.catalog.streams[bound.stream], bound.frame
         keep, rows = stream.keep, stream.keep_rows
-        if frame.range is not None and frame.attribute is None:
+        if frame.range is not None and frame.attribute is None and frame.slide_rows is None:
             keep = max(keep or 0, frame.range + (frame.slide or 0))
         elif frame.rows is not None and not frame.partition_by:
             rows = max(rows or 0, frame.rows + (frame.slide_rows or 1))
