@@ -102,8 +102,8 @@ class Ordered:
         frame, self._input = send(events, self.groupings, also=sorted(self._placing()))
         return frame.toArrow()
 
-    def take(self, table: pa.Table, limit: int | None) -> tuple[Tally, int]:
-        """Let the events wait for their place. Returns what they tell, and how many of them came too late."""
+    def take(self, table: pa.Table, limit: int | None) -> tuple[Tally, pa.Table | None]:
+        """Let the events wait for their place. Returns what they tell, and those that came too late."""
         times = table.column(TIME)
         malformed = times.null_count
         if malformed:
@@ -112,15 +112,20 @@ class Ordered:
         if len(table):
             extremes = pc.min_max(table.column(TIME)).as_py()
             told.oldest, told.newest = extremes["min"], extremes["max"]
-        late = 0
+        late = None
         if limit is not None and told.oldest is not None and told.oldest < limit:
             kept = times_of(table) >= limit
-            late = int((~kept).sum())
+            late = table.filter(pa.array(~kept))
             table = table.filter(pa.array(kept))
             told.events = len(table)
             told.oldest = pc.min(table.column(TIME)).as_py()
         self.order.add(table)
         return told, late
+
+    def missed(self, late: pa.Table) -> Iterator[dict[str, int]]:
+        """How many of late events the queries of each axis would have taken."""
+        for one in self.sets.values():
+            yield one.missed(late.unify_dictionaries(), self._input, self._tables)
 
     def settle(self, watermark: int | None) -> Iterator[Tally]:
         """Give the events before the watermark their places."""
@@ -132,6 +137,12 @@ class Ordered:
             fed.take(settled, self.stream.types[fed.made.column])
         for one in self.sets.values():
             yield from one.take(settled, self._input, self._tables)
+
+    def newest_on(self, column: str) -> int | None:
+        """The newest value of a column that windows go over, as far as events have their place."""
+        return max(
+            (o.newest for o in self.sets.values() if o.axis.order == column and o.newest is not None), default=None
+        )
 
     def late(self) -> int:
         """How many of the last events fell behind on an axis of values."""

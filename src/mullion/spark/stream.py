@@ -35,7 +35,7 @@ from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import MullionError
 from mullion.kernels.lookup import Prepared, prepare
-from mullion.language.query import EVERYTHING, TIME_AXIS, Query
+from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Query
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
@@ -60,6 +60,7 @@ from mullion.spark.shards import Shards, Writer
 from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.sources import CORRUPT, SOURCE
 from mullion.windows.arrange import arrange
+from mullion.windows.axis import axis_name
 from mullion.windows.coverage import Coverage
 from mullion.windows.due import Cursor, Due, first_end, slices_within
 from mullion.windows.finalize import Answers, Work
@@ -219,7 +220,7 @@ class StreamRun:
         if self.newest is None:
             return query, "it joins before the first event"
         if not query.backfill:
-            start = self.newest + 1
+            start = self._start_of(query)
             return starting(query, start if query.start is None else max(start, query.start), self.stream), ""
         if query.axis != TIME_AXIS or query.window.range == EVERYTHING:
             told = "not possible: its windows stand on all events before, or on their order"
@@ -237,6 +238,34 @@ class StreamRun:
             told = "by reading the stream's files again, beside the stream"
             return replace(query, tag=query.name, joined=self.committed.batch), told
         return replace(query, after=None, start=self.newest + 1), f"not possible any more: {reason}"
+
+    def _start_of(self, query: StandingQuery) -> int:
+        """Where the windows begin of a query that joins now: after all that was seen."""
+        assert self.newest is not None
+        newest = self._newest_on(query.axis.order) if query.axis.order else self.newest
+        return (self.newest if newest is None else newest) + 1
+
+    def _newest_on(self, column: str) -> int | None:
+        """The newest value of a column that windows go over, now or when the run was left."""
+        found = self.ordered.newest_on(column)
+        if found is None and self._restored:
+            sets = self._restored_order[0]["sets"].values()
+            names = {axis_name(Axis(kind, column)) for kind in ("column", "events")}
+            found = max((s["newest"] for s in sets if s["axis"] in names and s["newest"] is not None), default=None)
+        return found
+
+    def refuses(self, query: StandingQuery) -> tuple[str, str] | None:
+        """Why the query cannot join any more, and what to do instead; None when it can."""
+        since, order = query.frame.since, query.axis.order
+        if self.newest is None or query.backfill:
+            return None
+        if order and self._newest_on(order) is None:
+            why = f"nobody knows where the stream is on '{order}', since no query goes over it yet"
+            return why, "start the stream with the query"
+        if since is not None and not query.frame.unbounded and since < self._start_of(query):
+            why = f"the stream has passed the start of query '{query.name}', and the events before now are gone"
+            return why, "take a later time, or RANGE UNBOUNDED, which counts from when the query joins"
+        return None
 
     def unreadable_again(self, query: StandingQuery) -> str | None:
         """Why the events that were read before cannot be read for the query once more; None when they can."""
@@ -382,8 +411,10 @@ class StreamRun:
             events = replace(events, pieces=None if pieces is None else tuple(pieces))
         events = replace(events, tables=self._look_up(self.ordered.groupings, mark))
         told, late = self.ordered.take(self.ordered.read(events), limit)
-        if late and limit is not None:
+        if late is not None and limit is not None:
             self._write_late(events.before(limit), mark, limit)
+            for missed in self.ordered.missed(late):
+                _add(self.counts.late_by_query, missed)
         if not self.sets:
             self.counts.events += told.events
         return told
