@@ -21,9 +21,10 @@ from mullion.catalog.synopses import Synopsis
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.partial import TIME, Input
 from mullion.language.query import Axis
+from mullion.language.vector import arrow_type
 from mullion.planner.plan import Grouping
 from mullion.spark.files import read
-from mullion.spark.pipeline import Events, columns_of, kernel_columns, send
+from mullion.spark.pipeline import Events, columns_of, columns_sent, kernel_columns, send
 from mullion.windows.axis import AxisSet, axis_name, by_axis
 from mullion.windows.fed import Fed
 from mullion.windows.finalize import Answers, Work
@@ -74,6 +75,7 @@ class Ordered:
         self.sets = {name: self.sets[name] for name in wanted}
         for name, (_, mine) in wanted.items():
             self.sets[name].use(self.stream, mine, slicing=slicing, method=method)
+        self._input = columns_sent(self.stream, self.groupings, sorted(self._placing()))[1]
         if not self:
             self.order = Order()
 
@@ -92,15 +94,16 @@ class Ordered:
 
     def read(self, events: Events) -> pa.Table:
         """The columns that are needed of a batch, in the order of arrival."""
-        self._tables = events.tables
-        needed = self.columns()
-        if needed is not None and events.pieces is not None:
-            types = {name: self.stream.types[name] for name in self.stream.types if name in needed}
+        self.look_up(events.tables)
+        if self.columns() is not None and events.pieces is not None:
+            types = self._input.columns
             texts = [name for name, type_ in types.items() if type_.kind == "string"]
-            self._input = Input(types)
             return pa.concat_tables(read(events.pieces, list(types), self.stream.time_column, texts))
-        frame, self._input = send(events, self.groupings, also=sorted(self._placing()))
-        return frame.toArrow()
+        return send(events, self.groupings, also=sorted(self._placing()))[0].toArrow()
+
+    def look_up(self, tables: tuple[Prepared, ...]) -> None:
+        """The tables that events are looked up in from now on."""
+        self._tables = tables
 
     def take(self, table: pa.Table, limit: int | None) -> tuple[Tally, pa.Table | None]:
         """Let the events wait for their place. Returns what they tell, and those that came too late."""
@@ -132,11 +135,18 @@ class Ordered:
         settled = self.order.settle(watermark)
         if settled is None:
             return
-        settled = settled.unify_dictionaries()
+        settled = self._with_all_columns(settled.unify_dictionaries())
         for fed in self.synopses.values():
             fed.take(settled, self.stream.types[fed.made.column])
         for one in self.sets.values():
             yield from one.take(settled, self._input, self._tables)
+
+    def _with_all_columns(self, events: pa.Table) -> pa.Table:
+        """Events that came before a query did lack what only it needs, and it needs none of them."""
+        for name, type_ in self._input.columns.items():
+            if name not in events.schema.names:
+                events = events.append_column(name, pa.nulls(len(events), arrow_type(type_)))
+        return events
 
     def newest_on(self, column: str) -> int | None:
         """The newest value of a column that windows go over, as far as events have their place."""

@@ -312,6 +312,12 @@ def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
 
 def send(events: Events, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[DataFrame, Input]:
     """Few, narrow columns: those that the kernel computes with, and what only Spark can compute."""
+    selected, inputs = columns_sent(events.stream, groupings, also)
+    return events.select(selected), inputs
+
+
+def columns_sent(stream: Stream, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[list[str], Input]:
+    """The columns of events that the kernel gets, as Spark's text and as what it finds in them."""
     evaluated: dict[Expr, str] = {}
     bad: dict[Expr, str] = {}
     columns: dict[str, Type] = {}
@@ -323,9 +329,9 @@ def send(events: Events, groupings: Sequence[Grouping], also: Sequence[str] = ()
             selected.append(f"{text} AS {identifier(name)}")
 
     for name in also:
-        add(name, events.stream.types[name], identifier(name))
+        add(name, stream.types[name], identifier(name))
     for grouping in groupings:
-        own = events.stream.types
+        own = stream.types
         for expr in _wanted([grouping]):
             if _in_kernel(expr, grouping):
                 for name in sorted(columns_of(expr) & own.keys()):
@@ -342,7 +348,7 @@ def send(events: Events, groupings: Sequence[Grouping], also: Sequence[str] = ()
                 add(name, BOOLEAN, bad_text(check, own) or "FALSE")
     if takes_order(groupings):
         selected.append(f"monotonically_increasing_id() AS {ARRIVAL}")
-    return events.select(selected), Input(columns, evaluated, bad)
+    return selected, Input(columns, evaluated, bad)
 
 
 def _collect_from_kernel(events: Events, plan: Plan, expected: int | None) -> list[list[pa.Table]]:

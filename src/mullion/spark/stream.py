@@ -66,7 +66,7 @@ from mullion.windows.due import Cursor, Due, first_end, slices_within
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
-from mullion.windows.tier import check_complete
+from mullion.windows.tier import check_complete, is_endless
 
 log = logging.getLogger("mullion")
 
@@ -348,6 +348,7 @@ class StreamRun:
         if self.committed is not None and not self.committed.end:
             self._start_side_jobs()
             self._take_side_jobs(wait=True)
+            self.ordered.look_up(self._look_up(self.ordered.groupings, self.committed))
             self._answer(Mark(self.committed.batch, end=True), None)
 
     def close(self) -> None:
@@ -582,7 +583,7 @@ class StreamRun:
             assert one.plan is not None
             horizon = one.tier.forget(one.plan, watermark)
             one.coverage.forget(horizon)
-            for shards in one.shards.values():
+            for shards in () if is_endless(one.plan) else one.shards.values():
                 shards.forget(horizon)
         self.ordered.forget(watermark)
 
@@ -593,8 +594,7 @@ class StreamRun:
             self.keeper.forget(self.newest)
         self._show()
         if self.journal is None:
-            if self.keeper is not None:
-                self.keeper.sweep()
+            self._sweep()
             return
         snapshot = self.journal.wants_snapshot
         if snapshot:
@@ -611,6 +611,13 @@ class StreamRun:
             "kept": None if self.keeper is None else self.keeper.snapshot(),
         }
         self.journal.commit(Commit(mark, state, tuple(tables), snapshot))
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove the files that no commit names any more."""
+        for one in self.sets.values():
+            for shards in one.shards.values():
+                shards.sweep()
         if self.keeper is not None:
             self.keeper.sweep()
 
