@@ -9,6 +9,7 @@ import os
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,6 +29,7 @@ from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.language.vector import Vector
 from mullion.spark.results import OneAnswer
+from mullion.spark.stream import Settings
 from mullion.testing import Crash, crash_at
 from unit.test_core_differential import assert_same, rows_of
 
@@ -165,11 +167,19 @@ def test_every_way_counts_values(
 
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_values_on_executors(
-    checkpoint: bool, spark: SparkSession, files: dict[str, Path], made: list[dict[str, Any]], tmp_path: Path
+    checkpoint: bool,
+    spark: SparkSession,
+    files: dict[str, Path],
+    made: list[dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("mullion.engine.Settings", partial(Settings, shards=2))
     place = {"out": tmp_path / "out", "checkpoint": tmp_path / "state"} if checkpoint else {}
-    wanted = ("values", "ends", "rows") if checkpoint else ("values", "ever")
-    asked = {name: QUERIES[name] for name in wanted}
+    asked = {
+        "values": "SELECT k, median(v) AS m, sum(x) AS s FROM s [RANGE 10 s SLIDE 5 s] GROUP BY k",
+        "rows" if checkpoint else "ever": QUERIES["rows" if checkpoint else "ever"],
+    }
     for crash in (*([("after commit", 1), ("before commit", 2)] if checkpoint else []), None):
         with Engine(spark, shard_above=1, **place) as engine:  # type: ignore[arg-type]
             engine.execute(create(files["parquet"]))
@@ -316,6 +326,8 @@ def test_queries_join_a_stream_that_runs(spark: SparkSession, made: list[dict[st
     seen: list[int] = []
 
     def join(engine: Engine) -> None:
+        if engine.counts["s"].batches == len(parts) and "at_the_end" not in engine.catalog.queries:
+            engine.query("SELECT max(v) AS h FROM s [ROWS 2]", name="at_the_end")
         if engine.counts["s"].batches != 2 or seen:
             return
         seen.append(engine.runs["s"].newest or 0)
@@ -343,6 +355,7 @@ def test_queries_join_a_stream_that_runs(spark: SparkSession, made: list[dict[st
         check(engine, joined, made)
         check(engine, {"before": "SELECT count(*) AS n FROM s [ROWS 7 SLIDE 7]"}, made)
         assert all(len(engine.results(name)) for name in joining)
+        assert len(engine.results("at_the_end")) == 0
         followed = engine.results("followed").to_arrow().to_pylist()
     first, second, column, backfill = refused.values()
     assert "the stream has passed the start of query" in first and "RANGE UNBOUNDED" in first
