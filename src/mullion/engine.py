@@ -26,7 +26,7 @@ from mullion.catalog.journal import Journal, write_whole
 from mullion.catalog.queries import StandingQuery, bind, starting
 from mullion.catalog.streams import Stream, Table
 from mullion.catalog.synopses import checked
-from mullion.errors import CheckError, CheckpointError, MullionError, NotSupported, closest
+from mullion.errors import CheckError, CheckpointError, MullionError, NotSupported, Place, closest
 from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.query import (
     EVERYTHING,
@@ -251,9 +251,16 @@ class Engine:
             reason = run.can_backfill(bound)
             if reason is not None:
                 raise NotSupported(f"BACKFILL of this query ({reason})", query.place)
+            self._check_joins(run, bound, query.place)
             self._fresh[bound.name] = None
         self.catalog.add_query(bound, query.place)
         return bound
+
+    @staticmethod
+    def _check_joins(run: StreamRun, query: StandingQuery, place: Place | None = None) -> None:
+        refused = run.refuses(query)
+        if refused is not None:
+            raise CheckError(refused[0], place, hint=refused[1])
 
     def drop(self, name: str) -> None:
         """Remove a standing query, also while the engine runs; its answers so far stay."""
@@ -472,6 +479,7 @@ class Engine:
         for query in self.catalog.queries_over(run.stream.name):
             entry = known.get(query.name)
             if entry is None:
+                self._check_joins(run, query)
                 self._join(run, query)
             elif entry["text"] != query.text:
                 hint = "give the changed query another name, or start with a new checkpoint directory"
@@ -528,7 +536,7 @@ class Engine:
         bound = bind(query, self.catalog.streams, self.catalog.tables)
         stream, frame = self.catalog.streams[bound.stream], bound.frame
         keep, rows = stream.keep, stream.keep_rows
-        if frame.range is not None and frame.attribute is None:
+        if frame.range is not None and frame.attribute is None and frame.slide_rows is None:
             keep = max(keep or 0, frame.range + (frame.slide or 0))
         elif frame.rows is not None and not frame.partition_by:
             rows = max(rows or 0, frame.rows + (frame.slide_rows or 1))

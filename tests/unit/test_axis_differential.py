@@ -50,7 +50,7 @@ class OrderedRun:
         ordered.use(queries, shared=manner.shared, slicing=manner.slicing, method=manner.method, before=0)
         lookups = dict.fromkeys(lookup for grouping in ordered.groupings for lookup in grouping.lookups)
         ordered._input = Input(self.stream.types)
-        ordered._tables = tuple(prepare(lookup, self.tables[lookup.table]) for lookup in lookups)
+        ordered.look_up(tuple(prepare(lookup, self.tables[lookup.table]) for lookup in lookups))
 
     def over(self, events: Sequence[Event]) -> dict[str, Rows]:
         batches = list(cut(events, self.manner.batches))

@@ -25,7 +25,7 @@ from mullion.aggregates.count import Count
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import BoundAggregate, Shape, StandingQuery
 from mullion.catalog.streams import Stream
-from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Expr, Literal, Period
+from mullion.language.query import TIME_AXIS, Axis, Expr, Literal, Period
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
 from mullion.planner.fragments import PredicateIndex
@@ -235,11 +235,6 @@ class Plan:
     methods: tuple[str, ...] = ()
     """For each grouping, how the kernel goes on from predicates."""
     reasons: tuple[Reason, ...] = field(default=())
-
-    @cached_property
-    def is_endless(self) -> bool:
-        """Whether some window reaches back to the first event, or to a landmark."""
-        return any(q.window.range == EVERYTHING or q.frame.is_endless for q in self.queries)
 
     @cached_property
     def answering(self) -> tuple[Grouping, ...]:

@@ -29,7 +29,16 @@ from mullion.spark.kept import KeptEvents
 from mullion.spark.pipeline import Events, kernel_columns, send
 from mullion.windows.coverage import Coverage
 from mullion.windows.fed import Fed
-from mullion.windows.once import are_enough, events_needed, from_events, from_sub_windows, kept_window, last_instant
+from mullion.windows.once import (
+    are_enough,
+    events_needed,
+    from_events,
+    from_sub_windows,
+    kept_window,
+    last_instant,
+    reaches_back,
+)
+from mullion.windows.order import times_of
 from mullion.windows.subwindow import SubWindows
 
 Found = tuple[pa.Table, str, int]
@@ -108,6 +117,9 @@ class Asked:
             return None
         since = events_needed(frame, now)
         events = kept.read(since)
+        before = self.view.events - len(events)
+        if not reaches_back(frame, times_of(events), kept.past, before):
+            return None
         plan = make_plan(self.stream, [self.query], axis=Axis("events"))
         inputs = Input({n: t for n, t in self.stream.columns if n in events.schema.names})
         if kernel_columns(plan.groupings) is None:
@@ -115,7 +127,6 @@ class Asked:
             batch = Events(self.session.createDataFrame(events), self.stream)
             sent, inputs = send(batch, plan.groupings, also=every)
             events = sent.toArrow()
-        before = self.view.events - len(events)
         table = from_events(self.query, self.stream, events, inputs, self.look_up(plan.groupings), before)
         closes = now if frame.slide is None else last_instant(frame, now)
         return table, "the events that the stream keeps", min(closes, now)

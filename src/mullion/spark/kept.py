@@ -59,11 +59,13 @@ class Keeper:
         self._expired: list[str] = []
 
     def add(self, mark: Mark, events: pa.Table) -> None:
-        """The events of a batch in the order of arrival, with their time as `t`."""
+        """The events of a batch in the order of arrival, with their time as `t`. A batch that is played again writes
+        its file anew."""
         if not len(events):
             return
         extremes = pc.min_max(events.column(TIME)).as_py()
         name = f"{mark.text}.arrow"
+        self._expired = [old for old in self._expired if old != name]
         write_whole(self.kept.directory / name, serialised(events))
         file = KeptFile(name, len(events), extremes["min"], extremes["max"])
         files = (*(f for f in self.kept.files if f.name != name), file)

@@ -19,11 +19,12 @@ from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.kernels.lookup import Prepared
-from mullion.kernels.partial import TIME
+from mullion.kernels.partial import TIME, Input
 from mullion.language.query import Axis
+from mullion.language.vector import arrow_type
 from mullion.planner.plan import Grouping
 from mullion.spark.files import read
-from mullion.spark.pipeline import Events, columns_of, kernel_columns, layout, send
+from mullion.spark.pipeline import Events, columns_of, columns_sent, kernel_columns, send
 from mullion.windows.axis import AxisSet, axis_name, by_axis
 from mullion.windows.fed import Fed
 from mullion.windows.finalize import Answers, Work
@@ -43,6 +44,8 @@ class Ordered:
         self.order = Order()
         self.sets: dict[str, AxisSet] = {}
         self.synopses: dict[str, Fed] = {}
+        self._input = Input({})
+        self._tables: tuple[Prepared, ...] = ()
 
     @property
     def groupings(self) -> tuple[Grouping, ...]:
@@ -72,6 +75,7 @@ class Ordered:
         self.sets = {name: self.sets[name] for name in wanted}
         for name, (_, mine) in wanted.items():
             self.sets[name].use(self.stream, mine, slicing=slicing, method=method)
+        self._input = columns_sent(self.stream, self.groupings, sorted(self._placing()))[1]
         if not self:
             self.order = Order()
 
@@ -90,15 +94,19 @@ class Ordered:
 
     def read(self, events: Events) -> pa.Table:
         """The columns that are needed of a batch, in the order of arrival."""
-        needed = self.columns()
-        if needed is not None and events.pieces is not None:
-            types = {name: self.stream.types[name] for name in self.stream.types if name in needed}
+        self.look_up(events.tables)
+        if self.columns() is not None and events.pieces is not None:
+            types = self._input.columns
             texts = [name for name, type_ in types.items() if type_.kind == "string"]
             return pa.concat_tables(read(events.pieces, list(types), self.stream.time_column, texts))
         return send(events, self.groupings, also=sorted(self._placing()))[0].toArrow()
 
-    def take(self, table: pa.Table, limit: int | None) -> tuple[Tally, int]:
-        """Let the events wait for their place. Returns what they tell, and how many of them came too late."""
+    def look_up(self, tables: tuple[Prepared, ...]) -> None:
+        """The tables that events are looked up in from now on."""
+        self._tables = tables
+
+    def take(self, table: pa.Table, limit: int | None) -> tuple[Tally, pa.Table | None]:
+        """Let the events wait for their place. Returns what they tell, and those that came too late."""
         times = table.column(TIME)
         malformed = times.null_count
         if malformed:
@@ -107,27 +115,44 @@ class Ordered:
         if len(table):
             extremes = pc.min_max(table.column(TIME)).as_py()
             told.oldest, told.newest = extremes["min"], extremes["max"]
-        late = 0
+        late = None
         if limit is not None and told.oldest is not None and told.oldest < limit:
             kept = times_of(table) >= limit
-            late = int((~kept).sum())
+            late = table.filter(pa.array(~kept))
             table = table.filter(pa.array(kept))
             told.events = len(table)
             told.oldest = pc.min(table.column(TIME)).as_py()
         self.order.add(table)
         return told, late
 
-    def settle(self, watermark: int | None, tables: tuple[Prepared, ...]) -> Iterator[Tally]:
+    def missed(self, late: pa.Table) -> Iterator[dict[str, int]]:
+        """How many of late events the queries of each axis would have taken."""
+        for one in self.sets.values():
+            yield one.missed(late.unify_dictionaries(), self._input, self._tables)
+
+    def settle(self, watermark: int | None) -> Iterator[Tally]:
         """Give the events before the watermark their places."""
         settled = self.order.settle(watermark)
         if settled is None:
             return
-        settled = settled.unify_dictionaries()
+        settled = self._with_all_columns(settled.unify_dictionaries())
         for fed in self.synopses.values():
             fed.take(settled, self.stream.types[fed.made.column])
-        inputs = layout(self.stream, self.groupings, sorted(self._placing()))[0]
         for one in self.sets.values():
-            yield from one.take(settled, inputs, tables)
+            yield from one.take(settled, self._input, self._tables)
+
+    def _with_all_columns(self, events: pa.Table) -> pa.Table:
+        """Events that came before a query did lack what only it needs, and it needs none of them."""
+        for name, type_ in self._input.columns.items():
+            if name not in events.schema.names:
+                events = events.append_column(name, pa.nulls(len(events), arrow_type(type_)))
+        return events
+
+    def newest_on(self, column: str) -> int | None:
+        """The newest value of a column that windows go over, as far as events have their place."""
+        return max(
+            (o.newest for o in self.sets.values() if o.axis.order == column and o.newest is not None), default=None
+        )
 
     def late(self) -> int:
         """How many of the last events fell behind on an axis of values."""

@@ -9,7 +9,7 @@ takes hundreds of calls into the JVM, which cost as much as the pass itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -311,48 +311,45 @@ def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
     return bool(read & _looked_up(grouping)) or (len(read) == 1 and grouping.types[next(iter(read))].kind == "string")
 
 
-def layout(stream: Stream, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[Input, list[str]]:
-    """The columns that the kernel is given, few and narrow: those that it computes with, and what only Spark can
-    compute; and the texts by which Spark selects them."""
+def send(events: Events, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[DataFrame, Input]:
+    """Few, narrow columns: those that the kernel computes with, and what only Spark can compute."""
+    selected, inputs = columns_sent(events.stream, groupings, also)
+    return events.select(selected), inputs
+
+
+def columns_sent(stream: Stream, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[list[str], Input]:
+    """The columns of events that the kernel gets, as Spark's text and as what it finds in them."""
     evaluated: dict[Expr, str] = {}
     bad: dict[Expr, str] = {}
     columns: dict[str, Type] = {}
-    texts: list[str] = []
-    own = stream.types
+    selected = [f"{TIME} AS t"]
 
     def add(name: str, type_: Type, text: str) -> None:
         if name not in columns:
             columns[name] = type_
-            texts.append(f"{text} AS {identifier(name)}")
+            selected.append(f"{text} AS {identifier(name)}")
 
-    def add_columns(names: Iterable[str]) -> None:
-        for name in sorted(own.keys() & names):
-            add(name, own[name], identifier(name))
-
-    add_columns(also)
+    for name in also:
+        add(name, stream.types[name], identifier(name))
     for grouping in groupings:
+        own = stream.types
         for expr in _wanted([grouping]):
             if _in_kernel(expr, grouping):
-                add_columns(columns_of(expr))
+                for name in sorted(columns_of(expr) & own.keys()):
+                    add(name, own[name], identifier(name))
             else:
                 name = evaluated.setdefault(expr, f"#e {render(expr)}")
                 add(name, type_of(expr, own), spark_text(expr))
         for check in grouping.checks:
             if _in_kernel(check, grouping):
-                add_columns(columns_of(check))
+                for name in sorted(columns_of(check) & own.keys()):
+                    add(name, own[name], identifier(name))
             else:
                 name = bad.setdefault(check, f"#b {render(check)}")
                 add(name, BOOLEAN, bad_text(check, own) or "FALSE")
-    return Input(columns, evaluated, bad), texts
-
-
-def send(events: Events, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[DataFrame, Input]:
-    """What the kernel needs of the events."""
-    inputs, texts = layout(events.stream, groupings, also)
-    selected = [f"{TIME} AS t", *texts]
     if takes_order(groupings):
         selected.append(f"monotonically_increasing_id() AS {ARRIVAL}")
-    return events.select(selected), inputs
+    return selected, Input(columns, evaluated, bad)
 
 
 def _collect_from_kernel(events: Events, plan: Plan, expected: int | None) -> list[list[pa.Table]]:

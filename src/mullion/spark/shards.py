@@ -44,6 +44,7 @@ class Shards:
     count: int
     entries: list[tuple[str, int]] = field(default_factory=list)
     """Marks that were written, and the newest slice of each."""
+    _expired: list[str] = field(default_factory=list)
 
     def absorb(self, partials: DataFrame, grouping: Grouping, mark: Mark) -> Tally:
         """Write the partials of a batch, and return what they tell of it."""
@@ -145,10 +146,15 @@ class Shards:
         return [self.directory / name for name, _ in self.entries]
 
     def forget(self, horizon: int) -> None:
-        expired = [name for name, newest in self.entries if newest < horizon]
-        self.entries = [e for e in self.entries if e[0] not in expired]
-        for name in expired:
+        """Let go what ended before the horizon; `sweep` removes it."""
+        self._expired += [name for name, newest in self.entries if newest < horizon]
+        self.entries = [entry for entry in self.entries if entry[1] >= horizon]
+
+    def sweep(self) -> None:
+        """Remove what a commit no longer names: a batch that is played again may need it until then."""
+        for name in self._expired:
             shutil.rmtree(self.directory / name, ignore_errors=True)
+        self._expired.clear()
 
 
 def _read(folders: Sequence[Path], shard: int) -> list[SubWindows]:

@@ -35,7 +35,7 @@ from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import MullionError
 from mullion.kernels.lookup import Prepared, prepare
-from mullion.language.query import EVERYTHING, TIME_AXIS, Query
+from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Query
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
@@ -60,12 +60,13 @@ from mullion.spark.shards import Shards, Writer
 from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.sources import CORRUPT, SOURCE
 from mullion.windows.arrange import arrange
+from mullion.windows.axis import axis_name
 from mullion.windows.coverage import Coverage
 from mullion.windows.due import Cursor, Due, first_end, slices_within
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
-from mullion.windows.tier import check_complete
+from mullion.windows.tier import check_complete, is_endless
 
 log = logging.getLogger("mullion")
 
@@ -219,7 +220,7 @@ class StreamRun:
         if self.newest is None:
             return query, "it joins before the first event"
         if not query.backfill:
-            start = self.newest + 1
+            start = self._start_of(query)
             return starting(query, start if query.start is None else max(start, query.start), self.stream), ""
         if query.axis != TIME_AXIS or query.window.range == EVERYTHING:
             told = "not possible: its windows stand on all events before, or on their order"
@@ -237,6 +238,34 @@ class StreamRun:
             told = "by reading the stream's files again, beside the stream"
             return replace(query, tag=query.name, joined=self.committed.batch), told
         return replace(query, after=None, start=self.newest + 1), f"not possible any more: {reason}"
+
+    def _start_of(self, query: StandingQuery) -> int:
+        """Where the windows begin of a query that joins now: after all that was seen."""
+        assert self.newest is not None
+        newest = self._newest_on(query.axis.order) if query.axis.order else self.newest
+        return (self.newest if newest is None else newest) + 1
+
+    def _newest_on(self, column: str) -> int | None:
+        """The newest value of a column that windows go over, now or when the run was left."""
+        found = self.ordered.newest_on(column)
+        if found is None and self._restored:
+            sets = self._restored_order[0]["sets"].values()
+            names = {axis_name(Axis(kind, column)) for kind in ("column", "events")}
+            found = max((s["newest"] for s in sets if s["axis"] in names and s["newest"] is not None), default=None)
+        return found
+
+    def refuses(self, query: StandingQuery) -> tuple[str, str] | None:
+        """Why the query cannot join any more, and what to do instead; None when it can."""
+        since, order = query.frame.since, query.axis.order
+        if self.newest is None or query.backfill:
+            return None
+        if order and self._newest_on(order) is None:
+            why = f"nobody knows where the stream is on '{order}', since no query goes over it yet"
+            return why, "start the stream with the query"
+        if since is not None and not query.frame.unbounded and since < self._start_of(query):
+            why = f"the stream has passed the start of query '{query.name}', and the events before now are gone"
+            return why, "take a later time, or RANGE UNBOUNDED, which counts from when the query joins"
+        return None
 
     def unreadable_again(self, query: StandingQuery) -> str | None:
         """Why the events that were read before cannot be read for the query once more; None when they can."""
@@ -319,6 +348,7 @@ class StreamRun:
         if self.committed is not None and not self.committed.end:
             self._start_side_jobs()
             self._take_side_jobs(wait=True)
+            self.ordered.look_up(self._look_up(self.ordered.groupings, self.committed))
             self._answer(Mark(self.committed.batch, end=True), None)
 
     def close(self) -> None:
@@ -382,15 +412,16 @@ class StreamRun:
             events = replace(events, pieces=None if pieces is None else tuple(pieces))
         events = replace(events, tables=self._look_up(self.ordered.groupings, mark))
         told, late = self.ordered.take(self.ordered.read(events), limit)
-        if late and limit is not None:
+        if late is not None and limit is not None:
             self._write_late(events.before(limit), mark, limit)
+            for missed in self.ordered.missed(late):
+                _add(self.counts.late_by_query, missed)
         if not self.sets:
             self.counts.events += told.events
         return told
 
-    def _settle(self, mark: Mark, watermark: int | None) -> None:
-        tables = self._look_up(self.ordered.groupings, mark)
-        for told in self.ordered.settle(watermark, tables):
+    def _settle(self, watermark: int | None) -> None:
+        for told in self.ordered.settle(watermark):
             self._count(told)
         self.counts.late += self.ordered.late()
 
@@ -523,7 +554,7 @@ class StreamRun:
                     answers += self._answer_grouping(one, grouping, due, mark, work)
                     self.counts.window_slices += slices_within(due, one.plan.windows, one.plan.slicing)
             with self.asking:
-                self._settle(mark, watermark)
+                self._settle(watermark)
             answers += self.ordered.answer(watermark, work)
         _add(self.counts.bad_by_query, work.bad)
         self.counts.final_operations += work.final
@@ -552,7 +583,7 @@ class StreamRun:
             assert one.plan is not None
             horizon = one.tier.forget(one.plan, watermark)
             one.coverage.forget(horizon)
-            for shards in one.shards.values() if not one.plan.is_endless else ():
+            for shards in () if is_endless(one.plan) else one.shards.values():
                 shards.forget(horizon)
         self.ordered.forget(watermark)
 
@@ -563,8 +594,7 @@ class StreamRun:
             self.keeper.forget(self.newest)
         self._show()
         if self.journal is None:
-            if self.keeper is not None:
-                self.keeper.sweep()
+            self._sweep()
             return
         snapshot = self.journal.wants_snapshot
         if snapshot:
@@ -581,6 +611,13 @@ class StreamRun:
             "kept": None if self.keeper is None else self.keeper.snapshot(),
         }
         self.journal.commit(Commit(mark, state, tuple(tables), snapshot))
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove the files that no commit names any more."""
+        for one in self.sets.values():
+            for shards in one.shards.values():
+                shards.sweep()
         if self.keeper is not None:
             self.keeper.sweep()
 

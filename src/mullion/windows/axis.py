@@ -35,7 +35,7 @@ from mullion.windows.finalize import Answers, Work
 from mullion.windows.instants import ORIGIN, Instants, Numbered, instants_of, needed_from
 from mullion.windows.order import times_of
 from mullion.windows.subwindow import SubWindows
-from mullion.windows.tally import Tally, tally
+from mullion.windows.tally import Tally, selected_by, tally
 from mullion.windows.tier import WindowTier
 
 Times = npt.NDArray[np.int64]
@@ -137,16 +137,31 @@ class AxisSet:
         else:
             self.oldest = int(places.min()) if self.oldest is None else min(self.oldest, int(places.min()))
             self.newest = int(places.max()) if self.newest is None else max(self.newest, int(places.max()))
-        batch = events.drop_columns([n for n in (TIME, ARRIVAL) if n in events.schema.names])
-        batch = batch.append_column(TIME, pa.array(places)).append_column(ARRIVAL, pa.array(numbers))
-        job = Job(self.plan.groupings, self.plan.methods, self.plan.windows, inputs, self.plan.slicing, tables)
         found = []
-        for grouping, table in zip(self.plan.groupings, partials(batch, job), strict=True):
+        for grouping, table in self._partials(events, places, numbers, inputs, tables):
             told = tally(table, grouping)
             self.tier.saw(told.slices)
             self.tier.absorb(SubWindows.of(table, grouping))
             found.append(told)
         return found
+
+    def missed(self, events: pa.Table, inputs: Input, tables: tuple[Prepared, ...]) -> dict[str, int]:
+        """How many of events that came too late each query would have taken."""
+        found: dict[str, int] = {}
+        numbers = np.arange(len(events))
+        for grouping, table in self._partials(events, numbers, numbers, inputs, tables):
+            if not grouping.counted:
+                found |= selected_by(table, grouping)
+        return found
+
+    def _partials(
+        self, events: pa.Table, places: Times, numbers: Times, inputs: Input, tables: tuple[Prepared, ...]
+    ) -> Iterator[tuple[Grouping, pa.Table]]:
+        assert self.plan is not None
+        batch = events.drop_columns([n for n in (TIME, ARRIVAL) if n in events.schema.names])
+        batch = batch.append_column(TIME, pa.array(places)).append_column(ARRIVAL, pa.array(numbers))
+        job = Job(self.plan.groupings, self.plan.methods, self.plan.windows, inputs, self.plan.slicing, tables)
+        yield from zip(self.plan.groupings, partials(batch, job), strict=True)
 
     def _placed(self, events: pa.Table) -> tuple[pa.Table, Times, int]:
         """The events with their values on the axis. Events that fall behind on it are left out, and counted."""

@@ -57,7 +57,7 @@ class Fed:
 
     def opens(self, rows: int, waiting: pa.Table | None) -> int | None:
         """The time of the oldest of the last rows."""
-        times = self._times if waiting is None else np.concatenate([self._times, times_of(waiting)])
+        times = self._times if waiting is None else np.concatenate([self._times, np.sort(times_of(waiting))])
         return int(times[-rows:][0]) if len(times) else None
 
     def exact(self, function: str, rows: int, waiting: pa.Table | None, type_: Type) -> float | None:

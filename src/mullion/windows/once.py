@@ -57,24 +57,37 @@ class Past:
 
 def events_needed(frame: Window, now: int) -> int | None:
     """The time from which on events are needed, or None when that depends on their number or is the beginning."""
+    if frame.attribute is not None:
+        return None
     if frame.now:
         return now
     if frame.since is not None:
         return frame.since
-    if frame.range is None or frame.attribute is not None:
+    if frame.range is None or frame.slide_rows is not None:
         return None
     end = now if frame.slide is None else last_instant(frame, now)
     return end - frame.range
 
 
 def are_enough(frame: Window, past: Past, events: int, now: int) -> bool:
-    """Whether the newest `events` events, all that came since some time, hold the window."""
+    """Whether the newest `events` events, all that came since some time, hold the window. For one that slides by tuples
+    ask `reaches_back` too."""
     if not past.events:
         return True
+    if frame.range is not None and frame.slide_rows is not None and frame.attribute is None:
+        return past.since is not None and now - frame.range >= past.since
     if frame.rows is not None and not frame.partition_by:
         return events >= frame.rows + (frame.slide_rows or 1)
     needed = events_needed(frame, now)
     return needed is not None and past.since is not None and needed >= past.since
+
+
+def reaches_back(frame: Window, times: Times, past: Past, before: int) -> bool:
+    """Whether events, the newest of all, go back to the start of a window that ends with the last n-th of them."""
+    if not past.events or frame.range is None or frame.slide_rows is None:
+        return True
+    last = len(times) - 1 - (before + len(times)) % frame.slide_rows
+    return last >= 0 and past.since is not None and int(times[last]) - frame.range >= past.since
 
 
 def from_events(
@@ -87,7 +100,10 @@ def from_events(
     events, places = _placed(frame, stream, events)
     if not len(events):
         return query.shape.schema.empty_table()
-    index, shown = _held(query, events, places, inputs, before)
+    found = _held(query, events, places, inputs, before)
+    if found is None:
+        return query.shape.schema.empty_table()
+    index, shown = found
     held = events.take(pa.array(index))
     batch = held.drop_columns([n for n in (TIME, ARRIVAL) if n in held.schema.names])
     batch = batch.append_column(TIME, pa.array(np.zeros(len(held), np.int64)))
@@ -111,19 +127,22 @@ def _placed(frame: Window, stream: Stream, events: pa.Table) -> tuple[pa.Table, 
 
 def _held(
     query: StandingQuery, events: pa.Table, places: Times, inputs: Input, before: int
-) -> tuple[npt.NDArray[np.intp], Shown]:
+) -> tuple[npt.NDArray[np.intp], Shown] | None:
+    """The events of the window, and its bounds; None before the first n-th event of one that slides by tuples."""
     frame, now = query.frame, int(places[-1])
     everything = np.arange(len(places))
     last = len(places) - 1
     if frame.slide_rows is not None:
         last -= (before + len(places)) % frame.slide_rows
-        everything, now = everything[: last + 1], int(places[last]) if last >= 0 else now
+        if last < 0 or (frame.since is not None and places[last] < frame.since):
+            return None
+        everything, now = everything[: last + 1], int(places[last])
     if frame.rows is not None:
         if frame.partition_by:
             everything = _last_of_each(query.axis.partition, frame.rows, events, inputs, everything)
         else:
             everything = everything[-frame.rows :]
-        return everything, Shown(int(places[everything[0]]) if len(everything) else now, now)
+        return everything, Shown(int(places[everything[0]]), now)
     mine = places[everything]
     if frame.slide is not None:
         end = last_instant(frame, now)

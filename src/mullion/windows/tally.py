@@ -141,6 +141,13 @@ class _Selected:
         return column[self._by_lane[lane]]
 
 
+def selected_by(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
+    """How many of these events each query selects."""
+    rows, selected = _column(partials, "s0_0"), _Selected(partials, grouping)
+    found = {query.name: int(selected.of(i, rows).sum()) for i, query in enumerate(grouping.queries)}
+    return {name: number for name, number in found.items() if number}
+
+
 def late_for(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
     """How many of these events each query would have counted, had they come in time."""
     rows, slices = _column(partials, "s0_0"), _column(partials, "slice")

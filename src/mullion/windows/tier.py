@@ -80,7 +80,7 @@ class WindowTier:
         names = {q.name for q in plan.queries}
         self.cursors = {name: c for name, c in self.cursors.items() if name in names}
         groupings = {g.name: g for g in plan.groupings}
-        endless = plan.is_endless
+        endless = is_endless(plan)
         if not endless:
             self.entries = [e for e in self.entries if e.newest >= horizon]
         old = sum(len(e.slices) for e in self.entries if e.newest < horizon) if endless else 0
@@ -108,6 +108,11 @@ class WindowTier:
         self.slices = np.array(state["slices"], np.int64)
         self.horizon = state["horizon"]
         self.entries = [SubWindows(table) for table in tables]
+
+
+def is_endless(plan: Plan) -> bool:
+    """Whether some query's windows have no start, so that they need all there ever was."""
+    return any(q.window.range == EVERYTHING or q.frame.is_endless for q in plan.queries)
 
 
 def shown(due: Due, queries: Sequence[StandingQuery]) -> Due:
