@@ -64,7 +64,7 @@ def runs(draw: st.DrawFn, type_: Type) -> tuple[list[Any], list[int]]:
 
 
 @every_type
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.data())
 def test_a_few_different_values_are_counted_exactly(type_: Type, data: st.DataObject) -> None:
     values, cuts = data.draw(runs(type_))
@@ -72,7 +72,7 @@ def test_a_few_different_values_are_counted_exactly(type_: Type, data: st.DataOb
 
 
 @every_type
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.data())
 def test_a_percentile_of_a_few_values_is_exact(type_: Type, data: st.DataObject) -> None:
     values, cuts = data.draw(runs(type_))
@@ -90,7 +90,7 @@ def test_a_percentile_of_a_few_values_is_exact(type_: Type, data: st.DataObject)
 
 
 @every_type
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.data())
 def test_frequent_values_are_counted_exactly_while_they_are_few(type_: Type, data: st.DataObject) -> None:
     values, cuts = data.draw(runs(type_))
@@ -100,7 +100,7 @@ def test_frequent_values_are_counted_exactly_while_they_are_few(type_: Type, dat
 
 
 @every_type
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.data())
 def test_lists_that_drop_nothing_are_exact(type_: Type, data: st.DataObject) -> None:
     values, cuts = data.draw(runs(type_))

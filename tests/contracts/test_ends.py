@@ -59,7 +59,7 @@ def shown(end: End, stored: tuple[Vector, ...]) -> list[tuple[Any, ...]]:
 
 
 @every_end
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.data())
 def test_gathering_finds_the_event_at_the_end_of_each_run(end: End, data: st.DataObject) -> None:
     given_events = data.draw(events(end.argument))
@@ -77,7 +77,7 @@ def test_gathering_finds_the_event_at_the_end_of_each_run(end: End, data: st.Dat
 
 
 @every_end
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.data())
 def test_combining_is_a_commutative_monoid(end: End, data: st.DataObject) -> None:
     stored, state = one_by_one(end, data.draw(events(end.argument, 3)))
@@ -95,7 +95,7 @@ def test_combining_is_a_commutative_monoid(end: End, data: st.DataObject) -> Non
 
 
 @every_end
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.data())
 def test_what_is_kept_goes_on_as_if_never_stored(end: End, data: st.DataObject) -> None:
     """Halves that were kept, through Arrow, and combined are the whole: also where the halves overlap in time."""

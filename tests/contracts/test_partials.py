@@ -59,7 +59,7 @@ def assert_near(partial: Partial, a: list[tuple[Any, ...]], b: list[tuple[Any, .
 
 
 @every_partial
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.data())
 def test_combining_is_a_commutative_monoid(partial: Partial, data: st.DataObject) -> None:
     values = data.draw(items(partial.argument, 3, 3))
@@ -84,7 +84,7 @@ def test_a_null_lifts_to_the_identity(partial: Partial) -> None:
 
 
 @every_partial
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.data())
 def test_reducing_is_folding_by_combine(partial: Partial, data: st.DataObject) -> None:
     values = data.draw(items(partial.argument))
@@ -101,7 +101,7 @@ def test_reducing_is_folding_by_combine(partial: Partial, data: st.DataObject) -
 
 
 @every_partial
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.data())
 def test_what_is_kept_is_what_was_known(partial: Partial, data: st.DataObject) -> None:
     """store and load, through Arrow, change nothing: also not for what comes of it later."""
@@ -120,7 +120,7 @@ def test_what_is_kept_is_what_was_known(partial: Partial, data: st.DataObject) -
 @pytest.mark.parametrize(
     "partial", [p for p in PARTIALS.values() if isinstance(p, Invertible)], ids=lambda p: f"{p.kind}-{p.argument}"
 )
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.data())
 def test_inverting_takes_back_exactly(partial: Invertible, data: st.DataObject) -> None:
     values = data.draw(items(partial.argument, 2))
@@ -137,7 +137,7 @@ def test_inverting_takes_back_exactly(partial: Invertible, data: st.DataObject) 
 
 
 @every_aggregate
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.data())
 def test_lift_reduce_lower_is_the_reference(name: str, type_: Type, data: st.DataObject) -> None:
     aggregate = REGISTRY[name]

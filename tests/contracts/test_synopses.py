@@ -37,7 +37,7 @@ def subjects() -> pytest.MarkDecorator:
 
 
 @subjects()
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.data())
 def test_a_range_is_what_recomputing_gives(synopsis: type[Synopsis], partial: Partial, data: st.DataObject) -> None:
     plain = [v for v in VALUES[partial.argument] if v == v and v not in (float("inf"), float("-inf"))]

@@ -249,20 +249,20 @@ def test_each_manner_gives_what_the_reference_gives(manner: Manner, example: Exa
     check(example, manner)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(examples(most_queries=3, most_events=25), manners)
 def test_all_manners_together_give_what_the_reference_gives(example: Example, manner: Manner) -> None:
     check(example, manner)
 
 
 @pytest.mark.parametrize("method", ["fragments", "rows"])
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(example=joined_examples())
 def test_joins_with_tables(method: str, example: Example) -> None:
     check(example, Manner(batches=2, partitions=2, method=method))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(joined_examples(), manners)
 def test_joins_with_tables_in_all_manners(example: Example, manner: Manner) -> None:
     check(example, manner)

@@ -222,7 +222,7 @@ def test_every_text_with_every_pattern() -> None:
     check([*texts, *(f"NOT ({text})" for text in texts)], events)
 
 
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(
     st.lists(predicates, min_size=1, max_size=12),
     st.lists(rows, max_size=25),

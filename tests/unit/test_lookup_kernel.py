@@ -84,7 +84,7 @@ def cases(draw: Draw[Any]) -> tuple[Lookup, list[Event], list[Event], list[str]]
     return lookup_of(keys, where), events, rows, forms
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(cases())
 def test_probing_is_comparing(case: tuple[Lookup, list[Event], list[Event], list[str]]) -> None:
     lookup, events, rows, forms = case
