@@ -517,7 +517,7 @@ class Engine:
             raise MullionError(f"no event of stream '{bound.stream}' was read yet", hint="start the engine first")
         return OneAnswer(*self._told(run.ask(bound, self.session)))
 
-    def _told(self, found: tuple[pa.Table, str, int]) -> tuple[pa.Table, SparkSession | None, str, int | None]:
+    def _told(self, found: tuple[pa.Table, str, int | None]) -> tuple[pa.Table, SparkSession | None, str, int | None]:
         table, answered_from, up_to = found
         return table, self._ensured, answered_from, up_to
 

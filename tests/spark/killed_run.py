@@ -5,10 +5,27 @@ import os
 import signal
 import sys
 from contextlib import nullcontext
+from pathlib import Path
+
+import pyarrow.parquet as pq
 
 from mullion.engine import Engine
 from mullion.spark.session import local_session
 from mullion.testing import crash_at, kill_this_process
+
+QUESTIONS = (
+    "SELECT count(*) AS n, median(price) AS m, last(symbol) AS l FROM trades [RANGE '50 s']",
+    "SELECT max(price) AS hi FROM trades [ROWS 9]",
+    "SELECT APPROX sum(price) AS total, count(price) AS n FROM trades [ROWS 20]",
+)
+"""Answered from kept events and from synopses."""
+
+
+def write_questions(engine: Engine, out: Path) -> None:
+    """What questions say at the end of a run, beside its answers."""
+    (out / "questions").mkdir(exist_ok=True)
+    for i, text in enumerate(QUESTIONS):
+        pq.write_table(engine.ask(text).to_arrow(), out / "questions" / f"{i}.parquet")
 
 
 def main(script: str, out: str, checkpoint: str, step: str = "", occurrence: str = "1", *others: str) -> None:
@@ -24,6 +41,7 @@ def main(script: str, out: str, checkpoint: str, step: str = "", occurrence: str
         print("running", flush=True)
         with crash_at(step, int(occurrence), kill) if step else nullcontext():
             engine.run()
+        write_questions(engine, Path(out))
     session.stop()
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +22,7 @@ from mullion.engine import Engine
 from mullion.errors import CheckpointError
 from mullion.spark.java import find_java
 from mullion.testing import STEPS, Crash, Replay, crash_at
+from spark.killed_run import write_questions
 from spark.warm import WarmJava
 
 if TYPE_CHECKING:
@@ -29,19 +31,33 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 KILLS, KILLS_WITH_JAVA = 40, 6
+BATCHES = 10
 QUERIES = """
 CREATE QUERY total AS SELECT sum(price) AS total, count(*) AS n, max(price) AS hi
   FROM trades [RANGE '40 s' SLIDE '10 s'];
 CREATE QUERY by_symbol AS SELECT symbol, sum(volume) AS volume, stddev_pop(volume) AS spread
   FROM trades [RANGE '30 s' SLIDE '30 s'] WHERE volume > 20 GROUP BY symbol HAVING count(*) > 1;
-CREATE QUERY hops AS SELECT count(*) AS n, min(symbol) AS first FROM trades [RANGE '7 s' SLIDE '20 s' OFFSET '3 s'];
+CREATE QUERY hops AS SELECT count(*) AS n, count(DISTINCT symbol) AS d
+  FROM trades [RANGE '7 s' SLIDE '20 s' OFFSET '3 s'];
+CREATE QUERY last_rows AS SELECT median(price) AS m, first(symbol) AS f, count(*) AS n FROM trades [ROWS 5 SLIDE 3];
 """
+FEW = ("total", "last_rows")
+"""The queries of runs that are killed for real."""
 
 
 def script(batches: Replay, queries: str = QUERIES) -> str:
     columns = "ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT"
     stream = f"CREATE STREAM trades ({columns}) USING json OPTIONS ({batches.options})"
-    return f"{stream} TIMESTAMP BY ts LATENESS '5 s';\n{queries}"
+    synopses = (
+        "CREATE SYNOPSIS best ON trades(price) USING ordered_sharing (rows 30);"
+        "CREATE SYNOPSIS grams ON trades(price) USING timegram (buckets 8, rows 30);"
+    )
+    return f"{stream} TIMESTAMP BY ts LATENESS '5 s' KEEP '1 min';\n{synopses}\n{queries}"
+
+
+def some(names: Sequence[str]) -> str:
+    """The queries of these names."""
+    return "".join(f"{q};" for q in QUERIES.split(";") if any(f"CREATE QUERY {n} " in q for n in names))
 
 
 def replay(directory: Path, *, number: int, seed: int = 1, clean: bool = False) -> Replay:
@@ -71,7 +87,7 @@ def answers(out: Path) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def batches(tmp_path_factory: pytest.TempPathFactory) -> Replay:
-    return replay(tmp_path_factory.mktemp("events") / "trades", number=12)
+    return replay(tmp_path_factory.mktemp("events") / "trades", number=BATCHES)
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +98,11 @@ def uninterrupted(
     with Engine(spark, out=out) as engine:
         engine.execute(script(batches))
         engine.run()
+        write_questions(engine, out)
     found = answers(out)
-    assert found["_late"] and found["_malformed"] and found["total"] and found["by_symbol"] and found["hops"]
+    assert found["_late"] and found["_malformed"]
+    assert all(found[name] for name in ("total", "by_symbol", "hops", "last_rows"))
+    assert len(found["questions"]) == 3
     return found
 
 
@@ -99,6 +118,7 @@ def test_crash_at_each_step(
     with Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint") as engine:
         engine.execute(script(batches))
         engine.run()
+        write_questions(engine, tmp_path / "out")
     assert answers(tmp_path / "out") == uninterrupted
 
 
@@ -109,6 +129,7 @@ def test_starting_a_finished_run_again_changes_nothing(
         with Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint") as engine:
             engine.execute(script(batches))
             engine.run()
+            write_questions(engine, tmp_path / "out")
         assert answers(tmp_path / "out") == uninterrupted
 
 
@@ -118,14 +139,15 @@ def test_killed_for_real(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     """SIGKILL at random moments from outside, and at random steps from inside; two runs side by side.
 
     Some kills take the JVM as well. The others leave it to the driver that follows, because most of the time would go
-    into starting Java; for the same reason the input is clean and asked one thing.
+    into starting Java; for the same reason the input is clean and asked little.
     """
     monkeypatch.setenv("JAVA_HOME", str(find_java().home))
     path = tmp_path / "script.sql"
-    path.write_text(script(replay(tmp_path / "events", number=12, clean=True), QUERIES.split(";")[0]))
+    path.write_text(script(replay(tmp_path / "events", number=BATCHES, clean=True), some(FEW)))
     with Engine(spark, out=tmp_path / "whole") as engine:
         engine.execute(path.read_text())
         engine.run()
+        write_questions(engine, tmp_path / "whole")
     whole = answers(tmp_path / "whole")
     with ThreadPoolExecutor(2) as pool:
         kills = list(pool.map(lambda seed: _kill_again_and_again(path, tmp_path, seed, whole), (1, 2)))
@@ -195,17 +217,17 @@ def test_a_query_may_join_and_leave_between_runs(
     spark: SparkSession, uninterrupted: dict[str, Any], tmp_path: Path
 ) -> None:
     """A query that is new to a checkpoint answers windows that start after what was read; the others go on."""
-    whole = replay(tmp_path / "whole", number=12)
-    part = replay(tmp_path / "part", number=6)
+    whole = replay(tmp_path / "whole", number=BATCHES)
+    part = replay(tmp_path / "part", number=BATCHES // 2)
     files = {"out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
     with Engine(spark, **files) as engine:  # type: ignore[arg-type]
         engine.execute(script(part))
         engine.start(follow=True)
-        while engine.counts.get("trades") is None or engine.counts["trades"].batches < 6:
+        while engine.counts.get("trades") is None or engine.counts["trades"].batches < BATCHES // 2:
             time.sleep(0.05)
         engine.stop()
         newest = engine.runs["trades"].newest
-    for file in sorted(whole.directory.glob("*.json"))[6:]:
+    for file in sorted(whole.directory.glob("*.json"))[BATCHES // 2 :]:
         file.rename(part.directory / file.name)
     more = QUERIES.replace("CREATE QUERY hops", "CREATE QUERY hops_again")
     with Engine(spark, **files) as engine:  # type: ignore[arg-type]

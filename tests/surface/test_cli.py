@@ -171,6 +171,18 @@ class TestRun:
         assert (result.code, result.stdout, result.stderr) == (0, "", "")
         assert json.loads((tmp_path / "stats.json").read_text())["seconds"] > 2
 
+    def test_a_question_in_a_script_is_answered_at_the_end(self, world: Path) -> None:
+        question = "SELECT count(*) AS n, min(price) AS lowest FROM trades [RANGE '1 min' SLIDE '1 min'];"
+        (world / "asking.sql").write_text(f"{STREAM}{question}")
+        result = ended(start(world, "run", "asking.sql", "--out", "asked"))
+        assert result.code == 0, result.stderr
+        assert result.stdout.splitlines() == [
+            "window_start,window_end,n,lowest",
+            "2004-12-01 12:01:00,2004-12-01 12:02:00,10,100.0",
+        ]
+        assert "from the events that the stream keeps, up to 2004-12-01 12:02:00" in result.stderr
+        assert_no_noise(result.stderr)
+
     def test_ctrl_c_while_spark_starts(self, world: Path) -> None:
         process = start(world, "run", "script.sql", "--out", "unused")
         assert process.stdout is not None
@@ -284,6 +296,65 @@ class TestMistakes:
         details = Path(line.rsplit(" ", 1)[1].removesuffix(")"))
         assert "Traceback" in details.read_text()
         details.unlink()
+
+
+QUESTION = (
+    "SELECT symbol, max(price) AS highest, top_k(volume, 1) AS most FROM trades [RANGE '30 s'] "
+    "GROUP BY symbol ORDER BY symbol"
+)
+
+
+@pytest.mark.spark
+class TestAsk:
+    """In this process, with the session that tests share."""
+
+    def test_csv_for_a_pipe(self, here: Path, spark: object) -> None:
+        result = inside("ask", "script.sql", QUESTION)
+        assert result.code == 0, result.stderr
+        assert result.stdout.splitlines() == [
+            "window_start,window_end,symbol,highest,most",
+            '2004-12-01 12:02:24,2004-12-01 12:02:54,A,208.0,"[{""item"": 6, ""count"": 1}]"',
+            '2004-12-01 12:02:24,2004-12-01 12:02:54,B,209.0,"[{""item"": 5, ""count"": 1}]"',
+        ]
+        assert result.stderr == "from the events that the stream keeps, up to 2004-12-01 12:02:54.000000\n"
+
+    def test_json_and_text(self, here: Path, spark: object) -> None:
+        question = "SELECT count(*) AS n, max(price) AS hi FROM trades [ROWS 4]"
+        result = inside("ask", "script.sql", question, "--format", "json", "--quiet")
+        assert (result.code, result.stderr) == (0, "")
+        assert json.loads(result.stdout) == {
+            "window_start": "2004-12-01 12:02:36",
+            "window_end": "2004-12-01 12:02:54",
+            "n": 4,
+            "hi": 209.0,
+        }
+        shown = inside("ask", "script.sql", question, "--format", "text").stdout.splitlines()
+        assert shown[0].split() == ["window_start", "┃", "window_end", "┃", "n", "┃", "hi"]
+        assert shown[2].split("│")[-2:] == [" 4 ", " 209.0"]
+
+    def test_a_stream_without_events(self, here: Path, spark: object) -> None:
+        (here / "nothing").mkdir(exist_ok=True)
+        (here / "empty.sql").write_text(STREAM.replace("'data'", "'nothing'"))
+        result = inside("ask", "empty.sql", "SELECT count(*) AS n FROM trades [RANGE '1 min']")
+        assert (result.code, result.stdout) == (0, "window_start,window_end,n\n")
+        assert result.stderr == "from no events\n"
+
+    @pytest.mark.parametrize(
+        ("question", "says", "caret"),
+        [
+            ("SELECT max(prise) AS m FROM trades [ROWS 2]", "unknown column 'prise'", "^^^^^"),
+            ("SELECT max(price) FROM trade [ROWS 2]", "unknown stream 'trade'", "^^^^^"),
+            ("SELECT max(price) FROM trades [ROWS two]", "", "^^^"),
+            ("SELECT max(price FROM trades [ROWS 2]", "", "^"),
+        ],
+    )
+    def test_a_typo_in_the_question(self, here: Path, question: str, says: str, caret: str) -> None:
+        result = inside("ask", "script.sql", question)
+        assert (result.code, result.stdout) == (1, "")
+        lines = result.stderr.splitlines()
+        assert lines[0].startswith("error: ") and says in lines[0]
+        assert any(question in line for line in lines)
+        assert caret in result.stderr and "bug" not in result.stderr
 
 
 class TestExplain:

@@ -144,32 +144,32 @@ manners = st.builds(
 
 
 @pytest.mark.parametrize("manner", MANNERS.values(), ids=MANNERS)
-@settings(max_examples=12)
+@settings(max_examples=4)
 @given(example=examples_of())
 def test_each_manner_gives_what_the_reference_gives(manner: Manner, example: Example) -> None:
     check(example, manner)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(data=st.data(), manner=manners)
 def test_each_kind_of_window_in_all_manners(kind: str, data: st.DataObject, manner: Manner) -> None:
     check(data.draw(examples_of(kinds=[kind])), manner)
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(examples_of(kinds=["periodic"], axes=["ts"], among=(*OVER_VALUES, *ENDS), most_queries=4), manners)
 def test_values_and_ends_over_time(example: Example, manner: Manner) -> None:
     check(example, manner)
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(examples_of(kinds=["unbounded", "landmark"], axes=["ts"], most_queries=4), manners)
 def test_windows_over_time_that_nothing_leaves(example: Example, manner: Manner) -> None:
     check(example, manner)
 
 
-@settings(max_examples=20)
+@settings(max_examples=5)
 @given(examples_of(most_queries=8, most_events=20), manners)
 def test_many_queries_over_many_axes(example: Example, manner: Manner) -> None:
     check(example, manner)
@@ -187,7 +187,7 @@ def joined_by_rows(draw: Draw[Any]) -> Example:
     return Example(TICKS, events, texts, tables)
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(joined_by_rows(), manners)
 def test_joins_with_tables(example: Example, manner: Manner) -> None:
     check(example, manner)

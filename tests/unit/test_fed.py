@@ -75,7 +75,7 @@ def assert_between(low: Any, right: float | None, high: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["timegram", "timegram with bounds"])
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(rows=events, batches=st.integers(1, 4), lag=st.sampled_from((0, 2, ALL_WAIT)))
 def test_the_bounds_hold_the_exact_answer(kind: str, rows: list[tuple[int, Any]], batches: int, lag: int) -> None:
     rows = rows if lag == ALL_WAIT else sorted(rows, key=lambda row: row[0])
@@ -92,7 +92,7 @@ def test_the_bounds_hold_the_exact_answer(kind: str, rows: list[tuple[int, Any]]
             assert_between(low, exact(function, values), high)
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(rows=events, batches=st.integers(1, 4), lag=st.sampled_from((0, 2, ALL_WAIT)), restart=st.booleans())
 def test_extremes_are_exact(rows: list[tuple[int, Any]], batches: int, lag: int, restart: bool) -> None:
     rows = rows if lag == ALL_WAIT else sorted(rows, key=lambda row: row[0])

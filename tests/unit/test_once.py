@@ -47,7 +47,7 @@ def asked(example: Example, text: str) -> tuple[Query, StandingQuery, list[tuple
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_from_all_events(kind: str, data: st.DataObject) -> None:
     example = data.draw(examples_of(kinds=[kind], created=False, most_queries=2))
@@ -57,7 +57,7 @@ def test_from_all_events(kind: str, data: st.DataObject) -> None:
         assert_same(bound, rows_of(bound, found), wanted)
 
 
-@settings(max_examples=100)
+@settings(max_examples=25)
 @given(examples_of(created=False, most_queries=3), st.integers(1, 20))
 def test_from_the_newest_events_where_they_are_enough(example: Example, before: int) -> None:
     """Whatever was let go, an answer from the rest is right, or is said to be impossible."""
@@ -124,7 +124,7 @@ class KeptRun(Run):
         self.newest = max(seen, default=None)
 
 
-@settings(max_examples=60)
+@settings(max_examples=12)
 @given(
     examples_of(kinds=["periodic"], axes=["ts"]),
     st.sampled_from(("as it stands", "no slide")),

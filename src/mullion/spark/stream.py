@@ -201,6 +201,8 @@ class StreamRun:
             one.plan = self._plan(one, [q for q in queries if shared or q.name == name])
             if self._restored:
                 check_complete(one.tier.entries, one.plan)
+        if self._restored:
+            self._show()
         self._restored = False
 
     def _plan(self, one: SharingSet, queries: Sequence[StandingQuery]) -> Plan:
@@ -653,11 +655,11 @@ class StreamRun:
         kept = None if self.keeper is None else self.keeper.kept
         self.view = View(self.newest, self.counts.events, sets, kept, self.ordered.order.waiting)
 
-    def ask(self, query: StandingQuery, session: SparkSession) -> tuple[pa.Table, str, int]:
+    def ask(self, query: StandingQuery, session: SparkSession) -> tuple[pa.Table, str, int | None]:
         """Answer a question asked once: the rows, from what, and up to which event time."""
         view = self.view
         if view is None:
-            return query.shape.schema.empty_table(), "no event was read yet", 0
+            return query.shape.schema.empty_table(), "no events", None
         asked = Asked(query, self.stream, view, session, lambda g: self._look_up(g, self.committed or Mark(0)))
         with self.asking:
             found = asked.from_synopsis(self.ordered.synopses)
