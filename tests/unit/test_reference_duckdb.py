@@ -214,7 +214,7 @@ def assert_same(found: list[tuple[Any, ...]], wanted: list[tuple[Any, ...]], why
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_windows_as_duckdb_has_them(duck: duckdb.DuckDBPyConnection, kind: str, data: st.DataObject) -> None:
     example = data.draw(asked(kind))
@@ -224,7 +224,7 @@ def test_windows_as_duckdb_has_them(duck: duckdb.DuckDBPyConnection, kind: str, 
     assert_same(found.rows, wanted, f"{example.ours}\n{example.theirs}")
 
 
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(st.data(), st.integers(1, 9), st.integers(1, 4))
 def test_rows_as_frames(duck: duckdb.DuckDBPyConnection, data: st.DataObject, rows: int, step: int) -> None:
     """ROWS n is the frame that SQL knows; `first` and `last` are then its first_value and last_value."""
@@ -241,7 +241,7 @@ def test_rows_as_frames(duck: duckdb.DuckDBPyConnection, data: st.DataObject, ro
     assert_same(answer(parse_query(text), TICKS, events).rows, wanted, text)
 
 
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(st.data(), st.sampled_from(("symbol", "price", "volume", "amount", "day")), st.integers(1, 4))
 def test_the_most_frequent_values(duck: duckdb.DuckDBPyConnection, data: st.DataObject, column: str, k: int) -> None:
     """By counting values within each window, with ties to the smaller."""
@@ -272,7 +272,7 @@ ONCE = {
 
 
 @pytest.mark.parametrize("window", ONCE)
-@settings(max_examples=25)
+@settings(max_examples=5)
 @given(data=st.data(), n=st.integers(1, 9))
 def test_questions_asked_once(duck: duckdb.DuckDBPyConnection, window: str, data: st.DataObject, n: int) -> None:
     setting = data.draw(settings_of_time)

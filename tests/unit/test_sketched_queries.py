@@ -33,7 +33,7 @@ def frequent(events: Sequence[Event], name: str, share: float) -> list[dict[str,
     counts = Counter(e[name] for e in events if e[name] is not None)
     total = sum(counts.values())
     found = sorted((-n, v) for v, n in counts.items() if n >= share * total)
-    return [{"item": v, "count": -n} for n, v in found]
+    return [(v, -n) for n, v in found]
 
 
 QUESTIONS: list[Question] = [
