@@ -114,7 +114,8 @@ class AxisSet:
         placed = queries if self.axis.kind == "column" else [replace(q, start=None, stop=None) for q in queries]
         seen = Observed(events=max(1, self.numbered), span=max(1, self.numbered))
         self.plan = make_plan(stream, placed, slicing=slicing, method=method, seen=seen, axis=self.axis)
-        self.since = {name: since for name, since in self.since.items() if name in self._asked}
+        fresh = {q.name: self.numbered if q.frame.slide_rows is not None else 2 * ORIGIN for q in queries}
+        self.since = {name: self.since.get(name, since) for name, since in fresh.items()}
         self.begun &= self._asked.keys()
 
     # Events
@@ -200,9 +201,9 @@ class AxisSet:
             if self.oldest is None or self.newest is None:
                 return Due(np.empty(0, np.intp), NONE, NONE)
             return self.tier.due(grouping, self.oldest, self.newest, None if settled is None else self.newest)
-        if not self.numbered:
+        if not len(self.marks.starts):
             return Due(np.empty(0, np.intp), NONE, NONE)
-        due = self.tier.due(grouping, 0, self.numbered - 1, self.numbered)
+        due = self.tier.due(grouping, int(self.marks.starts[0]), self.numbered - 1, self.numbered)
         opens, closes = self.marks.opens(due.start), self.marks.closes(due.end)
         return self._within(grouping, replace(due, opens=opens, closes=closes))
 
@@ -221,8 +222,7 @@ class AxisSet:
 
     def _instants(self, query: StandingQuery, events: Numbered, settled: int | None) -> Instants:
         """The windows of a query that are due. Without GROUP BY, from its first to its last that holds an event."""
-        since = self.since.get(query.name, 0 if query.frame.slide_rows is not None else 2 * ORIGIN)
-        found, until = instants_of(query.frame, events, since, settled)
+        found, until = instants_of(query.frame, events, self.since[query.name], settled)
         found = found.between(query.start, query.stop)
         if not query.keys and query.frame.slide_rows is None:
             held = np.flatnonzero(found.end > found.start)

@@ -109,7 +109,7 @@ class PartitionSet(AxisSet):
     def _windows(self, query: StandingQuery) -> Iterator[tuple[Times, Held]]:
         """The windows that are due: after how many events, and what they hold."""
         slide, rows = query.frame.slide_rows or 1, query.frame.rows or 1
-        since = self.since.get(query.name, 0)
+        since = self.since[query.name]
         after = np.arange(since // slide * slide + slide, self.numbered + 1, slide, dtype=np.int64)
         self.since[query.name] = self.numbered
         partitions = int(self._members.partition.max()) + 1 if len(self._members.partition) else 1
