@@ -58,9 +58,12 @@ class FrequentItems(Sketched):
         return (objects(sketches),)
 
     def merged(self, sketches: Sequence[Any]) -> Any:
-        whole = copy.copy(sketches[0])
-        for sketch in sketches[1:]:
-            whole.merge(sketch)
+        """The largest is copied, which is quicker than to add its values one by one."""
+        largest = max(range(len(sketches)), key=lambda at: int(sketches[at].num_active_items))
+        whole = copy.copy(sketches[largest])
+        for at, sketch in enumerate(sketches):
+            if at != largest:
+                whole.merge(sketch)
         return whole
 
     def read(self, kept: bytes) -> Any:
