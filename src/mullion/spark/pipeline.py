@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from itertools import count
 
 import numpy as np
@@ -338,18 +339,24 @@ def columns_sent(stream: Stream, groupings: Sequence[Grouping], also: Sequence[s
                 for name in sorted(columns_of(expr) & own.keys()):
                     add(name, own[name], identifier(name))
             else:
-                name = evaluated.setdefault(expr, f"#e {render(expr)}")
+                name = evaluated.setdefault(expr, _lasting_name("e", expr))
                 add(name, type_of(expr, own), spark_text(expr))
         for check in grouping.checks:
             if _in_kernel(check, grouping):
                 for name in sorted(columns_of(check) & own.keys()):
                     add(name, own[name], identifier(name))
             else:
-                name = bad.setdefault(check, f"#b {render(check)}")
+                name = bad.setdefault(check, _lasting_name("b", check))
                 add(name, BOOLEAN, bad_text(check, own) or "FALSE")
     if takes_order(groupings):
         selected.append(f"monotonically_increasing_id() AS {ARRIVAL}")
     return selected, Input(columns, evaluated, bad)
+
+
+def _lasting_name(kind: str, expr: Expr) -> str:
+    """A name that stays the same while queries come and go, for what Spark computes of an expression. The text itself
+    would not do: Spark takes a dot in a name for a field."""
+    return f"#{kind}{sha256(render(expr).encode()).hexdigest()[:16]}"
 
 
 def _collect_from_kernel(events: Events, plan: Plan, expected: int | None) -> list[list[pa.Table]]:
