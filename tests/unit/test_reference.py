@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -14,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.aggregates.values import OverValues
+from mullion.aggregates import REGISTRY
 from mullion.catalog.queries import BoundAggregate
 from mullion.catalog.streams import Stream
 from mullion.language.parse import parse_query
 from mullion.language.query import Column
-from mullion.language.types import BIGINT, DATE, DOUBLE, INT, STRING, Type, decimal
+from mullion.language.types import BIGINT, DATE, DOUBLE, INT, STRING, decimal
 from mullion.language.vector import Vector
 from mullion.reference import Answer, answer
 from mullion.reference.aggregates import aggregate
@@ -236,19 +235,10 @@ def test_the_first_and_the_last_event() -> None:
     assert one("first(volume) FILTER (WHERE flag)", *events) == (None,)
 
 
-@dataclass(frozen=True)
-class Sketched(OverValues):
-    """An aggregate that the registry may know by other means; the reference reads its constants in order."""
-
-    name = "sketched"
-    share: float = 0.0
-
-    def result(self, argument: Type | None) -> Type:
-        return INT
-
-
-def sketched(function: str, share: float, *values: Any) -> Any:
-    return aggregate(BoundAggregate(function, Column("x"), INT, INT, Sketched(share)), values)
+def sketched(function: str, constant: float, *values: Any) -> Any:
+    """The reference has the exact answer of what the engine approximates."""
+    made = REGISTRY[function].with_parameters((constant,))
+    return aggregate(BoundAggregate(function, Column("x"), INT, made.result(INT), made), values)
 
 
 def test_approximate_aggregates_approach_the_exact_ones() -> None:
