@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-KILLS, KILLS_WITH_JAVA = 40, 6
+KILLS, KILLS_WITH_JAVA = 28, 4
 BATCHES = 10
 QUERIES = """
 CREATE QUERY total AS SELECT sum(price) AS total, count(*) AS n, max(price) AS hi
