@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from mullion.spark.results import Results
 
 
+WIDEST = 10_000
+"""A table is as wide as its values: what does not fit a screen is wrapped by it, and not cut off."""
+
+
 def print_answer(answer: Results, format_: str = "auto") -> None:
     """Print to stdout: `text` for people, `csv` or `json` (a line for each row) for programs; `auto` is text on a
     terminal and CSV elsewhere."""
@@ -36,12 +40,12 @@ def _print_table(names: list[str], rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     shown = Table(show_edge=False, pad_edge=False)
-    for i, name in enumerate(names):
+    for name in names:
         number = any(isinstance(row[name], int | float | Decimal) for row in rows)
-        shown.add_column(name, justify="right" if number else "left", no_wrap=i < 2)
+        shown.add_column(name, justify="right" if number else "left", no_wrap=True)
     for row in rows:
         shown.add_row(*(_cell(value) for value in row.values()))
-    Console(soft_wrap=True).print(shown)
+    Console(width=WIDEST, soft_wrap=True).print(shown)
 
 
 def _cell(value: Any) -> str:
