@@ -23,7 +23,8 @@ import pyarrow as pa
 
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.journal import Journal, write_whole
-from mullion.catalog.queries import StandingQuery, bind, starting
+from mullion.catalog.queries import StandingQuery, bind
+from mullion.catalog.restart import as_journaled, check_manifest, from_journal, stream_text, to_journal
 from mullion.catalog.streams import Stream, Table
 from mullion.catalog.synopses import checked
 from mullion.errors import CheckError, CheckpointError, MullionError, NotSupported, Place, closest
@@ -53,11 +54,12 @@ from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
 from mullion.spark.cluster import ship
+from mullion.spark.counts import Counts
 from mullion.spark.feed import Feed
 from mullion.spark.results import OneAnswer, Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
 from mullion.spark.sources import check_format, is_endless, is_files, open_stream, read_columns
-from mullion.spark.stream import Counts, Settings, StreamRun
+from mullion.spark.stream import Settings, StreamRun
 from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
 from mullion.windows.axis import by_axis
@@ -437,8 +439,8 @@ class Engine:
         if journal is None:
             return queries
         if journal.was_begun(number):
-            return [_from_journal(entry, self.catalog) for entry in journal.queries_of(number) or []]
-        journal.begin(number, [_to_journal(q) for q in queries])
+            return [from_journal(entry, self.catalog) for entry in journal.queries_of(number) or []]
+        journal.begin(number, [to_journal(q) for q in queries])
         return queries
 
     def _join_fresh(self, run: StreamRun) -> None:
@@ -463,9 +465,9 @@ class Engine:
             return
         path = Path(self.checkpoint) / "manifest.json"
         out = None if self.out is None else str(Path(self.out).resolve())
-        streams = {name: _stream_text(stream) for name, stream in self.catalog.streams.items()}
+        streams = {name: stream_text(stream) for name, stream in self.catalog.streams.items()}
         if path.exists():
-            _check_manifest(json.loads(path.read_bytes()), streams, out, Path(self.checkpoint))
+            check_manifest(json.loads(path.read_bytes()), streams, out, Path(self.checkpoint))
         write_whole(path, json.dumps({"streams": streams, "out": out}, indent=2).encode())
         with self._lock:
             for name in self.catalog.streams:
@@ -485,7 +487,7 @@ class Engine:
                 hint = "give the changed query another name, or start with a new checkpoint directory"
                 raise CheckpointError(f"query '{query.name}' is not the one that the checkpoint knows", hint=hint)
             else:
-                self.catalog.replace_query(_as_journaled(query, entry, self.catalog))
+                self.catalog.replace_query(as_journaled(query, entry, self.catalog))
 
     # Questions asked once
 
@@ -585,43 +587,6 @@ def _by_axis(queries: Sequence[StandingQuery]) -> list[tuple[Axis, list[Standing
     """The queries of each axis, those over time first."""
     timed = [q for q in queries if q.axis == TIME_AXIS]
     return [*([(TIME_AXIS, timed)] if timed else []), *by_axis(queries)]
-
-
-def _stream_text(stream: Stream) -> str:
-    columns = ", ".join(f"{name} {type_}" for name, type_ in stream.columns)
-    return f"{stream.name} ({columns}) {stream.format} {sorted(stream.options)} {stream.time_column} {stream.lateness}"
-
-
-def _check_manifest(found: dict[str, Any], streams: dict[str, str], out: str | None, where: Path) -> None:
-    hint = "go back to the script that it was made with, or start with a new checkpoint directory"
-    if found["out"] != out:
-        raise CheckpointError(f"the checkpoint {where} belongs to answers in {found['out']}, not {out}", hint=hint)
-    for name, text in found["streams"].items():
-        if name not in streams:
-            raise CheckpointError(f"the checkpoint {where} knows a stream '{name}' that the script lacks", hint=hint)
-        if streams[name] != text:
-            message = f"stream '{name}' is not the one that the checkpoint {where} was made with"
-            raise CheckpointError(message, hint=f"{hint}\n  then: {text}\n  now:  {streams[name]}")
-
-
-def _to_journal(query: StandingQuery) -> dict[str, Any]:
-    entry = {"name": query.name, "text": query.text}
-    return entry | {name: getattr(query, name) for name in _JOINED if getattr(query, name) is not None}
-
-
-def _from_journal(entry: Mapping[str, Any], catalog: Catalog) -> StandingQuery:
-    query = bind(parse_query(entry["text"]), catalog.streams, catalog.tables)
-    return _as_journaled(replace(query, name=entry["name"]), entry, catalog)
-
-
-def _as_journaled(query: StandingQuery, entry: Mapping[str, Any], catalog: Catalog) -> StandingQuery:
-    """The query as it joined the stream."""
-    joined = replace(query, **{name: entry.get(name, "" if name == "tag" else None) for name in _JOINED})
-    return starting(joined, joined.start, catalog.streams[query.stream])
-
-
-_JOINED = ("start", "after", "tag", "joined")
-"""What joining decides of a query."""
 
 
 __all__ = ["Engine"]

@@ -15,17 +15,17 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.aggregates import DISTINCT, REGISTRY, Aggregate
+from mullion.catalog.frames import checked_window, laid_out
 from mullion.catalog.joins import Joined, join
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.scope import WINDOW_COLUMNS
 from mullion.catalog.streams import Stream, Table
-from mullion.errors import CheckError, NotSupported, Place, closest
+from mullion.errors import CheckError, NotSupported, closest
 from mullion.language.dialect import AGGREGATES
 from mullion.language.evaluate import evaluate, is_event_only, is_fallible
 from mullion.language.functions import NAMES
 from mullion.language.pool import Pool
 from mullion.language.query import (
-    EVERYTHING,
     TIME_AXIS,
     Axis,
     Call,
@@ -191,54 +191,6 @@ def _refuse(query: Query) -> None:
     if query.output is not None and (query.output.kind.upper() != "RSTREAM" or query.output.restore):
         feature = query.output.kind.upper() + (" RESTORE" if query.output.restore else "")
         raise NotSupported(feature, query.output.place)
-
-
-def checked_window(window: Window | None, stream: Stream, place: Place | None) -> Window:
-    """The window, with the column that it goes over as the stream spells it, or None for the event time."""
-    if window is None:
-        hint = "write one after its name, such as [RANGE '10 min' SLIDE '1 min']"
-        raise CheckError(f"stream '{stream.name}' needs a window", place, hint=hint)
-    if window.internal:
-        raise NotSupported("INTERNAL", window.place)
-    if window.attribute is None:
-        return _in_time(window)
-    attribute = stream.spelling.get(window.attribute.lower())
-    if attribute is None:
-        near = closest(window.attribute, stream.types)
-        raise CheckError(f"unknown column '{window.attribute}' in {stream.name}", window.place, hint=near)
-    if attribute == stream.time_column:
-        return _in_time(replace(window, attribute=None))
-    type_ = stream.types[attribute]
-    if window.rows is not None:
-        raise CheckError("a window of ROWS has no WATTR: rows are ordered by event time", window.place)
-    if not type_.is_integer and type_.kind not in ("timestamp", "timestamp_ntz", "date"):
-        hint = "take a column of whole numbers, dates or timestamps"
-        raise CheckError(f"a window cannot go over '{attribute}', which is {type_}", window.place, hint=hint)
-    if not type_.is_integer:
-        return _in_time(replace(window, attribute=attribute))
-    if not window.unitless and (window.range, window.slide, window.since) != (None, None, None):
-        hint = f"write numbers alone, as in [RANGE 10 SLIDE 5 WATTR {attribute}]"
-        raise CheckError(f"'{attribute}' is {type_}: a window over it has no durations", window.place, hint=hint)
-    return replace(window, attribute=attribute)
-
-
-def _in_time(window: Window) -> Window:
-    if window.unitless:
-        raise CheckError("a duration needs a unit, such as 10 s", window.place)
-    return window
-
-
-def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]:
-    """The axis of a window, and its bounds on it."""
-    order = window.attribute or ""
-    if partition:
-        return Period(1, 1), Axis("partitions", partition=partition)
-    if window.rows is not None:
-        return Period(window.rows, window.slide_rows or 1), Axis("rows")
-    if window.slide is None:
-        return Period(1, 1), Axis("events", order)
-    kind = "column" if order else "time"
-    return Period(EVERYTHING if window.range is None else window.range, window.slide, window.offset), Axis(kind, order)
 
 
 def starting(query: StandingQuery, start: int | None, stream: Stream) -> StandingQuery:

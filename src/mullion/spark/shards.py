@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +28,7 @@ from mullion.catalog.journal import Mark, serialised, write_whole
 from mullion.errors import EnvironmentProblem
 from mullion.planner.plan import Grouping
 from mullion.spark.pipeline import as_schema, plain_schema, typed
+from mullion.windows.arrange import arrange
 from mullion.windows.due import Due
 from mullion.windows.finalize import Answers, Work, finalize
 from mullion.windows.subwindow import Rows, SubWindows
@@ -157,6 +159,21 @@ class Shards:
         self._expired.clear()
 
 
+def arranged_across(shards: Sequence[Answers], grouping: Grouping) -> list[Answers]:
+    """Answers of many shards as one: ordered and cut to the limit again, now over all of them."""
+    shapes = {query.name: query.shape for query in grouping.queries}
+    by_query: dict[str, list[pa.Table]] = {}
+    for answers in shards:
+        for name, table in answers:
+            by_query.setdefault(name, []).append(table)
+    made = []
+    for name, tables in by_query.items():
+        whole = pa.concat_tables(tables)
+        _, whole = arrange(np.zeros(len(whole), np.intp), whole, shapes[name])
+        made.append(Answers((name,), [0, len(whole)], whole))
+    return made
+
+
 def _read(folders: Sequence[Path], shard: int) -> list[SubWindows]:
     files = [folder / f"{shard}.arrow" for folder in folders]
     return [SubWindows(pa.ipc.open_stream(f.read_bytes()).read_all()) for f in files if f.exists()]
@@ -193,4 +210,4 @@ def _messages(frame: DataFrame) -> Iterator[list[Any]]:
         yield pickle.loads(row)
 
 
-__all__ = ["Shards", "Writer"]
+__all__ = ["Shards", "Writer", "arranged_across"]

@@ -16,12 +16,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
@@ -39,8 +38,10 @@ from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Query
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
+from mullion.spark.aside import late_records, malformed_records
 from mullion.spark.asking import Asked, View, bounds_of
 from mullion.spark.backfill import Backfill, Past, SideJobs
+from mullion.spark.counts import Counts, add_counts
 from mullion.spark.expressions import identifier
 from mullion.spark.files import can_tell_time, files_of, pieces_of, read
 from mullion.spark.kept import Keeper
@@ -56,10 +57,8 @@ from mullion.spark.pipeline import (
     partials_frame,
     table_columns,
 )
-from mullion.spark.shards import Shards, Writer
+from mullion.spark.shards import Shards, Writer, arranged_across
 from mullion.spark.sharing_set import Found, SharingSet, observed
-from mullion.spark.sources import CORRUPT, SOURCE
-from mullion.windows.arrange import arrange
 from mullion.windows.axis import axis_name
 from mullion.windows.coverage import Coverage
 from mullion.windows.due import Cursor, Due, first_end, slices_within
@@ -92,33 +91,6 @@ class Settings:
     shard_above: int = 200_000
     """Groups above which sub-windows stay on executors."""
     shards: int = 8
-
-
-@dataclass
-class Counts:
-    """What --stats reports of a stream."""
-
-    batches: int = 0
-    events: int = 0
-    late: int = 0
-    malformed: int = 0
-    slices: int = 0
-    fragments: int = 0
-    groups: int = 0
-    partials: int = 0
-    partial_operations: int = 0
-    final_operations: int = 0
-    window_slices: int = 0
-    """The slices that the answered windows are made of: what the final step would combine without synopses."""
-    answers: int = 0
-    seconds: float = 0.0
-    late_by_query: dict[str, int] = field(default_factory=dict)
-    bad_by_query: dict[str, int] = field(default_factory=dict)
-
-
-def _add(counts: dict[str, int], more: dict[str, int]) -> None:
-    for name, number in more.items():
-        counts[name] = counts.get(name, 0) + number
 
 
 class StreamRun:
@@ -332,7 +304,7 @@ class StreamRun:
         step("before partials")
         seen = self._absorb(events, mark)
         if seen.malformed:
-            self._write_malformed(events, mark)
+            self.sink.aside("malformed", self.stream.name, mark, malformed_records(events))
         self.counts.batches += 1
         self.counts.malformed += seen.malformed
         if seen.newest is not None and seen.oldest is not None:
@@ -417,7 +389,7 @@ class StreamRun:
         if late is not None and limit is not None:
             self._write_late(events.before(limit), mark, limit)
             for missed in self.ordered.missed(late):
-                _add(self.counts.late_by_query, missed)
+                add_counts(self.counts.late_by_query, missed)
         if not self.sets:
             self.counts.events += told.events
         return told
@@ -428,7 +400,7 @@ class StreamRun:
         self.counts.late += self.ordered.late()
 
     def _count(self, told: Tally) -> None:
-        _add(self.counts.bad_by_query, told.bad)
+        add_counts(self.counts.bad_by_query, told.bad)
         self.counts.partials += told.partials
         self.counts.partial_operations += told.added
         self.counts.fragments = max(self.counts.fragments, told.fragments)
@@ -558,7 +530,7 @@ class StreamRun:
             with self.asking:
                 self._settle(watermark)
             answers += self.ordered.answer(watermark, work)
-        _add(self.counts.bad_by_query, work.bad)
+        add_counts(self.counts.bad_by_query, work.bad)
         self.counts.final_operations += work.final
         self.counts.answers += work.written + sum(len(a.table) for a in answers)
         self.sink.write(self.stream.name, mark, answers)
@@ -576,7 +548,7 @@ class StreamRun:
             return []
         counted = [(other, one.shards[other.name]) for other in counting]
         back = shards.answer(self._session, grouping, due, mark, work, self.sink.shard_writer(), counted)
-        return _arranged_across(back, grouping)
+        return arranged_across(back, grouping)
 
     def _forget(self) -> None:
         watermark = self.watermark
@@ -672,29 +644,17 @@ class StreamRun:
 
     # Records that answer nobody
 
-    def _write_malformed(self, events: Events, mark: Mark) -> None:
-        columns = ", ".join(identifier(name) for name, _ in self.stream.columns)
-        record = f"to_json(struct({columns}), map('ignoreNullFields', 'false'))"
-        reason = "'no event time'"
-        if CORRUPT in events.batch.columns:
-            record = f"coalesce({CORRUPT}, {record})"
-            reason = f"CASE WHEN {CORRUPT} IS NULL THEN {reason} ELSE 'does not parse' END"
-        source = SOURCE if SOURCE in events.batch.columns else "CAST(NULL AS STRING)"
-        broken = events.malformed().select([f"{source} AS source", f"{record} AS record", f"{reason} AS reason"])
-        self.sink.aside("malformed", self.stream.name, mark, broken.toArrow())
-
     def _write_late(self, late: Events, mark: Mark, watermark: int) -> None:
-        rows = late.select([identifier(name) for name, _ in self.stream.columns]).toArrow()
+        rows = late_records(late, watermark)
         self.counts.late += len(rows)
-        at = pa.array(np.full(len(rows), watermark), pa.int64()).cast(pa.timestamp("us", "UTC"))
-        self.sink.aside("late", self.stream.name, mark, rows.append_column("watermark", at))
+        self.sink.aside("late", self.stream.name, mark, rows)
 
     def _count_late(self, one: SharingSet, late: Events, mark: Mark) -> None:
         assert one.plan is not None
         late = replace(late, tables=self._look_up(one.plan.groupings, mark))
         for grouping, tables in zip(one.plan.groupings, collect_partials(late, one.plan), strict=True):
             for table in () if grouping.counted else tables:
-                _add(self.counts.late_by_query, late_for(table, grouping))
+                add_counts(self.counts.late_by_query, late_for(table, grouping))
 
 
 def _times_only(events: Events) -> Tally:
@@ -714,18 +674,3 @@ def _with_groupings(plan: Plan, groupings: Sequence[Grouping]) -> Plan:
     kept = {g.name for g in groupings}
     methods = tuple(m for g, m in zip(plan.groupings, plan.methods, strict=True) if g.name in kept)
     return replace(plan, groupings=tuple(groupings), methods=methods)
-
-
-def _arranged_across(shards: Sequence[Answers], grouping: Grouping) -> list[Answers]:
-    """Answers of many shards as one: ordered and cut to the limit again, now over all of them."""
-    shapes = {query.name: query.shape for query in grouping.queries}
-    by_query: dict[str, list[pa.Table]] = {}
-    for answers in shards:
-        for name, table in answers:
-            by_query.setdefault(name, []).append(table)
-    made = []
-    for name, tables in by_query.items():
-        whole = pa.concat_tables(tables)
-        _, whole = arrange(np.zeros(len(whole), np.intp), whole, shapes[name])
-        made.append(Answers((name,), [0, len(whole)], whole))
-    return made

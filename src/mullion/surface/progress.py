@@ -18,7 +18,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from mullion.engine import Engine
-    from mullion.spark.stream import Counts
+    from mullion.spark.counts import Counts
 
 RATE_OVER = 10.0
 """Seconds that events per second are taken over."""

@@ -168,8 +168,9 @@ class AxisSet:
         """The events with their values on the axis. Events that fall behind on it are left out, and counted."""
         if not self.axis.order:
             return events, NONE, 0
+        assert self.plan is not None
         column = events.column(self.axis.order)
-        type_ = self.plan.stream.types[self.axis.order]  # type: ignore[union-attr]
+        type_ = self.plan.stream.types[self.axis.order]
         vector = Vector.from_arrow(column, type_)
         values = vector.values.astype(np.int64) * (86_400_000_000 if type_.kind == "date" else 1)
         kept = vector.valid if self.newest is None else vector.valid & (values >= self.newest)

@@ -1,0 +1,51 @@
+"""What a checkpoint says of streams and queries, and whether a restart fits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mullion.catalog.catalog import Catalog
+from mullion.catalog.queries import StandingQuery, bind, starting
+from mullion.catalog.streams import Stream
+from mullion.errors import CheckpointError
+from mullion.language.parse import parse_query
+
+
+def stream_text(stream: Stream) -> str:
+    columns = ", ".join(f"{name} {type_}" for name, type_ in stream.columns)
+    return f"{stream.name} ({columns}) {stream.format} {sorted(stream.options)} {stream.time_column} {stream.lateness}"
+
+
+def check_manifest(found: dict[str, Any], streams: dict[str, str], out: str | None, where: Path) -> None:
+    hint = "go back to the script that it was made with, or start with a new checkpoint directory"
+    if found["out"] != out:
+        raise CheckpointError(f"the checkpoint {where} belongs to answers in {found['out']}, not {out}", hint=hint)
+    for name, text in found["streams"].items():
+        if name not in streams:
+            raise CheckpointError(f"the checkpoint {where} knows a stream '{name}' that the script lacks", hint=hint)
+        if streams[name] != text:
+            message = f"stream '{name}' is not the one that the checkpoint {where} was made with"
+            raise CheckpointError(message, hint=f"{hint}\n  then: {text}\n  now:  {streams[name]}")
+
+
+def to_journal(query: StandingQuery) -> dict[str, Any]:
+    entry = {"name": query.name, "text": query.text}
+    return entry | {name: getattr(query, name) for name in _JOINED if getattr(query, name) is not None}
+
+
+def from_journal(entry: Mapping[str, Any], catalog: Catalog) -> StandingQuery:
+    query = bind(parse_query(entry["text"]), catalog.streams, catalog.tables)
+    return as_journaled(replace(query, name=entry["name"]), entry, catalog)
+
+
+def as_journaled(query: StandingQuery, entry: Mapping[str, Any], catalog: Catalog) -> StandingQuery:
+    """The query as it joined the stream."""
+    joined = replace(query, **{name: entry.get(name, "" if name == "tag" else None) for name in _JOINED})
+    return starting(joined, joined.start, catalog.streams[query.stream])
+
+
+_JOINED = ("start", "after", "tag", "joined")
+"""What joining decides of a query."""

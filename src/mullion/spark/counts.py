@@ -1,0 +1,33 @@
+"""What was counted of a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Counts:
+    """What --stats reports of a stream."""
+
+    batches: int = 0
+    events: int = 0
+    late: int = 0
+    malformed: int = 0
+    slices: int = 0
+    fragments: int = 0
+    groups: int = 0
+    partials: int = 0
+    partial_operations: int = 0
+    final_operations: int = 0
+    window_slices: int = 0
+    """The slices that the answered windows are made of: what the final step would combine without synopses."""
+    answers: int = 0
+    seconds: float = 0.0
+    late_by_query: dict[str, int] = field(default_factory=dict)
+    bad_by_query: dict[str, int] = field(default_factory=dict)
+
+
+def add_counts(counts: dict[str, int], more: dict[str, int]) -> None:
+    """Add numbers by name."""
+    for name, number in more.items():
+        counts[name] = counts.get(name, 0) + number
