@@ -21,6 +21,7 @@ LAYERS = (
     "planner",
     "kernels",
     "windows",
+    "operators",
     "schedule",
     "transactions",
     "summaries",

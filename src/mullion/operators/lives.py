@@ -1,0 +1,109 @@
+"""Rows with lifetimes: what flows between operators.
+
+A row is in its relation from its start until its end, half-open, in microseconds of event time. An event of
+[RANGE r] lives from ts until ts + r. A join's row lives as long as all its parts do: from the latest start until the
+earliest end (golab 2.3.2).
+
+    operator --Delta up to `now`--> operator        everything before `now` is known; nothing of it comes later
+
+A Delta tells what became known between the `now` before and this one:
+
+- `fresh`: rows that started in that time, with the end that they promise. FOREVER: not known, or never.
+- `gone`: rows of earlier deltas that end in that time, earlier than they promised: negative tuples. A row that starts
+  and ends within one delta is simply fresh with its right end. A row whose promised end has come just leaves.
+
+Continuous and periodic queries see the same lives: at an instant t a query with SLIDE sees what lives just before it,
+the rows with start < t <= end; this is exactly t - r <= ts < t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Times = npt.NDArray[np.int64]
+Index = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+Ids = npt.NDArray[np.int64]
+
+FOREVER = 1 << 62
+"""The end of a row that is not known to end."""
+EVER_BEFORE = -(1 << 62)
+
+
+@dataclass(frozen=True)
+class Lives:
+    """Rows with their lifetimes.
+
+    `ids` tells rows apart, also those of equal values: n x k numbers. An event has the number that it has in its stream
+    (k = 1); a row of a join the numbers of its parts side by side.
+    """
+
+    rows: pa.Table
+    ids: Ids
+    start: Times
+    end: Times
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, index: Index | Mask) -> Lives:
+        if index.dtype == np.bool_:
+            index = np.flatnonzero(index)
+        return Lives(self.rows.take(pa.array(index)), self.ids[index], self.start[index], self.end[index])
+
+    def at(self, instant: int) -> Mask:
+        """Which rows a periodic query sees at an instant."""
+        return (self.start < instant) & (instant <= self.end)
+
+    @staticmethod
+    def empty(schema: pa.Schema, width: int) -> Lives:
+        nothing = np.zeros(0, np.int64)
+        return Lives(schema.empty_table(), np.zeros((0, width), np.int64), nothing, nothing)
+
+    @staticmethod
+    def concat(parts: Sequence[Lives]) -> Lives:
+        """Rows of several, which have the same columns."""
+        if len(parts) == 1:
+            return parts[0]
+        return Lives(
+            pa.concat_tables([part.rows for part in parts]).unify_dictionaries(),
+            np.concatenate([part.ids for part in parts]),
+            np.concatenate([part.start for part in parts]),
+            np.concatenate([part.end for part in parts]),
+        )
+
+
+@dataclass(frozen=True)
+class Gone:
+    """Rows that end before they promised, by their ids, and when."""
+
+    ids: Ids
+    at: Times
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @staticmethod
+    def none(width: int) -> Gone:
+        return Gone(np.zeros((0, width), np.int64), np.zeros(0, np.int64))
+
+    @staticmethod
+    def concat(parts: Sequence[Gone]) -> Gone:
+        return Gone(np.concatenate([p.ids for p in parts]), np.concatenate([p.at for p in parts]))
+
+
+@dataclass(frozen=True)
+class Delta:
+    """What became known of a relation up to `now`."""
+
+    fresh: Lives
+    gone: Gone
+    now: int
+
+
+__all__ = ["EVER_BEFORE", "FOREVER", "Delta", "Gone", "Ids", "Index", "Lives", "Mask", "Times"]
