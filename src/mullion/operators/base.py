@@ -1,0 +1,48 @@
+"""What all operators have in common: deltas in, a delta out, and state that survives a restart.
+
+    inputs up to `now` --advance--> output up to `now`
+
+State that holds rows is made of immutable tables, its sub-windows. A sub-window that is kept from one step to the next
+is the same object, so whoever saves the state writes each of them once. Small state that changes, such as counters,
+is a table made anew when it is asked for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from mullion.operators.lives import Delta
+
+Parts = Mapping[str, Sequence[pa.Table]]
+"""The state of an operator: named lists of tables."""
+
+
+class Operator(ABC):
+    """A node of a plan at work."""
+
+    schema: pa.Schema
+    """The columns of its rows."""
+    width: int
+    """How many numbers tell one of its rows from another: the second dimension of ids."""
+
+    @abstractmethod
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        """What becomes known of the output when this became known of the inputs. `now` never goes back."""
+
+    @property
+    def held(self) -> int:
+        """How many rows its state holds, duplicates and all; operators without state hold none."""
+        return 0
+
+    def parts(self) -> Parts:
+        """The state, for a restart."""
+        return {}
+
+    def restore(self, parts: Parts) -> None:
+        """Go on with a state that `parts` gave. Called once, before the first `advance`."""
+
+
+__all__ = ["Operator", "Parts"]
