@@ -55,10 +55,10 @@ def pattern_of(node: Node) -> Pattern:
         case Union(parts=parts):
             return max(map(pattern_of, parts))
         case Join(parts=parts):
-            below = [pattern_of(part) for part in parts]
-            if max(below) is Pattern.STRICT:
+            patterns = [pattern_of(part) for part in parts]
+            if max(patterns) is Pattern.STRICT:
                 return Pattern.STRICT
-            external = [pattern for pattern, part in zip(below, parts, strict=True) if not is_internal(part)]
+            external = [pattern for pattern, part in zip(patterns, parts, strict=True) if not is_internal(part)]
             return Pattern.WEAK if len(external) > 1 else max(external, default=Pattern.MONOTONIC)
         case Distinct(input=below):
             return max(Pattern.WEAK, pattern_of(below))
