@@ -73,6 +73,9 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.times)
 
+    def first(self, number: int) -> Arrivals:
+        return Arrivals(*(column[:number] for column in (self.streams, self.times, self.codes, self.takes_out)))
+
     @property
     def is_strict(self) -> bool:
         """Whether tuples may leave earlier than their windows say."""
