@@ -21,7 +21,7 @@ def link_all(first: int, size: int, code: Array, last: Array, link: Array) -> No
 
 @njit(cache=True, nogil=True)
 def linked_rows(codes: Array, since: int, last: Array, link: Array, end: Array, out: Array) -> int:
-    """The rows of some codes that end after `since`; returns how many they are. Those that have ended leave the list."""
+    """The rows of some codes that end after `since`; returns how many. Those that have ended leave the list."""
     found = 0
     for c in codes:
         newer, row = -1, last[c]
