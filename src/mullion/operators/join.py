@@ -30,7 +30,7 @@ from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.probing import Partial, extended, probe
 from mullion.operators.state import Cut, Keyed, Store, store_for
 from mullion.operators.sub_window import START, SubWindow, codes_of_ids, equal_codes, id_names
-from mullion.planner.update_pattern import Pattern, is_internal, pattern_of
+from mullion.planner.update_pattern import Pattern, is_internal, kept_as, pattern_of
 
 HIDDEN_START = "#s"
 """#s0, #s1, ...: the starts of a result's rows, for views with windows of their own (`Restricted`)."""
@@ -48,7 +48,7 @@ class JoinOperator(Operator):
         self.width = sum(self.widths)
         self.internal = [is_internal(part) for part in node.parts]
         self.stores = [
-            store_for(pattern_of(part), strategy, source.schema, source.width, key_function(keys, part.types))
+            store_for(kept_as(part), strategy, source.schema, source.width, key_function(keys, part.types))
             for part, keys, source in zip(node.parts, node.keys, inputs, strict=True)
         ]
         self.places = {f"{i}.{name}": (i, name) for i, source in enumerate(inputs) for name in source.schema.names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +14,22 @@ from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives
 
 
 class FilterOperator(Operator):
-    """The rows for which a predicate is true."""
+    """The rows for which a predicate is true. `needed`: the columns that somebody above reads."""
 
-    def __init__(self, node: Filter, inputs: Sequence[Operator], strategy: str) -> None:
+    def __init__(
+        self, node: Filter, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+    ) -> None:
         self.node = node
-        self.schema, self.width = inputs[0].schema, inputs[0].width
+        fields = [field for field in inputs[0].schema if needed is None or field.name in needed]
+        self.schema, self.width = pa.schema(fields), inputs[0].width
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         fresh = inputs[0].fresh
+        kept = Lives(fresh.rows.select(self.schema.names), fresh.ids, fresh.start, fresh.end)
         if len(fresh):
             holds = is_true(self.node.predicate, fresh, self.node.types)
-            fresh = fresh if holds.all() else fresh.take(holds)
-        return Delta(fresh, inputs[0].gone, now)
+            kept = kept if holds.all() else kept.take(holds)
+        return Delta(kept, inputs[0].gone, now)
 
 
 class ProjectOperator(Operator):
@@ -60,8 +64,8 @@ class UnionOperator(Operator):
 
     def _ids(self, ids: Ids, branch: int) -> Ids:
         wide = np.zeros((len(ids), self.width), np.int64)
-        wide[:, : ids.shape[1]] = ids
-        wide[:, -1] = branch
+        wide[:, 0] = branch
+        wide[:, 1 : ids.shape[1] + 1] = ids
         return wide
 
 

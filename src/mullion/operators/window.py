@@ -89,24 +89,31 @@ class TimeWindow(_Window):
 
 
 class RowWindow(_Window):
-    """The last n events, looked at after every m-th. Events that came since the last look wait for the next."""
+    """The last n events, looked at after every m-th. Events that came since the last look wait for the next.
+
+    Events are counted as the stream counts them: an event's id is how many came before it.
+    """
 
     def __init__(self, node: Scan, stream: Operator) -> None:
         super().__init__(node, stream)
         assert node.window.rows is not None
         self.rows, self.slide = node.window.rows, node.window.slide_rows or 1
-        self.count = 0
+        self.count: int | None = None
+        """How many events of the stream have come; not known before the first."""
         self.waiting = Lives.empty(self.schema, self.width)
         self.inside = Queue(self.width)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         events = self._events(inputs)
-        looks = self._looks(events)
-        gone_ids, numbers = self.inside.pop(looks.last * self.slide - self.rows)
-        gone = Gone(gone_ids, looks.at(self._leaves(numbers)))
+        if not len(events):
+            return Delta(events, Gone.none(self.width), now)
+        count = int(events.ids[0, 0]) if self.count is None else self.count
+        self.count = count + len(events)
+        looks = self._looks(events, count)
+        leaving, numbers = self.inside.pop(looks.last * self.slide - self.rows)
+        gone = Gone(leaving, looks.at(self._leaves(numbers)))
         waiting = Lives.concat([self.waiting, events]) if len(self.waiting) else events
-        numbers = np.arange(self.count + len(events) - len(waiting), self.count + len(events)) + 1
-        self.count += len(events)
+        numbers = np.arange(self.count - len(waiting), self.count) + 1
         entered = int(np.searchsorted(numbers, looks.last * self.slide, "right"))
         entering, numbers = waiting.take(np.arange(entered)), numbers[:entered]
         self.waiting = waiting.take(np.arange(entered, len(waiting)))
@@ -115,10 +122,10 @@ class RowWindow(_Window):
         fresh = Lives(entering.rows, entering.ids, start, end)
         return Delta(fresh if (start < end).all() else fresh.take(start < end), gone, now)
 
-    def _looks(self, events: Lives) -> _Looks:
+    def _looks(self, events: Lives, count: int) -> _Looks:
         """The looks that these events bring: events number m, 2 m, 3 m, ..."""
-        first, last = self.count // self.slide + 1, (self.count + len(events)) // self.slide
-        return _Looks(first, last, events.start[np.arange(first, last + 1) * self.slide - self.count - 1])
+        first, last = count // self.slide + 1, (count + len(events)) // self.slide
+        return _Looks(first, last, events.start[np.arange(first, last + 1) * self.slide - count - 1])
 
     def _leaves(self, numbers: Times) -> Times:
         """The look after which an event is no longer inside."""
