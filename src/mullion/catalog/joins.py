@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
+from mullion.catalog.grouping import no_aggregate
 from mullion.catalog.lookups import Lookup, event_types
 from mullion.catalog.scope import Scope
 from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.language.functions import NAMES
-from mullion.language.query import Aggregate, Call, Column, Derived, Expr, Join, Named, Query, Source, rewrite, walk
+from mullion.language.query import Call, Column, Derived, Expr, Join, Named, Query, Source, rewrite, walk
 from mullion.language.render import render
 from mullion.language.types import Type
 from mullion.language.typing import resolve, resolve_predicate
@@ -39,7 +40,7 @@ def join(query: Query, streams: Mapping[str, Stream], tables: Mapping[str, Table
     if isinstance(query.source, Derived):
         raise NotSupported("a sub-query in FROM", query.source.place)
     if query.where is not None:
-        _no_aggregate(query.where, "WHERE")
+        no_aggregate(query.where, "WHERE")
     parts = _Parts()
     parts.take(query.source)
     relations = [_relation(source, streams, tables) for source in parts.sources]
@@ -105,14 +106,14 @@ class _Parts:
         right = self.take(source.right)
         seen = range(start, right.stop)
         if source.on is not None:
-            _no_aggregate(source.on, "ON")
+            no_aggregate(source.on, "ON")
         if source.kind == "left":
             if len(right) > 1:
                 hint = "write one LEFT JOIN for each table"
                 raise NotSupported("a LEFT JOIN of several tables at once", source.right.place, hint=hint)
             self.left[right.start] = source, seen
         elif source.on is not None:
-            self.inner += [(condition, seen) for condition in _conjuncts(source.on)]
+            self.inner += [(condition, seen) for condition in conjuncts(source.on)]
         return seen
 
 
@@ -125,11 +126,11 @@ class _Joiner:
             hint = "put the stream on the left, or write JOIN"
             raise NotSupported("a LEFT JOIN with the stream on its right", parts.left[stream][0].place, hint=hint)
         everything = range(len(parts.sources))
-        where = [] if query.where is None else _conjuncts(query.where)
+        where = [] if query.where is None else conjuncts(query.where)
         self.conditions = [scope.settled(condition, seen) for condition, seen in parts.inner]
         self.conditions += [scope.settled(condition, everything) for condition in where]
         self.optional = {
-            number: [scope.settled(c, seen) for c in ([] if join.on is None else _conjuncts(join.on))]
+            number: [scope.settled(c, seen) for c in ([] if join.on is None else conjuncts(join.on))]
             for number, (join, seen) in parts.left.items()
         }
         self.known = {stream}
@@ -250,17 +251,11 @@ class _Joiner:
         return CheckError(message, source.place, hint=f"join it by an equality, such as {clause} {equality}")
 
 
-def _conjuncts(expr: Expr) -> list[Expr]:
+def conjuncts(expr: Expr) -> list[Expr]:
     """The conditions that AND holds together."""
     if isinstance(expr, Call) and expr.function == "and":
-        return [part for arg in expr.args for part in _conjuncts(arg)]
+        return [part for arg in expr.args for part in conjuncts(arg)]
     return [expr]
-
-
-def _no_aggregate(expr: Expr, where: str) -> None:
-    for node in walk(expr):
-        if isinstance(node, Aggregate):
-            raise CheckError(f"an aggregate is not allowed in {where}", node.place)
 
 
 _LOOKUPS: WeakValueDictionary[Lookup, Lookup] = WeakValueDictionary()
