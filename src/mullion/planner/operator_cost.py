@@ -264,14 +264,14 @@ class CostModel:
 
     def _distinct_cost(self, node: Distinct, below: Node) -> OperatorCost:
         """delta* keeps twice its results and never its input; counting keeps a number a value and hears of every end;
-        the direct way keeps the input too."""
+        the other strategies keep the input too."""
         results = self.flow(node)
         cost = self._passing(below) + OperatorCost(processing=results.rate)
-        if self.strategy == "direct":
-            return cost + self._kept(below)
-        if pattern_of(below) is Pattern.STRICT or self.strategy == "nt":
+        if pattern_of(below) is Pattern.STRICT:
             return cost + OperatorCost(state=HASH * results.rate)
-        return cost + OperatorCost(state=2 * CALENDAR * results.rate)
+        if self.strategy == "upa":
+            return cost + OperatorCost(state=2 * CALENDAR * results.rate)
+        return cost + self._kept(below)
 
     def _negation_cost(self, left: Node, right: Node, values: float) -> OperatorCost:
         """Both sides are kept; a value that the right meets or loses touches all its rows on the left."""

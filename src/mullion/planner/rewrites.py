@@ -79,7 +79,7 @@ class RuleUse:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The plan that was chosen, how it came about, and what else was considered, the cheapest first."""
+    """The plan that was chosen, how it came about, and the dearer ones that were considered, the cheapest first."""
 
     root: Node
     cost: float
@@ -202,7 +202,7 @@ def pull_up_negation(node: Node) -> Iterator[Node]:
                 negation = _as_negation(part)
                 if negation is not None and not is_internal(negation.left):
                     joined = replace(node, parts=(*parts[:i], negation.left, *parts[i + 1 :]))
-                    keys = tuple(outside(key, i) for key in negation.left_keys)
+                    keys = tuple(_first_equal(node, outside(key, i)) for key in negation.left_keys)
                     yield Negation(joined, negation.right, keys, negation.right_keys)
         case Union(parts=parts):
             tested = [part for part in parts if isinstance(part, Negation)]
@@ -210,6 +210,19 @@ def pull_up_negation(node: Node) -> Iterator[Node]:
                 yield replace(tested[0], left=Union(tuple(n.left for n in tested)))
         case _:
             return
+
+
+def _first_equal(join: Join, key: Expr) -> Expr:
+    """The first input's key, where the join makes it equal to this one: so that equal plans are the same."""
+    return next(
+        (
+            outside(join.keys[0][place], 0)
+            for i, keys in enumerate(join.keys)
+            for place, own in enumerate(keys)
+            if outside(own, i) == key
+        ),
+        key,
+    )
 
 
 def _as_negation(node: Node) -> Negation | None:
@@ -324,34 +337,37 @@ def optimise(root: Node, stats: Stats = NO_STATS, strategy: str = "upa") -> Chos
 
 
 def optimise_together(roots: Sequence[Node], stats: Stats = NO_STATS, strategy: str = "upa") -> list[Chosen]:
-    """The plans of several queries. Those over the same windows are planned once each for itself, and once with their
-    selections above what they could share; what is cheaper in sum is taken."""
+    """The plans of several queries. Pushing selections down makes one query cheaper, but leaves less that is the same:
+    queries that differ only in what they do above the same join are planned once each for itself, and once with their
+    selections above it; what is cheaper in sum is taken. Costs are then each query's share."""
     model = CostModel(stats, strategy)
     search = _Search(model)
-    chosen: list[Chosen | None] = [None] * len(roots)
-    for places in _over_the_same_windows(roots):
-        alone = [search.best(roots[i], SIMPLIFYING) for i in places]
-        shared = [search.best(roots[i], SHARING) for i in places] if len(places) > 1 else alone
-        apart, together = (model.together(c.root for c in side) for side in (alone, shared))
-        for i, own, common in zip(places, alone, shared, strict=True):
-            if together < apart:
-                use = RuleUse("share_below_selections", _SHARED.format(len(places)), apart, together)
-                chosen[i] = replace(common, applied=(*common.applied, use), rejected=((own.root, own.cost),))
-            else:
-                chosen[i] = own
-    return [c for c in chosen if c is not None]
+    chosen = [search.best(root, SIMPLIFYING) for root in roots]
+    kept_up = [search.best(root, SHARING) for root in roots]
+    groups: dict[Node, list[int]] = {}
+    for i, plan in enumerate(kept_up):
+        groups.setdefault(_core(plan.root), []).append(i)
+    for core, places in groups.items():
+        apart = model.together(chosen[i].root for i in places)
+        together = model.together(kept_up[i].root for i in places)
+        if together < apart and len(places) > 1 and not isinstance(core, Scan):
+            use = RuleUse("share_below_selections", _SHARED.format(len(places)), apart, together)
+            for i in places:
+                if chosen[i].root != kept_up[i].root:
+                    rejected = (chosen[i].root, apart / len(places))
+                    chosen[i] = Chosen(kept_up[i].root, together / len(places), (*kept_up[i].applied, use), (rejected,))
+    return chosen
 
 
 SHARING = tuple(rule for rule in SIMPLIFYING if rule is not PUSH_SELECTION)
-_SHARED = "{} queries over the same windows: what is below their selections is computed once"
+_SHARED = "{} queries over it: computed once, although over more rows"
 
 
-def _over_the_same_windows(roots: Sequence[Node]) -> list[list[int]]:
-    groups: dict[frozenset[tuple[str, object]], list[int]] = {}
-    for i, root in enumerate(roots):
-        windows = frozenset((node.stream, node.window) for node in nodes(root) if isinstance(node, Scan))
-        groups.setdefault(windows, []).append(i)
-    return list(groups.values())
+def _core(root: Node) -> Node:
+    """What stands below all that only one query does: the first node with several inputs."""
+    while len(root.inputs) == 1:
+        root = root.inputs[0]
+    return root
 
 
 @dataclass
@@ -363,8 +379,8 @@ class _Search:
         plans = self.alternatives(simple, simplifying)
         costs = {plan: self.model.plan(plan) for plan in plans}
         first = min(plans, key=lambda plan: (costs[plan], _strict_edges(plan)))
-        others = sorted(((plan, cost) for plan, cost in costs.items() if plan != first), key=lambda p: p[1])
-        return Chosen(first, costs[first], (*uses, *plans[first]), tuple(others))
+        dearer = [(plan, cost) for plan, cost in costs.items() if cost > costs[first] * (1 + 1e-9)]
+        return Chosen(first, costs[first], (*uses, *plans[first]), tuple(sorted(dearer, key=lambda p: p[1])))
 
     def simplified(self, root: Node, rules: Sequence[Rule]) -> tuple[Node, tuple[RuleUse, ...]]:
         """All rules applied until none fits; one use is noted for each rule."""
