@@ -32,7 +32,7 @@ def made(seed: int) -> tuple[dict[str, Rows], Rows]:
         k, v, w = draw.choice([None, 1, 1, 2, 3]), draw.choice([None, 1, 2, 3]), draw.randint(0, 3)
         return {"ts": draw.randint(0, 40) * SECOND, "k": k, "v": v, "w": w}
 
-    return {name: [event() for _ in range(14)] for name in "abc"}, [
+    return {name: [event() for _ in range(36)] for name in "abc"}, [
         {"k": k, "z": z} for k, z in ((1, 5), (1, 6), (3, 7))
     ]
 
