@@ -172,7 +172,7 @@ def test_unbounded_landmark_and_now() -> None:
 
 def test_events_without_time_are_dropped_and_the_others_ordered() -> None:
     events = [(5, 1, 0.0), (None, 2, 0.0), (1, 3, 0.0), (5, 4, 0.0)]
-    assert states(pick(scan(A, unbounded=True), "k"), a=events) == {1: [3], 5: [1, 3, 4]}
+    assert states(pick(scan(A, unbounded=True), "k"), a=events) == {1: [3], 5: [3, 1, 4]}
 
 
 def test_everything_so_far_is_answered_until_the_first_instant_after_all_events() -> None:
@@ -300,19 +300,23 @@ def test_negation_ends_rows_early_and_brings_them_back() -> None:
         (None, 0, 1, 0, None, 1),
         (None, 3, 1, 0, None, -1),
         (None, 7, 1, 7, None, 1),
+        (None, 10, 1, 7, None, -1),
     ]
 
 
 def test_negation_keeps_duplicates_and_null_keys() -> None:
     denied = pick(negation(scan(A, range=10), scan(B, range=10)), "k")
     events = {"a": [(0, 1, 0.0), (0, 1, 0.0), (0, None, 0.0), (0, 2, 0.0)], "b": [(1, None, 0.0), (1, 2, 0.0)]}
-    assert states(denied, **events) == {0: [None, 1, 1, 2], 1: [None, 1, 1]}
+    assert states(denied, **events) == {0: [1, 1, None, 2], 1: [1, 1, None]}
 
 
 def test_one_right_row_follows_another_at_once() -> None:
     """Between a b that leaves at 4 and one that comes at 4 there is no moment without b."""
     asked = relation(pick(negation(scan(A, range=10), scan(B, range=4)), "k"))
-    assert ask(asked, a=[(0, 1, 0.0)], b=[(0, 1, 0.0), (4, 1, 0.0)]) == [(None, 8, 1, 8, None, 1)]
+    assert ask(asked, a=[(0, 1, 0.0)], b=[(0, 1, 0.0), (4, 1, 0.0)]) == [
+        (None, 8, 1, 8, None, 1),
+        (None, 10, 1, 8, None, -1),
+    ]
 
 
 def test_multiplicities_of_section_2_2_2() -> None:
@@ -328,6 +332,9 @@ def test_multiplicities_of_section_2_2_2() -> None:
         (None, 4, 1, 1, None, -1),
         (None, 5, 1, 5, None, 1),
         (None, 6, 1, 6, None, 1),
+        (None, 100, 1, 6, None, -1),
+        (None, 101, 1, 5, None, -1),
+        (None, 102, 1, 2, None, -1),
     ]
     counts = {t: len(rows) for t, rows in states(Difference(left, right), **events).items()}
     assert counts == {0: 1, 1: 2, 2: 3, 3: 2, 4: 1, 5: 2, 6: 3, 100: 2, 101: 1}
@@ -348,7 +355,12 @@ def test_negation_over_a_join_and_a_join_over_a_negation() -> None:
     over = pick(negation(pair, scan(C, range=3), "0.k"), "0.k")
     under = pick(join(negation(scan(A, range=10), scan(C, range=3)), scan(B, range=10)), "0.k")
     events = {"a": [(0, 1, 0.0)], "b": [(2, 1, 0.0)], "c": [(4, 1, 0.0)]}
-    wanted = [(None, 2, 1, 2, None, 1), (None, 4, 1, 2, None, -1), (None, 7, 1, 7, None, 1)]
+    wanted = [
+        (None, 2, 1, 2, None, 1),
+        (None, 4, 1, 2, None, -1),
+        (None, 7, 1, 7, None, 1),
+        (None, 10, 1, 7, None, -1),
+    ]
     assert ask(relation(over), **events) == wanted
     assert ask(relation(under), **events) == wanted
 
@@ -356,7 +368,7 @@ def test_negation_over_a_join_and_a_join_over_a_negation() -> None:
 def test_union_keeps_duplicates_and_distinct_over_it_does_not() -> None:
     both = Union((pick(scan(A, range=10), "k"), pick(scan(B, range=4), "k")))
     events = {"a": [(0, 1, 0.0)], "b": [(0, 1, 0.0), (8, 1, 0.0)]}
-    assert ask(relation(both), **events) == [(None, 0, 1, 0, 4), (None, 0, 1, 0, 10), (None, 8, 1, 8, 12)]
+    assert ask(relation(both), **events) == [(None, 0, 1, 0, 10), (None, 0, 1, 0, 4), (None, 8, 1, 8, 12)]
     assert ask(relation(Distinct(both)), **events) == [(None, 0, 1, 0, 10), (None, 10, 1, 10, 12)]
 
 
@@ -378,14 +390,26 @@ def test_a_count_without_keys_is_told_over_nothing_too() -> None:
     assert ask(asked, a=events) == [(0, 2, 0, None), (2, 4, 1, 1.0), (4, 6, 0, None), (6, 8, 0, None)]
 
 
+def test_a_count_is_told_where_a_window_holds_an_event() -> None:
+    """[RANGE 2 SLIDE 5] never sees the events of 1 and 12."""
+    asked = relation(grouped(scan(A, range=2, slide=5), "count(*)", slide=5), slide=5, longest=2)
+    assert ask(asked, a=[(1, 1, 0.0), (12, 1, 0.0)]) == []
+    assert ask(asked, a=[(1, 1, 0.0), (4, 1, 0.0), (12, 1, 0.0), (19, 1, 0.0)]) == [
+        (3, 5, 1),
+        (8, 10, 0),
+        (13, 15, 0),
+        (18, 20, 1),
+    ]
+
+
 def test_groups_are_there_while_they_have_rows() -> None:
     counted = grouped(scan(A, range=4), "count(*)", keys=["k"])
     events = [(0, 1, 0.0), (1, 2, 0.0), (2, 1, 0.0)]
     assert states(counted, a=events) == {
         0: [(1, 1)],
         1: [(1, 1), (2, 1)],
-        2: [(1, 2), (2, 1)],
-        4: [(1, 1), (2, 1)],
+        2: [(2, 1), (1, 2)],
+        4: [(2, 1), (1, 1)],
         5: [(1, 1)],
     }
 
@@ -427,8 +451,8 @@ def test_figure_3_4_results_between_two_evaluations() -> None:
     for output in ("rstream", "istream"):
         assert ask(relation(joined, **periodic, output=output, restore=True), **events) == [
             (0, 10, 1.0, 5, 15),
-            (10, 20, 2.0, 15, 25),
             (10, 20, 3.0, 12, 18),
+            (10, 20, 2.0, 15, 25),
         ]
 
 
@@ -522,4 +546,6 @@ def test_a_retroactive_table_revises_what_was_found() -> None:
         (None, 0, 1, 11, 0, None, 1),
         (None, 3, 1, 10, 0, None, -1),
         (None, 3, 1, 12, 3, None, 1),
+        (None, 9, 1, 11, 0, None, -1),
+        (None, 9, 1, 12, 3, None, -1),
     ]

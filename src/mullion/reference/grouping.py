@@ -51,8 +51,7 @@ class Groups:
         ranked = sorted({group for (group, _), _, _ in pieces}, key=lambda group: [sort_key(key) for key in group])
         ids = {group: (rank,) for rank, group in enumerate(ranked)}
         return [
-            Row(self.values[what], ids[what[0]], start, FOREVER if stay else end, FOREVER, end)
-            for what, start, end in pieces
+            Row(self.values[what], ids[what[0]], start, FOREVER if stay else end, end) for what, start, end in pieces
         ]
 
 
@@ -67,11 +66,12 @@ def at_instants(node: Aggregated, rows: list[Row], instants: Sequence[int], *, s
 
 
 def at_changes(node: Aggregated, rows: list[Row], first: int, last: int, *, stay: bool) -> list[Row]:
-    """A row from each change to the next. Without keys there is one from `first` until `last`, over nothing too."""
+    """A row from each change of a group's values to the next. Without keys there is one from `first` until `last`, over
+    nothing too."""
     groups, pieces = Groups(node, rows), []
     for start, end in moments([first, last, *(time for row in rows for time in (row.start, row.held))]):
         there = [i for i, row in enumerate(groups.rows) if row.is_held_at(start)]
-        if there or first <= start < last:
+        if there or (not node.keys and first <= start < last):
             pieces += [(what, start, end) for what in groups.snapshot(there)]
     return groups.made(glued(pieces), stay=stay)
 

@@ -5,8 +5,10 @@
 | there | what lives just before t: start < t <= end | start <= t < end |
 | before | what lives just before t - s | what lives just before t |
 
-ISTREAM and DSTREAM compare both by value: of equal rows the youngest are the new ones, and those that end first the
-ones that are gone. A query with SLIDE that joins late had nothing before its first instant, since it cannot know.
+ISTREAM and DSTREAM compare both by value. Of equal rows the youngest are the new ones; of those that have left, the
+oldest are told to be gone. A query with SLIDE that joins late had nothing before its first instant: it cannot know.
+
+Changes of a plan whose rows promise no end (strict) are told with a sign: 1 when a row comes, -1 when it ends.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ Told = tuple[Row, int]
 """A row and its sign."""
 
 
-def told(relation: Relation, rows: list[Row], last: int | None) -> Answer:
-    """The answer, given the rows of the relation's root and the last instant at which a window holds an event."""
-    teller = _Periodic(relation, rows, last) if relation.slide is not None else _Continuous(relation, rows)
+def told(relation: Relation, rows: list[Row], newest: int | None) -> Answer:
+    """The answer, given the rows of the relation's root and the time of the newest event."""
+    teller = _Periodic(relation, rows, newest) if relation.slide is not None else _Continuous(relation, rows)
     columns = _Columns(relation)
     answered = [instant for instant in teller.instants() if _is_asked(relation, instant)]
     found = []
@@ -82,7 +84,9 @@ class _Teller:
         return self._less(youngest_first, before)
 
     def gone(self, there: list[Row], before: list[Row]) -> list[Row]:
-        return self._less(sorted(before, key=lambda row: (row.end, row.start, row.id)), there)
+        left = [row for row in before if not any(row is other for other in there)]
+        stayed = [row for row in before if any(row is other for other in there)]
+        return self._less([*sorted(left, key=lambda row: (row.start, row.id)), *stayed], there)
 
     def _less(self, rows: list[Row], others: list[Row]) -> list[Row]:
         """As many of the rows of each value as there are more than others, the first of them."""
@@ -95,8 +99,8 @@ class _Teller:
         return found
 
     def ordered(self, rows: Iterable[Row]) -> list[Row]:
-        """By ORDER BY; then by the values and times, so that LIMIT is certain."""
-        found = sorted(rows, key=lambda row: (list(map(sort_key, row.values)), row.start, row.end, row.id))
+        """By ORDER BY, then as they came."""
+        found = sorted(rows, key=lambda row: (row.start, row.id))
         for expr, descending, nulls_first in reversed(self.relation.order_by):
             values = values_of(expr, self.relation.root.columns, [row.values for row in found])
             by = [sort_key(value, nulls_low=nulls_first != descending) for value in values]
@@ -119,21 +123,22 @@ class _Teller:
 
 
 class _Periodic(_Teller):
-    def __init__(self, relation: Relation, rows: list[Row], last: int | None) -> None:
+    def __init__(self, relation: Relation, rows: list[Row], newest: int | None) -> None:
         super().__init__(relation, rows)
-        assert relation.slide is not None and last is not None
-        self.every, self.last = Instants(relation.slide, relation.offset), last
+        assert relation.slide is not None
+        self.every, self.newest = Instants(relation.slide, relation.offset), newest
 
     def instants(self) -> Sequence[int]:
-        """From the first that sees a row to the last that sees one, and one more to tell that it is gone."""
-        if not self.rows:
+        """From the first that sees a row to the last that sees one, and one more to tell that it is gone. Rows that
+        never end are seen as long as others are, and at least until the first instant after the newest event."""
+        if not self.rows or self.newest is None:
             return ()
         seen = [self.every.after(row.start) for row in self.rows]
         ends = [row.end for row in self.rows if row.end < FOREVER]
-        last = max([self.last, *seen, *map(self.every.until, ends)])
-        if self.relation.output == "dstream" and ends:
-            last = max(last, self.every.after(max(ends)))
-        return self.every.between(min(seen), last)
+        last = [*seen, *map(self.every.until, ends), self.every.after(self.newest)]
+        if self.relation.output == "dstream":
+            last += map(self.every.after, ends)
+        return self.every.between(min(seen), max(last))
 
     def at(self, instant: int, *, is_first: bool) -> list[Told]:
         slide = self.every.slide
@@ -157,13 +162,11 @@ class _Continuous(_Teller):
         return self.stream(there, before, ())
 
     def _changes(self, instant: int) -> list[Told]:
-        """The rows that come; and those that end before they promised, where no end was known for certain."""
-        come = [row for row in self.rows if row.start == instant]
-        gone = [row for row in self.rows if row.end == instant < row.promise]
-        if is_aggregates(self.relation.root):
-            gone = []
-        signs = {**dict.fromkeys(map(id, come), 1), **dict.fromkeys(map(id, gone), -1)}
-        return [(row, signs[id(row)]) for row in self.ordered([*come, *gone])]
+        """The rows that come; and those that end, where they did not say when."""
+        root = self.relation.root
+        is_signed = is_strict(root) and not is_aggregates(root)
+        told = [row for row in self.rows if row.start == instant or (is_signed and row.end == instant)]
+        return [(row, 1 if row.start == instant else -1) for row in self.ordered(told)]
 
 
 __all__ = ["told"]

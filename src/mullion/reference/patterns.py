@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mullion.catalog.algebra import (
     Aggregated,
+    Difference,
     Distinct,
     Filter,
     Join,
@@ -30,10 +31,12 @@ def is_strict(node: Node) -> bool:
 
 
 def is_aggregates(node: Node) -> bool:
-    """Whether the rows are an aggregate's, perhaps filtered: new ones replace the old."""
+    """Whether the rows are groups, which have no life of their own."""
     match node:
-        case Filter(input=below) | Project(input=below):
-            return is_aggregates(below)
+        case Filter() | Project() | Distinct() | Union():
+            return all(map(is_aggregates, node.inputs))
+        case Difference(left=left):
+            return is_aggregates(left)
         case _:
             return isinstance(node, Aggregated)
 

@@ -30,7 +30,6 @@ from mullion.catalog.algebra import (
     Scan,
     Union,
     nodes,
-    scans,
 )
 from mullion.catalog.streams import Stream
 from mullion.language.query import Expr
@@ -64,7 +63,8 @@ def answer_relation(
     if relation.output == "wstream" and not isinstance(root, Rewindowed):
         assert relation.output_window is not None
         root = Rewindowed(root, relation.output_window)
-    return told(replace(relation, root=root), world.rows(root), world.last)
+    newest = max((time for events in world.events.values() for time, _ in events), default=None)
+    return told(replace(relation, root=root), world.rows(root), newest)
 
 
 class World:
@@ -81,19 +81,14 @@ class World:
         self.tables, self.versions = tables, versions
         self.events = {name: _in_order(streams[name], events.get(name, ())) for name in relation.streams}
         self.known: dict[Node, list[Row]] = {}
-        self.last = None if relation.slide is None else self._last(relation, Instants(relation.slide, relation.offset))
+        self.relation = relation
 
-    def _last(self, relation: Relation, every: Instants) -> int:
-        """The last instant at which a window holds an event. What never leaves is asked for until everything else has
-        happened: until the first instant after the last event that came, or the last change of a table."""
-        found = [EVER_BEFORE]
-        for scan in scans(relation.root):
-            rows = self.rows(scan)
-            found += [every.after(row.start) if row.held == FOREVER else every.until(row.held) for row in rows]
-        for node in nodes(relation.root):
-            if isinstance(node, LookedUp) and node.retroactive and max(found) > EVER_BEFORE:
-                found += [every.after(time) for time, _ in self.versions.get(node.lookup.table, ())]
-        return max(found)
+    def last(self, every: Instants) -> int:
+        """The last instant at which a window of the query holds an event. What never leaves is asked for until all else
+        has happened, and at least until the first instant after it came."""
+        held = [row for node in nodes(self.relation.root) if isinstance(node, Scan) for row in self.rows(node)]
+        ends = [every.after(row.start) if row.held == FOREVER else every.until(row.held) for row in held]
+        return max(ends, default=EVER_BEFORE)
 
     def rows(self, node: Node) -> list[Row]:
         if node not in self.known:
@@ -144,8 +139,7 @@ class World:
         for number, ((time, _), (start, end)) in enumerate(zip(events, spans, strict=True)):
             if start < end and (node.since is None or time >= node.since):
                 shown = FOREVER if node.window.internal else end
-                promise = FOREVER if node.window.rows is not None else shown
-                found.append(Row(values[number], (number,), start, shown, promise, end))
+                found.append(Row(values[number], (number,), start, shown, end))
         return found
 
     def _rewindowed(self, node: Rewindowed) -> list[Row]:
@@ -154,8 +148,7 @@ class World:
         found = []
         for row, (start, end) in zip(results, lives(node.window, [row.start for row in results]), strict=True):
             if start < end:
-                promise = FOREVER if node.window.rows is not None else end
-                found.append(replace(row, start=start, end=end, promise=promise, held=end))
+                found.append(replace(row, start=start, end=end, held=end))
         return found
 
     def _filter(self, node: Filter) -> list[Row]:
@@ -179,10 +172,9 @@ class World:
                 rows = [row for row, _ in combination]
                 start, held = max(row.start for row in rows), min(row.held for row in rows)
                 if start < held:
-                    end, promise = min(row.end for row in rows), min(row.promise for row in rows)
                     values = tuple(value for row in rows for value in row.values)
                     id_ = tuple(number for row in rows for number in row.id)
-                    found.append(Row(values, id_, start, end, promise, held))
+                    found.append(Row(values, id_, start, min(row.end for row in rows), held))
         if node.residual is None:
             return found
         true = values_of(node.residual, node.columns, [row.values for row in found])
@@ -190,18 +182,18 @@ class World:
 
     def _aggregated(self, node: Aggregated) -> list[Row]:
         rows, stay = self.rows(node.input), stays(node)
-        held = [row for scan in scans(node) for row in self.rows(scan)]
+        windows = [below for below in nodes(node) if isinstance(below, Scan | Rewindowed)]
+        held = [row for window in windows for row in self.rows(window)]
         if not held:
             return []
         first, last = min(row.start for row in held), max(row.held for row in held)
         if node.slide is None:
-            return at_changes(node, rows, *((first, last) if not node.keys else (last, last)), stay=stay)
+            return at_changes(node, rows, first, last, stay=stay)
         every = Instants(node.slide, node.offset)
-        assert self.last is not None
-        instants: Sequence[int] = every.between(every.after(first), min(last, self.last))
-        if not node.keys:
-            seen = [t for t in instants if any(row.is_held_at(t - 1) for row in held)]
-            instants = every.between(seen[0], seen[-1]) if seen else ()
+        last = self.last(every) if last == FOREVER else every.until(last)
+        instants = [t for t in every.between(first, last) if any(row.is_held_at(t - 1) for row in held)]
+        if instants and not node.keys:
+            instants = list(every.between(instants[0], instants[-1]))
         return at_instants(node, rows, instants, stay=stay)
 
     def _looked_up(self, node: LookedUp) -> list[Row]:

@@ -22,8 +22,6 @@ class Row:
     """Tells rows apart, also those of equal values: an event's place in its stream, a join's those of its parts."""
     start: int
     end: int
-    promise: int
-    """The end that was known when the row came: that of its windows. FOREVER where nothing could be known."""
     held: int
     """Until when the windows hold what it is made of. Before `end` only where windows are INTERNAL: their results
     stay, but what has left the windows meets no new rows."""

@@ -1,0 +1,264 @@
+"""Different rows as small numbers, as long as they are needed.
+
+    codes([b, a, b]) -> 0 1 0      forget([0])      codes([c]) -> 0
+
+Codes are dense and used again, so that what is known of a value stands in arrays, by its code. Rows are equal as in
+DISTINCT: NULLs are, NaNs are, and zeros of either sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.kernels.encode import canonical_floats, codes_of, combine
+from mullion.kernels.words import FREE, lay_out, put, take_out
+from mullion.operators.lives import Index
+
+Codes = npt.NDArray[np.int64]
+
+
+class Values:
+    """The codes of the rows of some columns, and the rows."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._index: _Words | _Keys = _Words(len(schema)) if _are_words(schema) else _Keys()
+        self._tables: list[pa.Table] = []
+        self._appended = 0
+        self._at = np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        """How many values are known."""
+        return len(self._index)
+
+    @property
+    def room(self) -> int:
+        """All codes are less than this."""
+        return self._index.room
+
+    def known(self) -> Codes:
+        """The codes that mean something."""
+        return self._index.known()
+
+    def codes(self, rows: pa.Table) -> Codes:
+        """The codes of rows; values that are new get new ones."""
+        if not len(rows):
+            return np.zeros(0, np.int64)
+        codes, new = self._index.codes(rows)
+        if len(new):
+            self._append(rows.take(pa.array(new)), codes[new])
+        return codes
+
+    def rows(self, codes: Codes) -> pa.Table:
+        """The values of codes."""
+        if len(self._tables) > 1:
+            self._tables = [pa.concat_tables(self._tables).combine_chunks()]
+        table = self._tables[0] if self._tables else self._schema.empty_table()
+        return table.take(pa.array(self._at[codes]))
+
+    def forget(self, codes: Codes) -> None:
+        """Values that are known, each once, and no longer needed."""
+        self._index.forget(codes)
+        if self._appended > 2 * len(self) + 1024:
+            known = self.known()
+            rows = self.rows(known)
+            self._tables, self._appended = [], 0
+            self._append(rows, known)
+
+    def _append(self, rows: pa.Table, codes: Codes) -> None:
+        self._at = grown(self._at, self.room, 0)
+        self._at[codes] = np.arange(self._appended, self._appended + len(rows))
+        self._appended += len(rows)
+        self._tables.append(rows)
+
+
+class _Words:
+    """Codes of rows whose columns all fit into whole numbers of 64 bits, with one more that tells their NULLs."""
+
+    def __init__(self, columns: int) -> None:
+        self._slots = np.full(64, FREE, np.int64)
+        self._keys = np.empty((0, columns + 1), np.int64)
+        self._free = np.empty(0, np.int64)
+        self._taken = 0
+        """Slots that are not free: of codes that are known, and of those that were."""
+        self.room = 0
+
+    def __len__(self) -> int:
+        return self.room - len(self._free)
+
+    def known(self) -> Codes:
+        known = np.ones(self.room, np.bool_)
+        known[self._free] = False
+        return np.flatnonzero(known)
+
+    def codes(self, rows: pa.Table) -> tuple[Codes, Index]:
+        words = _words(rows)
+        self._make_room(len(words))
+        codes, new = np.empty(len(words), np.int64), np.empty(len(words), np.intp)
+        free = len(self._free)
+        found = put(words, self._slots, self._keys, self._free, free, self.room, codes, new)
+        self._free = self._free[: max(free - found, 0)]
+        self.room += max(found - free, 0)
+        self._taken += found
+        return codes, new[:found]
+
+    def forget(self, codes: Codes) -> None:
+        take_out(codes, self._slots, self._keys)
+        self._free = np.concatenate([self._free, codes])
+
+    def _make_room(self, more: int) -> None:
+        self._keys = grown(self._keys, self.room + more, 0)
+        if 2 * (self._taken + more) > len(self._slots):
+            known = self.known()
+            self._slots = np.full(1 << int(4 * (len(known) + more)).bit_length(), FREE, np.int64)
+            lay_out(known, self._slots, self._keys)
+            self._taken = len(known)
+
+
+class _Keys:
+    """Codes of rows of any columns, by a dictionary."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Hashable, int] = {}
+        self._keys: list[Hashable] = []
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    @property
+    def room(self) -> int:
+        return len(self._keys)
+
+    def known(self) -> Codes:
+        return np.fromiter(self._codes.values(), np.int64, len(self._codes))
+
+    def codes(self, rows: pa.Table) -> tuple[Codes, Index]:
+        local, size = combine([codes_of(_plain(column)) for column in rows.columns], len(rows))
+        example = np.full(size, -1, np.int64)
+        example[local[::-1]] = np.arange(len(rows) - 1, -1, -1)
+        used = np.flatnonzero(example >= 0)
+        keys = keys_of(rows.take(pa.array(example[used])))
+        found = list(map(self._codes.get, keys, repeat(-1)))
+        new = [i for i, code in enumerate(found) if code < 0]
+        for i in new:
+            found[i] = self._remember(keys[i])
+        of_local = np.empty(size, np.int64)
+        of_local[used] = found
+        return of_local[local], example[used][new]
+
+    def forget(self, codes: Codes) -> None:
+        for code in codes.tolist():
+            del self._codes[self._keys[code]]
+        self._free += codes.tolist()
+
+    def _remember(self, key: Hashable) -> int:
+        if self._free:
+            code = self._free.pop()
+            self._keys[code] = key
+        else:
+            code = len(self._keys)
+            self._keys.append(key)
+        self._codes[key] = code
+        return code
+
+
+def _are_words(schema: pa.Schema) -> bool:
+    return len(schema) < 64 and all(map(_is_word, schema.types))
+
+
+def _is_word(kind: pa.DataType) -> bool:
+    whole = pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
+    return whole or pa.types.is_floating(kind)
+
+
+def _words(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Each row as whole numbers: its columns, and bits that tell which are NULL. Equal rows have equal numbers."""
+    words = np.zeros((len(rows), rows.num_columns + 1), np.int64)
+    for i, chunked in enumerate(rows.columns):
+        column = _plain(chunked)
+        if column.null_count:
+            words[:, -1] += np.asarray(column.is_null()).astype(np.int64) << i
+        words[:, i] = _whole(column)
+    return words
+
+
+def _whole(column: pa.Array) -> npt.NDArray[np.int64]:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return np.asarray(column.fill_null(0.0)).view(f"i{kind.bit_width // 8}").astype(np.int64)
+    if pa.types.is_temporal(kind):
+        column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    if column.null_count:
+        column = column.fill_null(False if pa.types.is_boolean(kind) else 0)
+    return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def keys_of(rows: pa.Table) -> list[Hashable]:
+    """Something to look up each row by: equal for equal rows."""
+    columns = [_keys(_plain(column)) for column in rows.columns]
+    if len(columns) == 1:
+        return columns[0]
+    return list(zip(*columns, strict=True)) if columns else [()] * len(rows)
+
+
+def _keys(column: pa.Array) -> list[Hashable]:
+    if not _is_word(column.type):
+        return list(column.to_pylist())
+    words: list[Hashable] = _whole(column).tolist()
+    if not column.null_count:
+        return words
+    return [word if valid else None for word, valid in zip(words, column.is_valid().to_pylist(), strict=True)]
+
+
+def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if pa.types.is_floating(column.type):
+        return canonical_floats(column)
+    return pa.array(map(repr, column.to_pylist()), pa.string()) if pa.types.is_nested(column.type) else column
+
+
+def decoded(rows: pa.Table) -> pa.Table:
+    """The same rows without dictionaries."""
+    found = rows.schema
+    schema = decoded_schema(found)
+    return rows if schema is found else rows.unify_dictionaries().cast(schema)
+
+
+def decoded_schema(schema: pa.Schema) -> pa.Schema:
+    if not any(pa.types.is_dictionary(field.type) for field in schema):
+        return schema
+    return pa.schema(
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema
+    )
+
+
+def grown(array: npt.NDArray[np.int64], size: int, filler: int) -> npt.NDArray[np.int64]:
+    """The array with room for at least `size` rows."""
+    if size <= len(array):
+        return array
+    room = np.full((max(size, 2 * len(array), 16) - len(array), *array.shape[1:]), filler, np.int64)
+    return np.concatenate([array, room])
+
+
+def in_time_order(start: npt.NDArray[np.int64], ids: npt.NDArray[np.int64]) -> Index | None:
+    """The order by start, then ids; None when that is how they stand."""
+    if len(start) < 2:
+        return None
+    apart = start[1:] - start[:-1]
+    if ids.shape[1] == 1:
+        apart = np.where(apart == 0, ids[1:, 0] - ids[:-1, 0], apart)
+        if (apart > 0).all():
+            return None
+    elif (apart > 0).all():
+        return None
+    return np.lexsort((*ids.T[::-1], start))
+
+
+__all__ = ["Codes", "Values", "decoded", "decoded_schema", "grown", "in_time_order", "keys_of"]
