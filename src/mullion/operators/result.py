@@ -9,13 +9,14 @@ not kept. Rows of one instant are told in the query's order, then in the order i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.catalog.algebra import Aggregated, Filter, Node, Project, Relation
+from mullion.catalog.algebra import Relation
 from mullion.kernels.columns import Columns
 from mullion.language.types import TIMESTAMP
 from mullion.language.vector import Vector, arrow_type
@@ -26,35 +27,9 @@ from mullion.operators.held import Held
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Index, Lives, Mask, Times
 from mullion.operators.row_codes import Codes, value_codes
 from mullion.operators.telling import Seen, Told, came, changes, left, missed, new, old, stretches, turns, whole
+from mullion.planner.relations import answer_schema, has_lives, has_sign
 from mullion.planner.update_pattern import Pattern
 from mullion.windows.arrange import ranked
-
-SIGN = "sign"
-
-
-def is_of_aggregates(node: Node) -> bool:
-    """Whether rows of the result are groups, which have no lifetimes to tell of."""
-    while isinstance(node, Filter | Project):
-        node = node.input
-    return isinstance(node, Aggregated)
-
-
-def is_signed(relation: Relation, pattern: Pattern) -> bool:
-    """Whether rows are told when they leave: their ends are not known when they come, so nothing else could tell."""
-    return relation.output == "changes" and pattern is Pattern.STRICT and not is_of_aggregates(relation.root)
-
-
-def answer_schema(relation: Relation, pattern: Pattern) -> pa.Schema:
-    """The columns of an answer: the window's, the items, and for rows that are no groups from when to when they live
-    and, for changes of strict plans, whether they come or leave."""
-    time = arrow_type(TIMESTAMP)
-    fields = [("window_start", time), ("window_end", time)]
-    types = [type_ for _, type_ in relation.root.columns]
-    fields += [(name, arrow_type(type_)) for name, type_ in zip(relation.names, types, strict=False)]
-    if not is_of_aggregates(relation.root):
-        fields += [("inserted_at", time), ("expires_at", time)]
-        fields += [(SIGN, pa.int32())] if is_signed(relation, pattern) else []
-    return pa.schema(fields)
 
 
 class Result:
@@ -69,7 +44,8 @@ class Result:
         self, relation: Relation, pattern: Pattern, schema: pa.Schema | None = None, strategy: str = "upa"
     ) -> None:
         self.relation, self.pattern, self.strategy = relation, pattern, strategy
-        self.schema = answer_schema(relation, pattern) if schema is None else schema
+        self.schema = answer_schema(relation) if schema is None else schema
+        self._signed = has_sign(relation)
         self._periodic = None if relation.slide is None else Periodic(relation.slide, relation.offset)
         self._rows = pa.schema([(name, arrow_type(type_)) for name, type_ in relation.root.columns])
         self._held: Held | None = None
@@ -86,7 +62,7 @@ class Result:
         if self._held is None:
             self._held = Held(self._rows, delta.fresh.ids.shape[1])
         self._held.finish(delta.gone)
-        self._held.add(delta.fresh)
+        self._held.add(replace(delta.fresh, rows=delta.fresh.rows.select(self._rows.names)))
 
     def widen(self, window: Lives) -> None:
         """Rows that came into one of its windows: at the end, what never leaves is seen as long as these are."""
@@ -169,7 +145,7 @@ class Result:
                 told = old(shown, self._values(lives, row, shown, low, high), low, high)
                 yield told._replace(row=row[told.row])
             case "changes":
-                yield changes(seen, low, high, signed=is_signed(self.relation, self.pattern))
+                yield changes(seen, low, high, signed=self._signed)
             case other:
                 raise AssertionError(f"no output is called {other}")
 
@@ -207,11 +183,11 @@ class Result:
         arrays = [_times(ends - (longest or 0), known & (longest is not None)), _times(ends, known)]
         rows = lives.rows.take(pa.array(told.row))
         arrays += [rows.column(i) for i in range(len(self.relation.names))]
-        if not is_of_aggregates(self.relation.root):
+        if has_lives(self.relation):
             expires = lives.end[told.row]
             arrays.append(_times(lives.start[told.row], known))
             arrays.append(_times(expires, (expires < FOREVER) & (self.pattern is not Pattern.STRICT)))
-            if is_signed(self.relation, self.pattern):
+            if self._signed:
                 arrays.append(pa.array(told.sign))
         return pa.table(arrays, names=self.schema.names).cast(self.schema)
 
@@ -228,7 +204,7 @@ class Result:
     @property
     def _is_told_once(self) -> bool:
         """Whether rows are told only when they come."""
-        unsigned = self.relation.output == "changes" and not is_signed(self.relation, self.pattern)
+        unsigned = self.relation.output == "changes" and not self._signed
         return unsigned or (self.pattern is Pattern.MONOTONIC and self.relation.output in ("istream", "changes"))
 
     # Restart
@@ -274,4 +250,4 @@ def _times(values: Times, known: Mask) -> pa.Array:
     return Vector(TIMESTAMP, np.where(known, values, 0), known).to_arrow()
 
 
-__all__ = ["Result", "answer_schema", "is_of_aggregates", "is_signed"]
+__all__ = ["Result"]
