@@ -194,12 +194,9 @@ def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
 def _passed(node: Node, below: Node, delta: Delta, names: Sequence[str]) -> Delta:
     """What a node gets of an input: rows of INTERNAL windows are let go where no join needs their lives any more, and
     who keeps whole rows gets the columns that it asked for."""
-    fresh = delta.fresh
     if is_internal(below) and not isinstance(node, Join) and not is_internal(node):
-        delta = Delta(
-            Lives(fresh.rows, fresh.ids, fresh.start, np.full(len(fresh), FOREVER)), Gone.none(fresh.ids.shape[1]), now
-        )
-        fresh = delta.fresh
+        delta = released(delta)
+    fresh = delta.fresh
     if isinstance(node, Filter | Project | Join | Union | LookedUp) or tuple(fresh.rows.column_names) == tuple(names):
         return delta
     return Delta(Lives(fresh.rows.select(list(names)), fresh.ids, fresh.start, fresh.end), delta.gone, delta.now)
