@@ -30,7 +30,7 @@ from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.probing import Partial, extended, probe
 from mullion.operators.state import Cut, Keyed, Store, store_for
-from mullion.operators.sub_window import START, SubWindow, codes_of_ids, equal_codes, id_names
+from mullion.operators.sub_window import START, SubWindow, id_names
 from mullion.planner.update_pattern import Pattern, kept_as, pattern_of
 
 HIDDEN_START = "#s"
@@ -212,12 +212,7 @@ class JoinOperator(Operator):
         """The results that end, when results are kept."""
         last = np.cumsum(self.widths)
         for i, gone in enumerate(inputs):
-            own = slice(last[i] - self.widths[i], last[i])
-            for window in results.windows if len(gone) else ():
-                rows, which = equal_codes(codes_of_ids(window.ids[:, own]), codes_of_ids(gone.ids))
-                at = gone.at[which]
-                early = (window.ids[rows, own] == gone.ids[which]).all(axis=1) & (at < window.end[rows])
-                window.cut(rows[early], at[early])
+            results.cut_all(gone, slice(last[i] - self.widths[i], last[i]))
         for window in results.windows:
             cut = np.flatnonzero(window.end != window.was)
             yield Gone(window.ids[cut], window.end[cut])

@@ -22,7 +22,7 @@ def make(node: Node, inputs: Sequence[Operator], strategy: str, needed: Collecti
         case Scan():
             return window_operator(node, inputs, strategy)
         case LookedUp():
-            return looked_up_operator(node, inputs, strategy)
+            return looked_up_operator(node, inputs, strategy, needed)
         case Filter():
             return FilterOperator(node, inputs, strategy, needed)
         case Project():
