@@ -7,10 +7,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from mullion.benchmarks import operators, operators_joins
+from mullion.benchmarks.connections import UNIT, WINDOW, Connections, join_size
 from mullion.benchmarks.operators_joins import FAST_FIRST, OPTIMAL, SELECTIVE, STREAMS, Size
 from mullion.kernels.multiway import Joined, Mode
 from mullion.planner.join_order import all_costs
@@ -68,3 +70,37 @@ def test_the_report_tells_of_parts_and_of_those_left_out(
     assert set(written["joins"]["figure_5_3"]) == {"eager", "lazy", "lazyR"}
     assert len(written["joins"]["figure_5_4"]) == 6
     assert "Left out: nowhere" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+class TestConnections:
+    """What golab 3.6 says of its trace holds of the generated one."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def links() -> list[pa.Table]:
+        return [Connections().link(number, WINDOW) for number in range(2)]
+
+    def test_telnet_joins_ten_times_as_often_as_ftp_and_ftp_as_often_as_there_are_connections(
+        self, links: list[pa.Table]
+    ) -> None:
+        ftp, telnet = (join_size(*links, protocol) for protocol in ("ftp", "telnet"))
+        assert ftp == pytest.approx(WINDOW, rel=0.2)
+        assert telnet / ftp == pytest.approx(10, rel=0.2)
+
+    def test_sources_are_skewed_and_have_about_ten_destinations_each(self, links: list[pa.Table]) -> None:
+        for link in links:
+            counts = np.bincount(link["source"].to_numpy(), minlength=1_647)
+            assert len(counts) == 1_647 and (counts > 0).sum() > 1_500
+            assert np.sort(counts)[-165:].sum() > 0.6 * WINDOW
+            pairs = len(link.group_by(["source", "destination"]).aggregate([]))
+            assert 8 < pairs / (counts > 0).sum() < 12
+
+    def test_one_event_a_unit_in_the_order_of_time(self, links: list[pa.Table]) -> None:
+        times = links[0]["ts"].cast(pa.int64()).to_numpy()
+        assert (np.diff(times) >= 0).all()
+        assert times[-1] / UNIT == pytest.approx(WINDOW, rel=0.01)
+
+    def test_join_size_counts_pairs(self) -> None:
+        left = pa.table({"protocol": ["ftp", "ftp", "http"], "source": [1, 2, 2]})
+        right = pa.table({"protocol": ["ftp", "ftp", "ftp", "ftp"], "source": [2, 2, 0, 5]})
+        assert join_size(left, right, "ftp") == 2

@@ -262,7 +262,15 @@ def lazy_restore_compute_join(windows: Windows, out: Results, group: int, same: 
 
 @njit(cache=True, nogil=True)
 def eager(windows: Windows, out: Results, takes_out: Array) -> None:
-    """Algorithm 2. A negative tuple removes its tuple and is then joined like any other."""
+    """Each tuple is joined as it comes, after the other windows were rid of what has expired (golab 5.2.1, Algorithm 2).
+    A negative tuple removes its tuple and is then joined like any other.
+
+    Requires: tuples in the order of time.
+    Time: a tuple looks at one bucket of the first window, and for each match at one of the next; besides, at the head
+    of every bucket of every window.
+    Space: the windows.
+    Guarantee: every result is told when its last part comes.
+    """
     for e in range(len(takes_out)):
         now, k, sign = windows.ts[e], e, 1
         if takes_out[e] == NOBODY:
@@ -278,7 +286,13 @@ def eager(windows: Windows, out: Results, takes_out: Array) -> None:
 
 @njit(cache=True, nogil=True)
 def eager_lazy_expiry(windows: Windows, out: Results, delta: int) -> None:
-    """Algorithm 3. At every multiple of delta all windows are rid of what has expired."""
+    """As `eager`, but windows are rid of what has expired at multiples of delta alone (golab 5.2.1, Algorithm 3).
+
+    Requires: known ends, so no negative tuples.
+    Time: as `eager`, and a comparison of timestamps for every tuple; but heads are looked at only every delta.
+    Space: the windows, and what expired within a delta.
+    Guarantee: that of `eager`.
+    """
     if len(windows.ts) == 0:
         return
     due = (windows.ts[0] // delta + 1) * delta
@@ -293,7 +307,15 @@ def eager_lazy_expiry(windows: Windows, out: Results, delta: int) -> None:
 
 @njit(cache=True, nogil=True)
 def lazy(windows: Windows, out: Results, takes_out: Array, delta: int, restore: bool) -> None:
-    """Algorithms 4 and 5: executed at every multiple of delta, over what came before it."""
+    """Executed at every multiple of delta: new tuples of equal values are joined together (golab 5.2.2, Algorithm 4),
+    with `restore` also those that met between two executions and are gone (Algorithm 5).
+
+    Requires: tuples in the order of time.
+    Time: as `eager` for each group of equal new tuples of a stream; with restore a comparison of timestamps for every
+    tuple and every result.
+    Space: the windows and the new tuples; without restore less, since what ends before the next execution goes.
+    Guarantee: each result is told at the first execution after its last part came; without restore if it still lives.
+    """
     size = len(takes_out)
     if size == 0:
         return
