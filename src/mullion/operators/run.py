@@ -1,0 +1,253 @@
+"""The relations over some streams at work: events in, answers out, exactly once.
+
+    stream a --intake--> Order --.                       .--> Result of query 1 --.
+                                  >--before now--> Network                         >--> sink, under mark i
+    stream b --intake--> Order --'                       '--> Result of query 2 --'     then one commit, i
+
+What is known of all streams reaches up to `now`, the least of their watermarks. A step takes every event before it, in
+the order of time, and answers what became due. Since nothing before a watermark is taken in later, `now` alone says
+which events a commit stands on: what comes after it is found again in the streams' intakes, and a step that a crash
+interrupted is simply made again, perhaps with more events.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.catalog.algebra import Relation
+from mullion.catalog.journal import Commit, Journal, Mark, step
+from mullion.kernels.lookup import Prepared, prepare
+from mullion.kernels.partial import TIME
+from mullion.operators.lives import EVER_BEFORE, FOREVER
+from mullion.operators.network import Network, Settled
+from mullion.operators.result import Result
+from mullion.operators.shelf import Shelf
+from mullion.planner.relations import answer_schema
+from mullion.planner.update_pattern import pattern_of
+from mullion.windows.finalize import Answers
+from mullion.windows.intake import Arrived
+from mullion.windows.order import Order
+
+THE_END = FOREVER - 1
+"""After every event and every expiry."""
+
+
+class AnswerSink(Protocol):
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
+
+
+def no_table(name: str, step: int) -> pa.Table:
+    raise AssertionError(f"no table '{name}'")
+
+
+@dataclass
+class Incoming:
+    """What one stream has handed on, and how far it is."""
+
+    order: Order = field(default_factory=Order)
+    taken: Mark | None = None
+    """The newest batch that is in the order."""
+    watermark: int | None = None
+    oldest: int | None = None
+    newest: int | None = None
+    settled: int = 0
+    """How many events have left the order: the number that the next one gets."""
+
+    def take(self, batch: Arrived, since: int) -> None:
+        """Take the events of a batch that no step has taken."""
+        if self.taken is not None and batch.mark <= self.taken:
+            return
+        self.taken = batch.mark
+        self.newest = batch.newest if self.newest is None else max(self.newest, batch.newest)
+        events = batch.events
+        if since != EVER_BEFORE:
+            events = events.filter(pc.greater_equal(events.column(TIME), since))
+        if len(events):
+            self.order.add(events)
+
+    def settle(self, now: int) -> Settled:
+        """The events before `now`, in their order, and the number of the first."""
+        events = self.order.settle(None if now == THE_END else now)
+        first = self.settled
+        if events is not None:
+            self.settled += len(events)
+            if self.oldest is None:
+                self.oldest = events.column(TIME)[0].as_py()
+        return Settled(events, first)
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"oldest": self.oldest, "newest": self.newest, "settled": self.settled}
+
+
+class RelationRun:
+    """All relations that read the same streams. May be called from the threads of several streams."""
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        sink: AnswerSink,
+        *,
+        journal: Journal | None = None,
+        strategy: str = "upa",
+        shared: bool = True,
+        table: Callable[[str, int], pa.Table] = no_table,
+    ) -> None:
+        """`table` gives a table's rows as a step sees them."""
+        self.name = " + ".join(streams)
+        self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
+        self.incoming = {stream: Incoming() for stream in streams}
+        self.relations: dict[str, Relation] = {}
+        self.networks: dict[str, Network] = {}
+        self.results: dict[str, Result] = {}
+        self.now = EVER_BEFORE
+        self.committed: Mark | None = None
+        self.answers = 0
+        self.seconds = 0.0
+        self.known: dict[str, dict[str, Any]] = {}
+        """The relations of the last commit, with when they joined."""
+        self._lock = threading.RLock()
+        self._shelf = None if journal is None else Shelf(journal.directory / "shelf")
+        self._manifest: Mapping[str, Any] | None = None
+        """The state of a run before this one, until the first relations are known."""
+        self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
+
+    # Relations
+
+    def use(self, relations: Sequence[Relation]) -> None:
+        """The relations from now on. Who is new sees the events that no step has taken yet."""
+        with self._lock:
+            wanted = {relation.name: relation for relation in relations}
+            if wanted == self.relations:
+                return
+            self.relations = wanted
+            groups = {"shared": list(relations)} if self.shared else {r.name: [r] for r in relations}
+            self.networks = {name: self.networks.get(name) or Network(self.strategy) for name in groups}
+            for name, mine in groups.items():
+                self.networks[name].use([relation.root for relation in mine])
+            self.results = {name: self.results.get(name) or self._result(r) for name, r in wanted.items()}
+            self._restore_operators()
+
+    def _result(self, relation: Relation) -> Result:
+        return Result(relation, pattern_of(relation.root), answer_schema(relation), self.strategy)
+
+    def columns_needed(self, stream: str) -> set[str]:
+        return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
+
+    @property
+    def oldest(self) -> int | None:
+        return min((i.oldest for i in self.incoming.values() if i.oldest is not None), default=None)
+
+    @property
+    def newest(self) -> int | None:
+        return max((i.newest for i in self.incoming.values() if i.newest is not None), default=None)
+
+    @property
+    def held(self) -> int:
+        """Rows in all states."""
+        return sum(network.held for network in self.networks.values()) + sum(r.held for r in self.results.values())
+
+    # Events
+
+    def take(self, stream: str, batches: Sequence[Arrived], watermark: int | None, *, ended: bool = False) -> None:
+        """What a stream has handed on, and up to when that is complete; answers what this makes due."""
+        with self._lock:
+            incoming = self.incoming[stream]
+            for batch in batches:
+                incoming.take(batch, self.now)
+            incoming.watermark = THE_END if ended else watermark
+            marks = [i.watermark for i in self.incoming.values()]
+            known = [mark for mark in marks if mark is not None]
+            if self.relations and len(known) == len(marks) and min(known) > self.now:
+                self._step(min(known))
+
+    def _step(self, now: int) -> None:
+        began = time.perf_counter()
+        mark = Mark(0 if self.committed is None else self.committed.batch + 1, end=now == THE_END)
+        step("before operators")
+        settled = {stream: incoming.settle(now) for stream, incoming in self.incoming.items()}
+        answers = []
+        for name, network in self.networks.items():
+            network.look_up(self._tables_of(network, mark.batch))
+            deltas = network.advance(settled, now)
+            for relation in self.relations.values():
+                if name in ("shared", relation.name):
+                    result = self.results[relation.name]
+                    result.take(deltas[relation.root])
+                    told = result.answers(now, first=self.oldest, last=self.newest, ended=mark.end)
+                    answers.append(Answers((relation.name,), [0, len(told)], told))
+        self.answers += sum(len(some.table) for some in answers)
+        self.sink.write(self.name, mark, answers)
+        self.now = now
+        self._commit(mark)
+        self.seconds += time.perf_counter() - began
+
+    def _tables_of(self, network: Network, number: int) -> list[Prepared]:
+        """The tables that rows are looked up in, as this step finds them, prepared once for each version."""
+        found = []
+        for lookup in network.lookups():
+            rows = self._table(lookup.table, number)
+            known = self._prepared.get(lookup)
+            if known is None or known[0] is not rows:
+                known = self._prepared[lookup] = rows, prepare(lookup, rows)
+            found.append(known[1])
+        return found
+
+    # What a restart needs
+
+    def _commit(self, mark: Mark) -> None:
+        self.committed = mark
+        self.known = {r.name: {"text": r.text, "start": r.start} for r in self.relations.values()}
+        if mark.end:
+            self._begin_anew()
+        if self.journal is None or self._shelf is None:
+            return
+        state = {f"{name}: {owner}": parts for name, n in self.networks.items() for owner, parts in n.parts().items()}
+        state |= {f"result {name}": result.parts() for name, result in self.results.items()}
+        manifest = self._shelf.save(state, mark.text)
+        header = {
+            "now": self.now,
+            "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
+            "relations": self.known,
+            "answers": self.answers,
+            "state": manifest,
+        }
+        self.journal.commit(Commit(mark, header, (), snapshot=True))
+        self._shelf.sweep()
+
+    def _begin_anew(self) -> None:
+        """The input has ended, every row has left and everything was told. Should more come, it comes after it."""
+        self.now = EVER_BEFORE if self.newest is None else self.newest + 1
+
+    def restore(self) -> None:
+        """Go on from the last commit."""
+        loaded = None if self.journal is None else self.journal.load()
+        if loaded is None:
+            return
+        commit = loaded[0]
+        self.committed, self.now = commit.at, commit.state["now"]
+        self.answers, self.known = commit.state["answers"], commit.state["relations"]
+        for stream, state in commit.state["incoming"].items():
+            self.incoming[stream] = Incoming(**state)
+        self._manifest = commit.state["state"]
+
+    def _restore_operators(self) -> None:
+        manifest, self._manifest = self._manifest, None
+        if manifest is None or self._shelf is None:
+            return
+        state = self._shelf.load(manifest)
+        for name, network in self.networks.items():
+            prefix = f"{name}: "
+            network.restore({o.removeprefix(prefix): p for o, p in state.items() if o.startswith(prefix)})
+        for name, result in self.results.items():
+            if f"result {name}" in state:
+                result.restore(state[f"result {name}"])
+
+
+__all__ = ["THE_END", "RelationRun"]
