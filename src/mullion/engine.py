@@ -171,16 +171,11 @@ class Engine:
         match statement:
             case CreateStream():
                 self._create_stream(statement)
-            case CreateTable(retroactive=True):
-                hint = (
-                    "a change of its rows would revise answers already given, which is not built yet: use CREATE TABLE"
-                )
-                raise NotSupported("CREATE RETROACTIVE TABLE", statement.place, hint=hint)
             case CreateTable():
                 options = dict(statement.options)
                 format_ = check_format(statement.format, options, statement.place)
                 columns = statement.columns or read_columns(self.session, statement.name, format_, options, ())
-                made = Table(statement.name, columns, format_, statement.options)
+                made = Table(statement.name, columns, format_, statement.options, statement.retroactive)
                 self.catalog.add_table(made.check(statement.place), statement.place)
             case CreateQuery(query=query):
                 self._add(query)

@@ -90,7 +90,6 @@ def test_the_axis_of_a_window() -> None:
         ("[RANGE 5 s WATTR sen]", "unknown column 'sen' in trades"),
         ("[RANGE 5 s WATTR price]", "a window cannot go over 'price', which is double"),
         ("[ROWS 5 WATTR seq]", "a window of ROWS has no WATTR"),
-        ("[RANGE 5 s INTERNAL]", "INTERNAL is not supported yet"),
         ("", "stream 'trades' needs a window"),
     ],
 )

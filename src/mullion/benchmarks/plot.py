@@ -21,10 +21,10 @@ Line = Mapping[int, float]
 
 def draw(path: Path, rows: Sequence[tuple[str, float]], title: str, *, reference: float) -> None:
     """One bar for each (name, seconds), in the given order from the top; a dashed line at the reference."""
-    figure, axes = _pyplot().subplots(figsize=(9, 0.42 * len(rows) + 1.4))
+    figure, axes = pyplot().subplots(figsize=(9, 0.42 * len(rows) + 1.4))
     _bars(axes, rows, reference)
     axes.set_title(title, fontsize=11, loc="left")
-    _save(figure, path)
+    save(figure, path)
 
 
 def _bars(axes: Any, rows: Sequence[tuple[str, float]], reference: float) -> None:
@@ -43,7 +43,7 @@ def _bars(axes: Any, rows: Sequence[tuple[str, float]], reference: float) -> Non
 def draw_growth(path: Path, panels: Mapping[str, Mapping[str, Line]], title: str, *, reference: float) -> None:
     """A panel for each workload with a line for each path; a dashed line at the reference."""
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
-    figure, grid = _pyplot().subplots(2, 2, figsize=(11, 8), sharex=True, sharey=True)
+    figure, grid = pyplot().subplots(2, 2, figsize=(11, 8), sharex=True, sharey=True)
     for axes, (workload, lines) in zip(grid.flat, panels.items(), strict=True):
         for name, line in lines.items():
             numbers = sorted(line)
@@ -63,14 +63,14 @@ def draw_growth(path: Path, panels: Mapping[str, Mapping[str, Line]], title: str
     handles, labels = max((axes.get_legend_handles_labels() for axes in grid.flat), key=lambda found: len(found[1]))
     figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=9)
     figure.suptitle(title, fontsize=11, x=0.06, ha="left")
-    _save(figure, path, bottom=0.08)
+    save(figure, path, bottom=0.08)
 
 
 def draw_curves(
     path: Path, panels: Mapping[str, Mapping[str, Line]], title: str, *, across: str, logarithmic: Sequence[str] = ()
 ) -> None:
     """Six panels with the same lines; those whose names begin as `logarithmic` says have a logarithmic axis."""
-    figure, grid = _pyplot().subplots(2, 3, figsize=(12, 7))
+    figure, grid = pyplot().subplots(2, 3, figsize=(12, 7))
     for axes, (name, lines) in zip(grid.flat, panels.items(), strict=True):
         for (label, line), colour in zip(lines.items(), (GROWTH[0], GROWTH[2], GROWTH[3]), strict=True):
             numbers = sorted(line)
@@ -86,13 +86,13 @@ def draw_curves(
     handles, labels = grid.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=9)
     figure.suptitle(title, fontsize=11, x=0.06, ha="left")
-    _save(figure, path, bottom=0.05)
+    save(figure, path, bottom=0.05)
 
 
 def draw_panels(path: Path, panels: Mapping[str, Mapping[str, Line]], axes_of: Sequence[str], title: str) -> None:
     """A panel for each figure with a line for each way, and what its horizontal axis counts."""
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
-    figure, grid = _pyplot().subplots(2, 2, figsize=(11, 8), sharey=True)
+    figure, grid = pyplot().subplots(2, 2, figsize=(11, 8), sharey=True)
     for axes, (panel, lines), what in zip(grid.flat, panels.items(), axes_of, strict=True):
         for name, line in lines.items():
             colour = GROWTH[names.index(name) % len(GROWTH)]
@@ -108,14 +108,14 @@ def draw_panels(path: Path, panels: Mapping[str, Mapping[str, Line]], axes_of: S
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False, fontsize=9)
     figure.suptitle(title, fontsize=11, x=0.06, ha="left")
-    _save(figure, path, bottom=0.05)
+    save(figure, path, bottom=0.05)
 
 
 def draw_aggregates(
     path: Path, rows: Sequence[tuple[str, float]], grids: Sequence[Measured], title: str, *, reference: float
 ) -> None:
     """Times above; below, what panes take of the time without: as bars like li's Figure 3, and as maps."""
-    figure = _pyplot().figure(figsize=(15, 0.34 * len(rows) + 10))
+    figure = pyplot().figure(figsize=(15, 0.34 * len(rows) + 10))
     parts = figure.add_gridspec(3, 2, height_ratios=(0.34 * len(rows) + 1, 3.6, 4.2))
     times = figure.add_subplot(parts[0, :])
     _bars(times, rows, reference)
@@ -123,7 +123,7 @@ def draw_aggregates(
     for i, measured in enumerate(grids):
         _ratio_bars(figure.add_subplot(parts[1, i]), measured)
         _ratio_map(figure, figure.add_subplot(parts[2, i]), measured)
-    _save(figure, path)
+    save(figure, path)
 
 
 def _ratio_bars(axes: Any, measured: Measured) -> None:
@@ -131,7 +131,7 @@ def _ratio_bars(axes: Any, measured: Measured) -> None:
     across, down = measured.tuples_per_pane, measured.panes_per_window
     ratios = measured.table(lambda cell: cell.ratio)
     width = 0.8 / len(down)
-    shades = _pyplot().get_cmap("viridis")
+    shades = pyplot().get_cmap("viridis")
     for i, panes in enumerate(down):
         places = [group + (i - (len(down) - 1) / 2) * width for group in range(len(across))]
         axes.bar(places, ratios[i], width, label=f"{panes:g} P/W", color=shades(i / max(1, len(down) - 1)))
@@ -169,7 +169,7 @@ def _ratio_map(figure: Any, axes: Any, measured: Measured) -> None:
     figure.colorbar(shown, ax=axes, label="log2 of the ratio")
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -178,11 +178,11 @@ def _pyplot() -> Any:
     return pyplot
 
 
-def _save(figure: Any, path: Path, *, bottom: float = 0.0) -> None:
+def save(figure: Any, path: Path, *, bottom: float = 0.0) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.tight_layout(rect=(0, bottom, 1, 1))
     figure.savefig(path, dpi=150)
-    _pyplot().close(figure)
+    pyplot().close(figure)
 
 
 def _colour(name: str) -> str:

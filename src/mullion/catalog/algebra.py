@@ -20,7 +20,7 @@ those of their (first) input.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mullion.catalog.lookups import Lookup
@@ -269,6 +269,23 @@ class Rewindowed(_Node):
 Node = Scan | LookedUp | Filter | Project | Join | Distinct | Negation | Difference | Union | Aggregated | Rewindowed
 
 
+def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """The node over other inputs; itself where these are the same objects as before."""
+    if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+        return node
+    match node:
+        case Join() | Union():
+            return replace(node, parts=inputs)
+        case Negation() | Difference():
+            left, right = inputs
+            return replace(node, left=left, right=right)
+        case LookedUp() | Filter() | Project() | Distinct() | Aggregated() | Rewindowed():
+            (below,) = inputs
+            return replace(node, input=below)
+        case Scan():
+            return node
+
+
 def nodes(root: Node) -> Iterator[Node]:
     """The node and everything below it, parents first."""
     stack = [root]
@@ -342,4 +359,5 @@ __all__ = [
     "Union",
     "nodes",
     "scans",
+    "with_inputs",
 ]

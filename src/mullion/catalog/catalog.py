@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mullion.catalog.algebra import Relation
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream, Table
 from mullion.catalog.synopses import Synopsis
@@ -12,24 +13,29 @@ class Catalog:
     """Names are found whatever their case, and no two differ by case alone.
 
     Adding, finding and dropping take the same time however many there are: beside the dicts, in the order of
-    registration, stand the names as registered by their lower case, and the queries of each stream.
+    registration, stand the names as registered by their lower case, and the queries of each stream. `queries` are
+    aggregates over a single stream, `relations` all others.
     """
 
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {}
         self.tables: dict[str, Table] = {}
         self.queries: dict[str, StandingQuery] = {}
+        self.relations: dict[str, Relation] = {}
         self.synopses: dict[str, Synopsis] = {}
         self._relation_names: dict[str, str] = {}
         self._query_names: dict[str, str] = {}
         self._over: dict[str, dict[str, StandingQuery]] = {}
+        self._relations_over: dict[str, dict[str, Relation]] = {}
         self._free = 1
 
     def copy(self) -> Catalog:
         other = Catalog()
         other.streams, other.tables, other.queries = self.streams.copy(), self.tables.copy(), self.queries.copy()
         other._relation_names, other._query_names = self._relation_names.copy(), self._query_names.copy()
+        other.relations = self.relations.copy()
         other._over = {stream: queries.copy() for stream, queries in self._over.items()}
+        other._relations_over = {stream: found.copy() for stream, found in self._relations_over.items()}
         other._free = self._free
         other.synopses = self.synopses.copy()
         return other
@@ -64,22 +70,55 @@ class Catalog:
         self.queries[query.name] = query
         self._over.setdefault(query.stream, {})[query.name] = query
 
+    def add_relation(self, relation: Relation, place: Place | None = None) -> None:
+        """Add a query over relations. It shares the names of all queries."""
+        _new(relation.name, self._query_names, "query", place)
+        self.replace_relation(relation)
+
+    def replace_relation(self, relation: Relation) -> None:
+        """Put the relation in the place of the one of its name, which reads the same streams."""
+        self.relations[relation.name] = relation
+        for stream in relation.streams:
+            self._relations_over.setdefault(stream, {})[relation.name] = relation
+
+    @property
+    def materialized(self) -> dict[str, Relation]:
+        """The queries that others may read in FROM."""
+        return {name: relation for name, relation in self.relations.items() if relation.materialized}
+
     def query(self, name: str, place: Place | None = None) -> StandingQuery:
+        """A query of aggregates over a single stream."""
+        query = self.known(name, place)
+        if isinstance(query, Relation):
+            raise CheckError(f"query '{name}' is no aggregate over a single stream", place)
+        return query
+
+    def known(self, name: str, place: Place | None = None) -> StandingQuery | Relation:
+        """The query of either kind that has this name."""
         found = self._query_names.get(name.lower())
         if found is None:
-            raise CheckError(f"unknown query '{name}'", place, hint=closest(name, self.queries))
-        return self.queries[found]
+            raise CheckError(f"unknown query '{name}'", place, hint=closest(name, [*self.queries, *self.relations]))
+        return self.queries[found] if found in self.queries else self.relations[found]
 
     def drop_query(self, name: str, place: Place | None = None) -> None:
-        query = self.query(name, place)
-        del self.queries[query.name], self._query_names[query.name.lower()], self._over[query.stream][query.name]
+        query = self.known(name, place)
+        del self._query_names[query.name.lower()]
+        if isinstance(query, StandingQuery):
+            del self.queries[query.name], self._over[query.stream][query.name]
+            return
+        del self.relations[query.name]
+        for stream in query.streams:
+            del self._relations_over[stream][query.name]
 
     def queries_over(self, stream: str) -> list[StandingQuery]:
         return list(self._over.get(stream, {}).values())
 
+    def relations_over(self, stream: str) -> list[Relation]:
+        return list(self._relations_over.get(stream, {}).values())
+
     def free_name(self) -> str:
         """A name that no query has. Numbers below the last one given are not tried again."""
-        self._free = max(self._free, len(self.queries) + 1)
+        self._free = max(self._free, len(self.queries) + len(self.relations) + 1)
         while f"query_{self._free}" in self._query_names:
             self._free += 1
         return f"query_{self._free}"

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mullion.catalog.streams import Stream
-from mullion.errors import CheckError, NotSupported, Place, closest
+from mullion.errors import CheckError, Place, closest
 from mullion.language.query import EVERYTHING, Axis, Expr, Period, Window
 
 
 def checked_window(window: Window | None, stream: Stream, place: Place | None) -> Window:
-    """The window, with the column that it goes over as the stream spells it, or None for the event time."""
+    """The window, with the column that it goes over as the stream spells it, or None for the event time.
+
+    INTERNAL is for results that would expire; answers of aggregates don't.
+    """
     if window is None:
         hint = "write one after its name, such as [RANGE '10 min' SLIDE '1 min']"
         raise CheckError(f"stream '{stream.name}' needs a window", place, hint=hint)
-    if window.internal:
-        raise NotSupported("INTERNAL", window.place)
+    window = replace(window, internal=False)
     if window.attribute is None:
         return _in_time(window)
     attribute = stream.spelling.get(window.attribute.lower())

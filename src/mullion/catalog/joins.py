@@ -7,16 +7,17 @@ that depends only on what they are, so that queries which name the tables differ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
+from mullion.catalog.grouping import no_aggregate
 from mullion.catalog.lookups import Lookup, event_types
-from mullion.catalog.scope import Scope
+from mullion.catalog.scope import Columned, Scope, called
 from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.language.functions import NAMES
-from mullion.language.query import Aggregate, Call, Column, Derived, Expr, Join, Named, Query, Source, rewrite, walk
+from mullion.language.query import Call, Column, Derived, Expr, Join, Named, Query, Source, rewrite, walk
 from mullion.language.render import render
 from mullion.language.types import Type
 from mullion.language.typing import resolve, resolve_predicate
@@ -39,21 +40,38 @@ def join(query: Query, streams: Mapping[str, Stream], tables: Mapping[str, Table
     if isinstance(query.source, Derived):
         raise NotSupported("a sub-query in FROM", query.source.place)
     if query.where is not None:
-        _no_aggregate(query.where, "WHERE")
-    parts = _Parts()
+        no_aggregate(query.where, "WHERE")
+    parts = Parts()
     parts.take(query.source)
-    relations = [_relation(source, streams, tables) for source in parts.sources]
-    scope = Scope(parts.sources, relations)
-    number = _the_stream(parts.sources, relations)
+    sources: list[Named] = []
+    for source in parts.sources:
+        if isinstance(source, Derived):
+            raise NotSupported("a sub-query in FROM", source.place)
+        sources.append(source)
+    relations = [known_relation(source, streams, tables) for source in sources]
+    for source, relation in zip(sources, relations, strict=True):
+        if isinstance(relation, Table) and relation.retroactive:
+            raise NotSupported("a question asked once about a RETROACTIVE table", source.place)
+    scope = Scope(sources, relations, alone=len(sources) == 1)
+    number = _the_stream(sources, relations)
     stream = relations[number]
     assert isinstance(stream, Stream)
     if len(relations) == 1:
         where = None if query.where is None else scope.plain(query.where)
-        return Joined(parts.sources[0], stream, scope, (), stream.types, where)
-    return _Joiner(scope, parts, number, query).join()
+        return Joined(sources[0], stream, scope, (), stream.types, where)
+    conditions = parts.conditions(scope) + where_conditions(query.where, scope)
+    attaching = Attaching(scope, parts, number, conditions)
+    attaching.attach([i for i in range(len(sources)) if i != number])
+    found = [*attaching.found, *(scope.plain(condition) for condition in attaching.conditions)]
+    where = None if not found else found[0] if len(found) == 1 else Call("and", tuple(found))
+    lookups = tuple(lookup for _, lookup in attaching.attached)
+    return Joined(sources[number], stream, scope, lookups, event_types(stream, lookups), where)
 
 
-def _relation(source: Named, streams: Mapping[str, Stream], tables: Mapping[str, Table]) -> Stream | Table:
+def known_relation(
+    source: Named, streams: Mapping[str, Stream], tables: Mapping[str, Table], others: Sequence[str] = ()
+) -> Stream | Table:
+    """The stream or table that a source names. `others` are names that it might have been meant to be."""
     found = streams.get(source.name) or tables.get(source.name)
     if found is not None:
         return found
@@ -63,7 +81,7 @@ def _relation(source: Named, streams: Mapping[str, Stream], tables: Mapping[str,
     if found is None:
         what = "stream or table" if tables else "stream"
         declare = "declare it first with CREATE STREAM" + (" or CREATE TABLE" if tables else "")
-        hint = closest(source.name, [*streams, *tables]) or declare
+        hint = closest(source.name, [*streams, *tables, *others]) or declare
         raise CheckError(f"unknown {what} '{source.name}'", source.place, hint=hint)
     return found
 
@@ -71,9 +89,7 @@ def _relation(source: Named, streams: Mapping[str, Stream], tables: Mapping[str,
 def _the_stream(sources: list[Named], relations: list[Stream | Table]) -> int:
     numbers = [i for i, relation in enumerate(relations) if isinstance(relation, Stream)]
     for source, relation in zip(sources, relations, strict=True):
-        if isinstance(relation, Table) and source.window is not None:
-            hint = "windows are for streams: leave it out"
-            raise CheckError(f"'{relation.name}' is a table and has no window", source.window.place, hint=hint)
+        check_no_window(source, relation)
     if not numbers:
         hint = "join it to a stream with a window"
         raise CheckError(f"'{relations[0].name}' is a table, and a query needs a stream", sources[0].place, hint=hint)
@@ -82,20 +98,25 @@ def _the_stream(sources: list[Named], relations: list[Stream | Table]) -> int:
     return numbers[0]
 
 
+def check_no_window(source: Named | Derived, relation: Columned) -> None:
+    """Refuses a window over a table."""
+    if isinstance(relation, Table) and source.window is not None:
+        hint = "windows are for streams: leave it out"
+        raise CheckError(f"'{relation.name}' is a table and has no window", source.window.place, hint=hint)
+
+
 @dataclass
-class _Parts:
+class Parts:
     """The sources of a FROM from left to right; conditions of inner joins; those of LEFT JOINs by their table."""
 
-    sources: list[Named] = field(default_factory=list)
+    sources: list[Named | Derived] = field(default_factory=list)
     inner: list[tuple[Expr, range]] = field(default_factory=list)
     left: dict[int, tuple[Join, range]] = field(default_factory=dict)
 
     def take(self, source: Source) -> range:
         """Add a source, and tell which numbers its parts have."""
         start = len(self.sources)
-        if isinstance(source, Derived):
-            raise NotSupported("a sub-query in FROM", source.place)
-        if isinstance(source, Named):
+        if not isinstance(source, Join):
             self.sources.append(source)
             return range(start, start + 1)
         if source.kind in ("right", "full"):
@@ -105,60 +126,70 @@ class _Parts:
         right = self.take(source.right)
         seen = range(start, right.stop)
         if source.on is not None:
-            _no_aggregate(source.on, "ON")
+            no_aggregate(source.on, "ON")
         if source.kind == "left":
             if len(right) > 1:
                 hint = "write one LEFT JOIN for each table"
                 raise NotSupported("a LEFT JOIN of several tables at once", source.right.place, hint=hint)
             self.left[right.start] = source, seen
         elif source.on is not None:
-            self.inner += [(condition, seen) for condition in _conjuncts(source.on)]
+            self.inner += [(condition, seen) for condition in conjuncts(source.on)]
         return seen
 
+    def conditions(self, scope: Scope) -> list[Expr]:
+        """What inner joins ask, settled."""
+        return [scope.settled(condition, seen) for condition, seen in self.inner]
 
-class _Joiner:
-    """Finds the lookups of a query one by one; `known` are the sources that are found already."""
-
-    def __init__(self, scope: Scope, parts: _Parts, stream: int, query: Query) -> None:
-        self.scope, self.parts, self.stream = scope, parts, stream
-        if stream in parts.left:
-            hint = "put the stream on the left, or write JOIN"
-            raise NotSupported("a LEFT JOIN with the stream on its right", parts.left[stream][0].place, hint=hint)
-        everything = range(len(parts.sources))
-        where = [] if query.where is None else _conjuncts(query.where)
-        self.conditions = [scope.settled(condition, seen) for condition, seen in parts.inner]
-        self.conditions += [scope.settled(condition, everything) for condition in where]
-        self.optional = {
-            number: [scope.settled(c, seen) for c in ([] if join.on is None else _conjuncts(join.on))]
-            for number, (join, seen) in parts.left.items()
+    def optional(self, scope: Scope) -> dict[int, list[Expr]]:
+        """What LEFT JOINs ask, settled, by their tables."""
+        return {
+            number: [scope.settled(c, seen) for c in ([] if join.on is None else conjuncts(join.on))]
+            for number, (join, seen) in self.left.items()
         }
-        self.known = {stream}
-        self.lookups: list[Lookup] = []
+
+
+class Attaching:
+    """Attaches tables to a source one by one, each as a lookup; `known` are the source and the tables that it has.
+
+    `conditions` are settled; those that lookups fulfil are taken out. `found` asks that inner joins find a row.
+    """
+
+    def __init__(self, scope: Scope, parts: Parts, base: int, conditions: list[Expr]) -> None:
+        self.scope, self.parts, self.base = scope, parts, base
+        if base in parts.left:
+            hint = "put the stream on the left, or write JOIN"
+            raise NotSupported("a LEFT JOIN with the stream on its right", parts.left[base][0].place, hint=hint)
+        self.conditions = list(conditions)
+        self.optional = parts.optional(scope)
+        self.types = dict(scope.relations[base].types)
+        self.known = {base}
+        self.attached: list[tuple[int, Lookup]] = []
         self.found: list[Expr] = []
 
-    def join(self) -> Joined:
-        source, relation = self.parts.sources[self.stream], self.scope.relations[self.stream]
-        assert isinstance(relation, Stream)
-        self.types = dict(relation.types)
-        waiting = [i for i in range(len(self.parts.sources)) if i != self.stream]
+    def attach(self, tables: list[int]) -> None:
+        """Attach all these tables, or refuse."""
+        rest = self.attach_what_it_can(tables)
+        if rest:
+            raise self.unlinked(rest[0])
+
+    def attach_what_it_can(self, tables: list[int]) -> list[int]:
+        """The tables that are left over."""
+        waiting = list(tables)
         while waiting:
             ready = [(lookup.name, i, lookup, used) for i in waiting for lookup, used in self._lookup(i)]
             if not ready:
-                raise self._unlinked(waiting[0])
+                break
             _, number, lookup, used = min(ready, key=lambda found: found[:2])
             waiting.remove(number)
             self._add(number, lookup, used)
-        parts = [*self.found, *(self.scope.plain(condition) for condition in self.conditions)]
-        where = None if not parts else parts[0] if len(parts) == 1 else Call("and", tuple(parts))
-        lookups = tuple(self.lookups)
-        return Joined(source, relation, self.scope, lookups, event_types(relation, lookups), where)
+        return waiting
 
     def _add(self, number: int, lookup: Lookup, used: list[Expr]) -> None:
         source = self.parts.sources[number]
-        if lookup in self.lookups:
+        if any(lookup == other for _, other in self.attached):
             hint = "its columns are the same: use one alias for both"
             raise NotSupported(f"table '{lookup.table}' twice by the same keys", source.place, hint=hint)
-        self.lookups.append(lookup)
+        self.attached.append((number, lookup))
         self.known.add(number)
         self.scope.prefixes[number] = f"{lookup.name}."
         self.types.update(lookup.types())
@@ -238,32 +269,32 @@ class _Joiner:
 
         return rewrite(expr, change)
 
-    def _unlinked(self, number: int) -> CheckError:
+    def unlinked(self, number: int) -> CheckError:
         source = self.parts.sources[number]
-        table, name = self.scope.relations[number], source.alias or source.name
-        first = self.parts.sources[self.stream]
-        common = [name for name in table.types if name.lower() in self.scope.relations[self.stream].spelling]
+        table, name = self.scope.relations[number], called(source)
+        first = called(self.parts.sources[self.base])
+        common = [name for name in table.types if name.lower() in self.scope.relations[self.base].spelling]
         column = next(iter(common or table.types), "key")
         message = f"nothing says which rows of table '{table.name}' belong to an event"
-        equality = f"{first.alias or first.name}.{column} = {name}.{column}"
+        equality = f"{first}.{column} = {name}.{column}"
         clause = "ON" if number in self.optional else "WHERE"
         return CheckError(message, source.place, hint=f"join it by an equality, such as {clause} {equality}")
 
 
-def _conjuncts(expr: Expr) -> list[Expr]:
+def where_conditions(where: Expr | None, scope: Scope) -> list[Expr]:
+    """The conditions of WHERE, settled."""
+    everything = range(len(scope.sources))
+    return [] if where is None else [scope.settled(condition, everything) for condition in conjuncts(where)]
+
+
+def conjuncts(expr: Expr) -> list[Expr]:
     """The conditions that AND holds together."""
     if isinstance(expr, Call) and expr.function == "and":
-        return [part for arg in expr.args for part in _conjuncts(arg)]
+        return [part for arg in expr.args for part in conjuncts(arg)]
     return [expr]
-
-
-def _no_aggregate(expr: Expr, where: str) -> None:
-    for node in walk(expr):
-        if isinstance(node, Aggregate):
-            raise CheckError(f"an aggregate is not allowed in {where}", node.place)
 
 
 _LOOKUPS: WeakValueDictionary[Lookup, Lookup] = WeakValueDictionary()
 """Queries with equal lookups hold the same one, and with it its name and its hash."""
 
-__all__ = ["Joined", "join"]
+__all__ = ["Attaching", "Joined", "Parts", "check_no_window", "conjuncts", "join", "known_relation", "where_conditions"]

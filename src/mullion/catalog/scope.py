@@ -2,36 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
-from mullion.catalog.streams import Stream, Table
+from mullion.catalog.streams import Stream
 from mullion.errors import CheckError, NotSupported, Place, closest
-from mullion.language.query import Column, Exists, Expr, Named, rewrite, walk
+from mullion.language.query import Column, Derived, Exists, Expr, Named, rewrite, walk
+from mullion.language.types import Type
 
 WINDOW_COLUMNS = ("window_start", "window_end")
+OUTER = "^"
+"""Before the number of a source of the query around."""
+
+
+class Columned(Protocol):
+    """A stream, a table, or the result of a sub-query."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def columns(self) -> tuple[tuple[str, Type], ...]: ...
+
+    @property
+    def types(self) -> Mapping[str, Type]: ...
+
+    @property
+    def spelling(self) -> Mapping[str, str]: ...
+
+
+def called(source: Named | Derived) -> str:
+    """What columns of the source are qualified by; empty for a sub-query without an alias."""
+    return source.alias or (source.name if isinstance(source, Named) else "")
 
 
 class Scope:
-    """The stream and the tables of a FROM by their names and aliases.
+    """The sources of a FROM by their names and aliases.
 
     Expressions are settled in two steps, since what a table's columns are called on events is known only when it is
     known how its rows are found. A settled column is qualified by the number of its source, as #1; a plain column is
     called as on events.
+
+    A sub-query of EXISTS also sees the columns of the query around it, `outer`: settled, these are qualified as ^1.
+    `alone` is for a FROM of one stream, whose unknown names are left to whoever resolves the expression.
     """
 
-    def __init__(self, sources: Sequence[Named], relations: Sequence[Stream | Table]) -> None:
-        self.sources, self.relations = sources, relations
+    def __init__(
+        self,
+        sources: Sequence[Named | Derived],
+        relations: Sequence[Columned],
+        *,
+        outer: Scope | None = None,
+        alone: bool = False,
+    ) -> None:
+        self.sources, self.relations, self.outer, self.alone = sources, relations, outer, alone
         self.prefixes = ["" if isinstance(r, Stream) else f"#{i}." for i, r in enumerate(relations)]
         self.numbers: dict[str, int] = {}
         for i, source in enumerate(sources):
-            self._name(i, source.alias or source.name, source.place)
+            if called(source):
+                self._name(i, called(source), source.place)
         self.shown = list(self.numbers)
-        if len(sources) == 1:
-            self.numbers.setdefault(sources[0].name.lower(), 0)
-            return
-        names = [source.name.lower() for source in sources]
+        names = [source.name.lower() if isinstance(source, Named) else "" for source in sources]
         for i, name in enumerate(names):
-            if names.count(name) == 1:
+            if name and names.count(name) == 1:
                 self.numbers.setdefault(name, i)
             self.numbers[f"#{i}"] = i
 
@@ -49,7 +82,9 @@ class Scope:
         return self._columns(expr, None, lambda i, name, place: Column(self.prefixes[i] + name, place=place))
 
     def sources_of(self, settled: Expr) -> set[int]:
-        return {self.numbers[node.table] for node in walk(settled) if isinstance(node, Column) and node.table}
+        """The sources that a settled expression needs, without those of the query around."""
+        tables = [node.table for node in walk(settled) if isinstance(node, Column) and node.table]
+        return {self.numbers[table] for table in tables if not table.startswith(OUTER)}
 
     def has(self, name: str) -> bool:
         """Whether some source has a column of this name."""
@@ -63,13 +98,30 @@ class Scope:
     ) -> Expr:
         def change(node: Expr) -> Expr | None:
             if isinstance(node, Exists):
-                raise NotSupported("EXISTS", node.place)
+                hint = "let it be a condition of WHERE by itself, joined by AND"
+                raise NotSupported("EXISTS within an expression", node.place, hint=hint)
             if not isinstance(node, Column):
                 return None
+            if self.outer is not None and not self._knows(node) and self.outer._knows(node):
+                outer = self.outer._find(node, None)
+                assert outer is not None
+                return Column(outer[1], f"{OUTER}{outer[0]}", place=node.place)
             found = self._find(node, visible)
             return node if found is None else named(*found, node.place)
 
         return rewrite(expr, change)
+
+    def number(self, column: Column) -> int:
+        """The source that qualifies a column, as in a.*"""
+        assert column.table is not None
+        number = self.numbers.get(column.table.lower())
+        if number is None:
+            raise self._unknown_source(column, seen=False)
+        return number
+
+    def _knows(self, column: Column) -> bool:
+        """Whether the name means something here, be it wrong or ambiguous."""
+        return self.has(column.name) if column.table is None else column.table.lower() in self.numbers
 
     def _find(self, column: Column, visible: Sequence[int] | None) -> tuple[int, str] | None:
         """The source and the spelling; None for a name that whoever resolves the expression will know or refuse."""
@@ -79,7 +131,7 @@ class Scope:
             if number is None or (visible is not None and number not in visible):
                 raise self._unknown_source(column, seen=number is not None)
             relation = self.relations[number]
-            if name not in relation.spelling and len(self.relations) > 1:
+            if name not in relation.spelling and not self.alone:
                 hint = closest(column.name, relation.types)
                 raise CheckError(f"unknown column '{column.name}' in {relation.name}", column.place, hint=hint)
             return number, relation.spelling.get(name, column.name)
@@ -88,10 +140,10 @@ class Scope:
         if len(found) == 1:
             return found[0], self.relations[found[0]].spelling[name]
         if found:
-            candidates = [f"{self.sources[i].alias or self.sources[i].name}.{column.name}" for i in found]
-            hint = f"write {' or '.join(candidates)}"
+            candidates = [f"{called(self.sources[i])}.{column.name}" for i in found if called(self.sources[i])]
+            hint = f"write {' or '.join(candidates)}" if candidates else "give the sub-queries an alias"
             raise CheckError(f"column '{column.name}' is ambiguous", column.place, hint=hint)
-        if len(self.relations) == 1 or (name in WINDOW_COLUMNS and visible is None):
+        if self.alone or (name in WINDOW_COLUMNS and visible is None):
             return None
         raise CheckError(
             f"unknown column '{column.name}'", column.place, hint=closest(column.name, self._seen(numbers))
@@ -102,9 +154,9 @@ class Scope:
 
     def _unknown_source(self, column: Column, *, seen: bool) -> CheckError:
         assert column.table is not None
-        what = "stream or alias" if len(self.relations) == 1 else "stream, table or alias"
+        what = "stream or alias" if self.alone else "stream, table or alias"
         hint = "ON sees only the two sides that it joins" if seen else closest(column.table, self.shown)
         return CheckError(f"unknown {what} '{column.table}'", column.place, hint=hint)
 
 
-__all__ = ["WINDOW_COLUMNS", "Scope"]
+__all__ = ["OUTER", "WINDOW_COLUMNS", "Columned", "Scope", "called"]

@@ -61,6 +61,8 @@ class Table:
     columns: tuple[tuple[str, Type], ...]
     format: str
     options: tuple[tuple[str, str], ...] = field(default=())
+    retroactive: bool = False
+    """Whether a change of its rows also changes what earlier events find."""
 
     @cached_property
     def types(self) -> Mapping[str, Type]:

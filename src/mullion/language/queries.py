@@ -15,11 +15,12 @@ from mullion.language.tokens import Kind
 from mullion.language.windows import bracketed, grouping
 
 OUTPUTS = ("istream", "dstream", "rstream", "wstream")
+_DIFFERENCES = ("except", "intersect", "minus")
 _WINDOW_COLUMNS = ("window", "window_start", "window_end")
 
 
 def query(c: Cursor) -> Query:
-    """A whole query: SELECT, a union, or one of the four output streams around it."""
+    """A whole query: SELECT, a union or difference, or one of the four output streams around it."""
     with c.nested():
         if c.word() in OUTPUTS:
             return _output(c)
@@ -53,31 +54,49 @@ def _union(c: Cursor) -> Query:
     if c.accept_symbol("("):
         head = query(c)
         c.expect_symbol(")")
-        if not c.is_words("union"):
+        if c.word() not in ("union", *_DIFFERENCES):
             return head
         if head.order_by or head.limit is not None or head.output or head.preference:
             raise NotSupported("ORDER BY, LIMIT or an output stream in the first part of a union", c.since(start))
         items: list[Item | None] = list(head.items)
     else:
         head, items = _select(c)
-    rest: list[Query] = []
-    while c.accept("union"):
-        if not c.accept("all"):
-            raise NotSupported("UNION without ALL", c.place(c.at - 1), hint="write UNION ALL")
+    united, excepted = list(head.union), list(head.excepted)
+    while (word := c.word()) in ("union", *_DIFFERENCES):
+        _set_operator(c)
+        if word == "union" and excepted:
+            hint = "write the difference in FROM: SELECT * FROM (... EXCEPT ALL ...) UNION ALL ..."
+            raise NotSupported("UNION ALL after EXCEPT ALL", c.place(c.at - 2), hint=hint)
         if c.accept_symbol("("):
-            rest.append(query(c))
+            part = query(c)
             c.expect_symbol(")")
         else:
-            rest.append(_select(c)[0])
-    for word in ("except", "intersect", "minus"):
-        if c.word() == word:
-            raise NotSupported(word.upper(), c.place(c.at))
+            part = _select(c)[0]
+        (united if word == "union" else excepted).append(part)
     order_by, limit, preference = _order_by(c, items), _limit(c), _preference(c)
     place = c.since(start)
     if head.place == place:
         return head
-    union = head.union + tuple(rest)
-    return replace(head, union=union, order_by=order_by, limit=limit, preference=preference, place=place)
+    return replace(
+        head,
+        union=tuple(united),
+        excepted=tuple(excepted),
+        order_by=order_by,
+        limit=limit,
+        preference=preference,
+        place=place,
+    )
+
+
+def _set_operator(c: Cursor) -> None:
+    """UNION ALL or EXCEPT ALL; those without ALL make results distinct, which must be written."""
+    at, word = c.at, c.step().text.upper()
+    if word in ("INTERSECT", "MINUS"):
+        hint = "write EXCEPT ALL" if word == "MINUS" else "write DISTINCT and EXISTS"
+        raise NotSupported(word, c.place(at), hint=hint)
+    if not c.accept("all"):
+        hint = "write UNION ALL" if word == "UNION" else "write EXCEPT ALL, or NOT EXISTS"
+        raise NotSupported(f"{word} without ALL", c.place(at), hint=hint)
 
 
 def _select(c: Cursor) -> tuple[Query, list[Item | None]]:

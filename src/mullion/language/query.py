@@ -358,11 +358,15 @@ class Query:
     order_by: tuple[Order, ...] = ()
     limit: int | None = None
     union: tuple[Query, ...] = ()
+    excepted: tuple[Query, ...] = ()
+    """EXCEPT ALL: taken away from the union, one after the other."""
     output: Output | None = None
     preference: Preference | None = None
     start_at: int | None = None
     stop_at: int | None = None
     backfill: bool = False
+    materialized: bool = False
+    """CREATE QUERY name MATERIALIZED: others may read it in FROM."""
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

@@ -111,6 +111,8 @@ def _query(query: Query) -> str:
     if query.name is None:
         return body
     parts = ["CREATE QUERY", render_name(query.name)]
+    if query.materialized:
+        parts.append("MATERIALIZED")
     if query.start_at is not None:
         parts.append(f"START AT {render_timestamp(query.start_at)}")
     if query.stop_at is not None:
@@ -134,9 +136,8 @@ def _body(query: Query) -> str:
         parts.append("GROUP BY " + ", ".join(map(_term, query.group_by)))
     if query.having is not None:
         parts.append(f"HAVING {_expr(query.having)}")
-    for branch in query.union:
-        simple = not (branch.union or branch.order_by or branch.limit is not None or branch.output or branch.preference)
-        parts.append("UNION ALL " + (_query(branch) if simple else f"({_query(branch)})"))
+    parts += [f"UNION ALL {_branch(branch)}" for branch in query.union]
+    parts += [f"EXCEPT ALL {_branch(branch)}" for branch in query.excepted]
     if query.order_by:
         parts.append("ORDER BY " + ", ".join(map(_order, query.order_by)))
     if query.limit is not None:
@@ -146,6 +147,13 @@ def _body(query: Query) -> str:
         if query.preference.fade is not None:
             parts.append(f"FADE FACTOR {query.preference.fade!r}")
     return " ".join(parts)
+
+
+def _branch(query: Query) -> str:
+    """A part of a union or difference."""
+    combined = query.union or query.excepted or query.order_by or query.limit is not None
+    text = _query(query)
+    return f"({text})" if combined or query.output or query.preference else text
 
 
 def _term(expr: Expr) -> str:

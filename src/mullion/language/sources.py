@@ -11,7 +11,7 @@ from mullion.language.windows import at_table_function, bracketed, table_functio
 MAX_SOURCES = 60
 """Joins are a chain of pairs; a longer one would overflow the stack wherever it is compared or rewritten."""
 
-CLAUSES = ("where", "group", "having", "order", "limit", "union", "join", "on", "left", "inner", "with")
+CLAUSES = ("where", "group", "having", "order", "limit", "union", "except", "join", "on", "left", "inner", "with")
 _KINDS = ("inner", "left", "right", "full", "cross")
 
 

@@ -131,6 +131,7 @@ def _create_synopsis(c: Cursor, start: int) -> CreateSynopsis:
 
 def _create_query(c: Cursor, start: int) -> CreateQuery:
     name = _new_name(c, "query")
+    materialized = c.accept("materialized")
     start_at = stop_at = None
     if c.accept("start"):
         c.expect("at")
@@ -143,9 +144,10 @@ def _create_query(c: Cursor, start: int) -> CreateQuery:
             raise ParseError("the query would stop before it starts", c.since(at))
     backfill = c.accept("backfill")
     if not c.accept("as"):
-        raise c.expected("AS", "as", "start", "stop", "backfill")
-    found = query(c)
-    found = replace(found, name=name, start_at=start_at, stop_at=stop_at, backfill=backfill)
+        raise c.expected("AS", "as", "materialized", "start", "stop", "backfill")
+    found = replace(
+        query(c), name=name, materialized=materialized, start_at=start_at, stop_at=stop_at, backfill=backfill
+    )
     return CreateQuery(query=found, place=c.since(start))
 
 

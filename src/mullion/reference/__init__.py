@@ -38,14 +38,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import WINDOW_COLUMNS, StandingQuery, bind
 from mullion.catalog.streams import Stream, Table
-from mullion.language.evaluate import evaluate
-from mullion.language.query import Expr, Query
-from mullion.language.types import BOOLEAN, DATE, Type
+from mullion.language.query import Query
+from mullion.language.types import DATE, Type
 from mullion.language.vector import Vector
 from mullion.reference.aggregates import aggregate, canonical, sort_key
+from mullion.reference.expressions import contribution, passes, value
+from mullion.reference.lookups import TableRows
 from mullion.reference.windows import View, answered, newest
 
 DAY = 86_400_000_000
@@ -100,7 +100,7 @@ def ask(query: Query, stream: Stream, events: Rows, tables: Tables | None = None
 
 def _answer(query: Query, stream: Stream, events: Rows, tables: Tables, windows: Callable[..., list[View]]) -> Answer:
     bound = bind(query, {stream.name: stream}, {name: table for name, (table, _) in tables.items()})
-    found = [_Rows(lookup, tables[lookup.table][1]) for lookup in bound.lookups]
+    found = [TableRows(lookup, tables[lookup.table][1]) for lookup in bound.lookups]
     axis = bound.frame.attribute or stream.time_column
     timed = [event for event in events if event[stream.time_column] is not None and event[axis] is not None]
     # Stable: events of one time stay as they arrived.
@@ -113,35 +113,7 @@ def _answer(query: Query, stream: Stream, events: Rows, tables: Tables, windows:
     return Answer((*WINDOW_COLUMNS, *bound.shape.names), types, rows)
 
 
-class _Rows:
-    """The rows of a table that a lookup may find, each with its keys and the columns that it gives to an event."""
-
-    def __init__(self, lookup: Lookup, rows: Rows) -> None:
-        self.lookup = lookup
-        types = lookup.types()
-        self.missing = {name: Vector.of(type_, [None]) for name, type_ in types.items()}
-        self.missing[lookup.matched] = Vector.of(BOOLEAN, [False])
-        self.rows: list[tuple[list[Any], dict[str, Vector]]] = []
-        for row in rows:
-            own = {name: Vector.of(type_, [row[name]]) for name, type_ in lookup.columns}
-            if _passes(lookup.where, own):
-                given = {lookup.column(name): vector for name, vector in own.items()}
-                given[lookup.matched] = Vector.of(BOOLEAN, [True])
-                self.rows.append(([_value(key, own) for _, key in lookup.keys], given))
-
-    def of(self, columns: Mapping[str, Vector]) -> list[dict[str, Vector]]:
-        """What an event becomes: once for every row that it finds, or once without one."""
-        keys = [_value(key, columns) for key, _ in self.lookup.keys]
-        found = [given for own, given in self.rows if all(map(_equal, keys, own))]
-        return [{**columns, **given} for given in found or [self.missing]]
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """NULL equals nothing, NaN equals NaN."""
-    return a is not None and b is not None and bool(a == b or (a != a and b != b))
-
-
-def _joined(stream: Stream, event: Mapping[str, Any], lookups: list[_Rows]) -> list[dict[str, Vector]]:
+def _joined(stream: Stream, event: Mapping[str, Any], lookups: list[TableRows]) -> list[dict[str, Vector]]:
     """The columns of the event with each combination of rows that it finds."""
     found = [{name: Vector.of(type_, [event[name]]) for name, type_ in stream.columns}]
     for lookup in lookups:
@@ -149,36 +121,20 @@ def _joined(stream: Stream, event: Mapping[str, Any], lookups: list[_Rows]) -> l
     return found
 
 
-def _event(query: StandingQuery, stream: Stream, event: Mapping[str, Any], axis: str, lookups: list[_Rows]) -> _Event:
+def _event(
+    query: StandingQuery, stream: Stream, event: Mapping[str, Any], axis: str, lookups: list[TableRows]
+) -> _Event:
     joined = _joined(stream, event, lookups)
     return _Event(
         time=event[axis] * (DAY if stream.types[axis] == DATE else 1),
-        partition=tuple(canonical(_value(key, joined[0])) for key in query.axis.partition),
-        rows=[_row(query, columns) for columns in joined if _passes(query.predicate, columns)],
+        partition=tuple(canonical(value(key, joined[0])) for key in query.axis.partition),
+        rows=[_row(query, columns) for columns in joined if passes(query.predicate, columns)],
     )
 
 
 def _row(query: StandingQuery, columns: Mapping[str, Vector]) -> _Row:
-    keys = tuple(canonical(_value(key, columns)) for key in query.keys)
-    arguments: list[tuple[Any, ...]] = []
-    for bound in query.shape.aggregates:
-        if not _passes(bound.where, columns):
-            arguments.append(())
-        elif len(bound.values) > 1:
-            several = tuple(_value(expr, columns) for expr, _ in bound.values)
-            arguments.append((None if None in several else several,))
-        else:
-            arguments.append((1 if bound.argument is None else _value(bound.argument, columns),))
-    return _Row(keys, tuple(arguments))
-
-
-def _value(expr: Expr, columns: Mapping[str, Vector]) -> Any:
-    """The value of an expression over one row."""
-    return evaluate(expr, columns, 1).to_list()[0]
-
-
-def _passes(condition: Expr | None, columns: Mapping[str, Vector]) -> bool:
-    return condition is None or _value(condition, columns) is True
+    keys = tuple(canonical(value(key, columns)) for key in query.keys)
+    return _Row(keys, tuple(contribution(bound, columns) for bound in query.shape.aggregates))
 
 
 def _answer_window(query: StandingQuery, view: View, held: list[_Row]) -> list[tuple[Any, ...]]:
@@ -193,11 +149,11 @@ def _answer_window(query: StandingQuery, view: View, held: list[_Row]) -> list[t
         for i, (type_, key) in enumerate(zip(shape.keys, keys, strict=True)):
             columns[f"#k{i}"] = Vector.of(type_, [key])
         for i, bound in enumerate(shape.aggregates):
-            values = [value for event in events for value in event.arguments[i]]
+            values = [argument for event in events for argument in event.arguments[i]]
             columns[f"#a{i}"] = Vector.of(bound.result, [aggregate(bound, values)])
-        if _passes(shape.having, columns):
-            row = (*bounds, *(_value(expr, columns) for expr, _ in shape.items))
-            found.append((row, [_value(order.expr, columns) for order in shape.order_by], keys))
+        if passes(shape.having, columns):
+            row = (*bounds, *(value(expr, columns) for expr, _ in shape.items))
+            found.append((row, [value(order.expr, columns) for order in shape.order_by], keys))
     for i in reversed(range(len(shape.keys))):
         found.sort(key=lambda f: sort_key(f[2][i], nulls_low=True))
     for i, order in reversed(list(enumerate(shape.order_by))):

@@ -1,0 +1,106 @@
+"""What ends when: a heap of (end, item) in two arrays, the next end on top.
+
+    push(ends, items, size, 70, 3);  pop(ends, items, size) -> the item that ends first
+
+The arrays have room for `size` entries and more; whoever pushes makes sure of that and keeps the size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Array = npt.NDArray[Any]
+
+
+@njit(cache=True, nogil=True)
+def push(ends: Array, items: Array, size: int, end: int, item: int) -> None:
+    """Add an entry to a heap of `size`."""
+    at = size
+    while at > 0:
+        up = (at - 1) >> 1
+        if ends[up] <= end:
+            break
+        ends[at], items[at] = ends[up], items[up]
+        at = up
+    ends[at], items[at] = end, item
+
+
+@njit(cache=True, nogil=True)
+def pop(ends: Array, items: Array, size: int) -> None:
+    """Take the first entry of a heap of `size` away."""
+    last = size - 1
+    end, item = ends[last], items[last]
+    at = 0
+    while True:
+        down = 2 * at + 1
+        if down >= last:
+            break
+        if down + 1 < last and ends[down + 1] < ends[down]:
+            down += 1
+        if ends[down] >= end:
+            break
+        ends[at], items[at] = ends[down], items[down]
+        at = down
+    ends[at], items[at] = end, item
+
+
+@njit(cache=True, nogil=True)
+def push_all(ends: Array, items: Array, size: int, new_ends: Array, new_items: Array) -> int:
+    for i in range(len(new_ends)):
+        push(ends, items, size, new_ends[i], new_items[i])
+        size += 1
+    return size
+
+
+@njit(cache=True, nogil=True)
+def pop_before(ends: Array, items: Array, size: int, now: int, out: Array) -> int:
+    """Take away all that end before `now`, into `out` in the order of their ends; returns how many they are."""
+    found = 0
+    while size > 0 and ends[0] < now:
+        out[found] = items[0]
+        found += 1
+        pop(ends, items, size)
+        size -= 1
+    return found
+
+
+class Agenda:
+    """A heap that grows as it needs to.
+
+    >>> agenda = Agenda()
+    >>> agenda.add(np.array([70, 20, 50]), np.array([0, 1, 2]))
+    >>> agenda.before(60)
+    array([1, 2])
+    >>> agenda.before(60)
+    array([], dtype=int64)
+    """
+
+    def __init__(self) -> None:
+        self.ends = np.empty(16, np.int64)
+        self.items = np.empty(16, np.int64)
+        self.size = 0
+
+    def reserve(self, more: int) -> None:
+        """Make room for so many more."""
+        wanted = self.size + more
+        if wanted > len(self.ends):
+            room = np.empty(max(wanted, 2 * len(self.ends)) - len(self.ends), np.int64)
+            self.ends, self.items = np.concatenate([self.ends, room]), np.concatenate([self.items, room])
+
+    def add(self, ends: Array, items: Array) -> None:
+        self.reserve(len(ends))
+        self.size = push_all(self.ends, self.items, self.size, ends, items)
+
+    def before(self, now: int) -> Array:
+        """The items that end before `now`; they are forgotten."""
+        out = np.empty(self.size, np.int64)
+        found = pop_before(self.ends, self.items, self.size, now, out)
+        self.size -= found
+        return out[:found]
+
+
+__all__ = ["Agenda", "pop", "pop_before", "push", "push_all"]

@@ -1,0 +1,282 @@
+"""DISTINCT over windows: each value once, as long as any row has it.
+
+| input | strategy | form |
+|---|---|---|
+| monotonic, weakest, weak | upa | delta*: the results, and the youngest row of each |
+| monotonic, weakest, weak | nt, direct | naive: the whole input, and the results |
+| strict | any | counting: how many rows each value has |
+
+The first two give the same results: a result lives the life of one row, and when that ends, the youngest row of the
+value takes over (golab 3.2.2, 3.5.2). The third gives one result from the first to the last moment that a value is
+there, whose end only a negative tuple can tell.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.algebra import Distinct
+from mullion.kernels.agenda import Agenda
+from mullion.kernels.distinct import NEVER, delta_star, naive
+from mullion.operators.base import Operator, Parts
+from mullion.operators.kept import KeptRows
+from mullion.operators.lives import FOREVER, Delta, Gone, Index, Lives
+from mullion.operators.multiplicities import Multiplicities
+from mullion.operators.values import Codes, Values, decoded, decoded_schema, grown, in_time_order
+from mullion.planner.update_pattern import Pattern, pattern_of
+
+
+class DistinctOperator(Operator):
+    """Each row once. A result has the id of the row whose life it lives, or began with."""
+
+    def __init__(self, node: Distinct, inputs: Sequence[Operator], strategy: str) -> None:
+        (below,) = inputs
+        self.schema, self.width = decoded_schema(below.schema), below.width
+        self.form = _form_of(pattern_of(node.input), strategy)(self.schema, self.width, strategy)
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        (delta,) = inputs
+        fresh = delta.fresh
+        lasting = fresh.start < fresh.end
+        fresh = fresh if lasting.all() else fresh.take(lasting)
+        return self.form.advance(Lives(decoded(fresh.rows), fresh.ids, fresh.start, fresh.end), delta.gone, now)
+
+    @property
+    def held(self) -> int:
+        return self.form.held
+
+    def parts(self) -> Parts:
+        return self.form.parts()
+
+    def restore(self, parts: Parts) -> None:
+        self.form.restore(parts)
+
+
+class Form(ABC):
+    """A way to keep DISTINCT's state."""
+
+    def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
+        self.schema, self.width = schema, width
+        self.values = Values(schema)
+
+    @abstractmethod
+    def advance(self, fresh: Lives, gone: Gone, now: int) -> Delta: ...
+
+    @property
+    @abstractmethod
+    def held(self) -> int: ...
+
+    @abstractmethod
+    def parts(self) -> Parts: ...
+
+    @abstractmethod
+    def restore(self, parts: Parts) -> None: ...
+
+
+def _form_of(pattern: Pattern, strategy: str) -> type[Form]:
+    if pattern is Pattern.STRICT:
+        return Counting
+    return DeltaStar if strategy == "upa" else Naive
+
+
+class DeltaStar(Form):
+    """Results, and for each the youngest row that outlives it, if any: at most twice the output.
+
+        time     0     5      8       12      15        rows of one value: [0, 10), [5, 15), [8, 18)
+        result   [0, 10)              [10, 18)
+        youngest       [5,15) [8,18)
+
+    Requires: an input whose rows end as they promise. Time: logarithmic in the output for a row that starts or ends
+    a result, constant for any other. Golab 3.5.2.
+    """
+
+    def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
+        super().__init__(schema, width, strategy)
+        self._end, self._youngest_end = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._youngest_ids = np.empty((0, width), np.int64)
+        self._agenda = Agenda()
+
+    def advance(self, fresh: Lives, gone: Gone, now: int) -> Delta:
+        assert not len(gone), "rows of an input that is not strict end as they promise"
+        code = self.values.codes(fresh.rows)
+        ids, start, end = fresh.ids, fresh.start, fresh.end
+        order = in_time_order(start, ids)
+        if order is not None:
+            code, ids, start, end = code[order], ids[order], start[order], end[order]
+        self._make_room()
+        agenda = self._agenda
+        agenda.reserve(len(code))
+        most = len(code) + agenda.size
+        out_code, out_start, out_end, over = (np.empty(most, np.int64) for _ in range(4))
+        out_ids = np.empty((most, self.width), np.int64)
+        found, ended, agenda.size = delta_star(
+            code, ids, start, end, now,
+            self._end, self._youngest_end, self._youngest_ids, agenda.ends, agenda.items, agenda.size,
+            out_code, out_ids, out_start, out_end, over,
+        )  # fmt: skip
+        out_code = out_code[:found]
+        results = Lives(self.values.rows(out_code), out_ids[:found], out_start[:found], out_end[:found])
+        over = np.unique(over[:ended])
+        self.values.forget(over[self._end[over] == NEVER])
+        return Delta(results, Gone.none(self.width), now)
+
+    def _make_room(self) -> None:
+        room = self.values.room
+        self._end = grown(self._end, room, NEVER)
+        self._youngest_end = grown(self._youngest_end, room, NEVER)
+        self._youngest_ids = grown(self._youngest_ids, room, 0)
+
+    @property
+    def held(self) -> int:
+        return self._agenda.size + int(np.count_nonzero(self._youngest_end > NEVER))
+
+    def parts(self) -> Parts:
+        code = self.values.known()
+        table = self.values.rows(code)
+        table = table.append_column("#end", pa.array(self._end[code]))
+        table = table.append_column("#youngest", pa.array(self._youngest_end[code]))
+        for i in range(self.width):
+            table = table.append_column(f"#id{i}", pa.array(self._youngest_ids[code, i]))
+        return {"results": [table]}
+
+    def restore(self, parts: Parts) -> None:
+        (table,) = parts["results"]
+        code = self.values.codes(table.select(self.schema.names))
+        self._make_room()
+        self._end[code] = np.asarray(table["#end"])
+        self._youngest_end[code] = np.asarray(table["#youngest"])
+        for i in range(self.width):
+            self._youngest_ids[code, i] = np.asarray(table[f"#id{i}"])
+        self._agenda.add(self._end[code], code)
+
+
+class Naive(Form):
+    """The whole input, in which the youngest row of a value is searched for when its result ends (golab 3.2.2).
+
+    "nt": input rows are hashed by id and linked by value; negative tuples tell when they end, here as there.
+    "direct": one list, scanned for what has expired, and for the youngest row.
+    """
+
+    def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
+        super().__init__(schema, width, strategy)
+        self._linked = strategy == "nt"
+        self._input = KeptRows(schema, width, by_id=self._linked, by_key=self._linked, eager=not self._linked)
+        self._row, self._promised = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._promises = not self._linked
+        """Whether rows ever end without a negative tuple."""
+
+    def advance(self, fresh: Lives, gone: Gone, now: int) -> Delta:
+        kept = self._input
+        early = kept.find(gone.ids)
+        kept.end[early] = gone.at
+        came = kept.add(fresh, self.values.codes(fresh.rows))
+        self._make_room()
+        due = self._due(came, early, now)
+        most = 2 * (len(came) + len(due) + len(early))
+        out_row, out_start, out_end, gone_row, gone_at = (np.empty(most, np.int64) for _ in range(5))
+        size = len(kept)
+        found, ended = naive(
+            came, due, now, kept.code[:size], kept.start, kept.end, kept.last, kept.link, self._linked,
+            self._row, self._promised, out_row, out_start, out_end, gone_row, gone_at,
+        )  # fmt: skip
+        row, gone_row = out_row[:found], gone_row[:ended]
+        results = Lives(self.values.rows(kept.code[row]), kept.ids[row], out_start[:found], out_end[:found])
+        left = Gone(kept.ids[gone_row], gone_at[:ended])
+        self._forget(due[self._row[due] < 0], early, now)
+        return Delta(results, left, now)
+
+    def _make_room(self) -> None:
+        self._row, self._promised = grown(self._row, self.values.room, -1), grown(self._promised, self.values.room, 0)
+
+    def _due(self, came: Index, early: Index, now: int) -> Codes:
+        """Codes whose result may end in this step: negative tuples tell, or the list of results is scanned."""
+        kept = self._input
+        touched = kept.code[np.concatenate([came, early])]
+        self._promises = self._promises or bool((kept.end[came] < FOREVER).any())
+        if self._promises:
+            there = np.flatnonzero(self._row >= 0)
+            touched = np.concatenate([touched, there[kept.end[self._row[there]] < now]])
+        return np.unique(touched)
+
+    def _forget(self, codes: Codes, early: Index, now: int) -> None:
+        kept = self._input
+        kept.unlink(codes)
+        self.values.forget(codes)
+        kept.ended(early)
+        keep = kept.forget_ended(now)
+        if keep is not None:
+            there = np.flatnonzero(self._row >= 0)
+            self._row[there] = np.searchsorted(keep, self._row[there])
+
+    @property
+    def held(self) -> int:
+        return len(self._input) + int(np.count_nonzero(self._row >= 0))
+
+    def parts(self) -> Parts:
+        code = np.flatnonzero(self._row >= 0)
+        results = pa.table({"row": self._row[code], "promised": self._promised[code]})
+        return {**self._input.parts("input"), "results": [results]}
+
+    def restore(self, parts: Parts) -> None:
+        self._promises = True
+        self._input.restore(parts, "input", self.values.codes)
+        self._make_room()
+        (results,) = parts["results"]
+        row = np.asarray(results["row"])
+        code = self._input.code[row]
+        self._row[code], self._promised[code] = row, np.asarray(results["promised"])
+
+
+class Counting(Form):
+    """How many rows each value has: over strict input, whose rows may end at any time (golab 3.2.2).
+
+    The ids, values and ends of all rows are kept, so that a negative tuple tells what to count down.
+    """
+
+    def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
+        super().__init__(schema, width, strategy)
+        self._rows = Multiplicities(schema, width, strategy)
+        self._ids = np.empty((0, width), np.int64)
+
+    def advance(self, fresh: Lives, gone: Gone, now: int) -> Delta:
+        found = self._rows.advance(fresh, self.values.codes(fresh.rows), gone, now)
+        self._ids = grown(self._ids, self.values.room, 0)
+        order = np.argsort(found.code, kind="stable")
+        code, time, on, ids = found.code[order], found.time[order], found.on[order], found.ids[order]
+        follows = np.zeros(len(code), np.bool_)
+        follows[1:] = code[1:] == code[:-1]
+        is_last = ~np.append(follows[1:], False)
+        end = np.where(is_last, FOREVER, np.append(time[1:], FOREVER))
+        early = ~on & ~follows
+        left = Gone(self._ids[code[early]], time[early])
+        last_on = on & is_last
+        self._ids[code[last_on]] = ids[last_on]
+        results = Lives(self.values.rows(code[on]), ids[on], time[on], end[on])
+        self.values.forget(code[~on & is_last])
+        return Delta(results, left, now)
+
+    @property
+    def held(self) -> int:
+        return len(self._rows.kept) + len(self.values)
+
+    def parts(self) -> Parts:
+        code = self.values.known()
+        table = self.values.rows(code)
+        for i in range(self.width):
+            table = table.append_column(f"#id{i}", pa.array(self._ids[code, i]))
+        return {**self._rows.parts("rows"), "results": [table]}
+
+    def restore(self, parts: Parts) -> None:
+        (table,) = parts["results"]
+        code = self.values.codes(table.select(self.schema.names))
+        self._ids = grown(self._ids, self.values.room, 0)
+        for i in range(self.width):
+            self._ids[code, i] = np.asarray(table[f"#id{i}"])
+        self._rows.restore(parts, "rows", self.values.codes)
+
+
+__all__ = ["Counting", "DeltaStar", "DistinctOperator", "Form", "Naive"]

@@ -1,0 +1,234 @@
+"""Rows of an input that an operator keeps: in sub-windows, found by id, by key, or by looking at all of them.
+
+    sub-window   [ rows of step 1 ][ rows of step 2 ][ rows of step 3 ]        immutable tables
+    start, end     .  .  .  .  .     .  .  .  .  .     .  .  .  .  .           arrays, by position
+    link                    <-----------.<----------------.                    to the row before of the same code
+
+Rows stand in the order in which they came: by start, then id. What has ended is left where it is and forgotten when it
+is half of all (so a row costs constant time, whenever it ends); whole sub-windows go as they are.
+
+`by_id`: a hash from ids to rows, for negative tuples. `by_key`: the links. Without them rows are searched for one by
+one; `eager` forgets what has ended at every step, as the direct approach does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.kernels.links import link_all, linked_rows
+from mullion.operators.base import Parts
+from mullion.operators.lives import EVER_BEFORE, Ids, Index, Lives, Times
+from mullion.operators.values import Codes, grown, in_time_order
+
+FEW = 1024
+"""So many rows may have ended before it matters."""
+SMALL = 4096
+"""Sub-windows are merged up to this size, or to a sixteenth of all."""
+
+
+class KeptRows:
+    def __init__(
+        self, schema: pa.Schema, width: int, *, by_id: bool = False, by_key: bool = False, eager: bool = False
+    ) -> None:
+        self.schema, self.width = schema, width
+        self.by_key = by_key
+        self.ids = np.empty((0, width), np.int64)
+        self.start, self.end, self.code, self.note = (np.empty(0, np.int64) for _ in range(4))
+        """`note` is whatever number the owner wants to keep with a row."""
+        self.link, self.last = np.empty(0, np.int64), np.empty(0, np.int64)
+        self.size = 0
+        self._eager, self._by_id = eager, by_id
+        self._found: dict[Hashable, int] = {}
+        self._tables: list[pa.Table] = []
+        self._after_compaction = 0
+        self._now = EVER_BEFORE
+
+    def __len__(self) -> int:
+        return self.size
+
+    def add(self, lives: Lives, codes: Codes) -> Index:
+        """Keep rows; where they stand, in the order of their starts."""
+        order = in_time_order(lives.start, lives.ids)
+        if order is not None:
+            lives, codes = lives.take(order), codes[order]
+        if len(lives):
+            self._tables.append(as_table(lives))
+            self._merge()
+        return self._append(lives.ids, lives.start, lives.end, codes)
+
+    def _append(self, ids: Ids, start: Times, end: Times, codes: Codes) -> Index:
+        first, size = self.size, self.size + len(start)
+        self.ids = grown(self.ids, size, 0)
+        self.start, self.end, self.code = (grown(a, size, 0) for a in (self.start, self.end, self.code))
+        self.note = grown(self.note, size, EVER_BEFORE)
+        self.ids[first:size], self.start[first:size], self.end[first:size] = ids, start, end
+        self.code[first:size], self.note[first:size] = codes, EVER_BEFORE
+        self.size = size
+        if self._by_id:
+            self._found.update(zip(hashable(ids), range(first, size), strict=True))
+        if self.by_key:
+            self._link(first)
+        return np.arange(first, size)
+
+    def find(self, ids: Ids) -> Index:
+        """Where rows with these ids stand. All are there."""
+        if self._by_id:
+            return np.fromiter(map(self._found.__getitem__, hashable(ids)), np.intp, len(ids))
+        if not len(ids):
+            return np.empty(0, np.intp)
+        alike = np.isin(self.ids[: self.size, 0], ids[:, 0]) & (self.end[: self.size] > EVER_BEFORE)
+        at = np.flatnonzero(alike)
+        found = dict(zip(hashable(self.ids[at]), at.tolist(), strict=True))
+        return np.fromiter(map(found.__getitem__, hashable(ids)), np.intp, len(ids))
+
+    def ended(self, positions: Index) -> None:
+        """These rows have ended, before they promised."""
+        if self._by_id:
+            for key in hashable(self.ids[positions]):
+                del self._found[key]
+        self.end[positions] = EVER_BEFORE
+
+    def of_codes(self, codes: Codes, since: int) -> Index:
+        """The rows of some codes, each given once, that end after `since`."""
+        if not len(codes) or not self.size:
+            return np.empty(0, np.intp)
+        if self.by_key:
+            known = codes[codes < len(self.last)]
+            out = np.empty(self.size, np.intp)
+            return out[: linked_rows(known, since, self.last, self.link, self.end, out)]
+        wanted = np.zeros(max(int(self.code[: self.size].max()), int(codes.max())) + 1, np.bool_)
+        wanted[codes] = True
+        return np.flatnonzero(wanted[self.code[: self.size]] & (self.end[: self.size] > since))
+
+    def ending(self, before: int) -> Index:
+        """The rows that end earlier than this, by looking at all."""
+        end = self.end[: self.size]
+        return np.flatnonzero((end < before) & (end > EVER_BEFORE))
+
+    def use_keys(self, by_key: bool) -> None:
+        """Change how rows are found by their codes."""
+        self.by_key = by_key
+        if by_key:
+            self.last = np.empty(0, np.int64)
+            self._link(0)
+
+    def unlink(self, codes: Codes) -> None:
+        """These codes have no rows any more and may come to mean something else."""
+        self.last[codes[codes < len(self.last)]] = -1
+
+    def _link(self, first: int) -> None:
+        size = self.size
+        self.link = grown(self.link, size, -1)
+        if size > first:
+            self.last = grown(self.last, int(self.code[first:size].max()) + 1, -1)
+        link_all(first, size, self.code, self.last, self.link)
+
+    def forget_ended(self, now: int) -> Index | None:
+        """Forget the rows that end before `now`, when it is time to: which rows are left, by where they stood."""
+        self._now = now
+        if not self._eager and self.size < 2 * self._after_compaction + FEW:
+            return None
+        keep = np.flatnonzero(self.end[: self.size] >= now)
+        if len(keep) < self.size:
+            self._tables = [part for part in self._cut(keep) if len(part)]
+            self.ids, self.start, self.end = self.ids[keep], self.start[keep], self.end[keep]
+            self.code, self.note = self.code[keep], self.note[keep]
+            self.size = len(keep)
+            if self._by_id:
+                self._found = dict(zip(hashable(self.ids), range(self.size), strict=True))
+            self.use_keys(self.by_key)
+        self._after_compaction = self.size
+        return keep
+
+    def rows(self, positions: Index) -> pa.Table:
+        """The columns of rows."""
+        offsets = np.concatenate([[0], np.cumsum([len(table) for table in self._tables])])
+        which = np.searchsorted(offsets, positions, side="right") - 1
+        parts, order = [], []
+        for number in np.unique(which).tolist():
+            mine = np.flatnonzero(which == number)
+            table = self._tables[number].select(self.schema.names)
+            parts.append(table.take(pa.array(positions[mine] - offsets[number])))
+            order.append(mine)
+        if not parts:
+            return self.schema.empty_table()
+        if len(parts) == 1:
+            return parts[0]
+        back = np.empty(len(positions), np.intp)
+        back[np.concatenate(order)] = np.arange(len(positions))
+        return pa.concat_tables(parts).take(pa.array(back))
+
+    def _cut(self, keep: Index) -> list[pa.Table]:
+        """What is kept of each sub-window: all of it as it is, or a new one."""
+        offsets = np.concatenate([[0], np.cumsum([len(table) for table in self._tables])])
+        bounds = np.searchsorted(keep, offsets)
+        parts = []
+        for number, table in enumerate(self._tables):
+            mine = keep[bounds[number] : bounds[number + 1]]
+            parts.append(table if len(mine) == len(table) else table.take(pa.array(mine - offsets[number])))
+        return parts
+
+    def _merge(self) -> None:
+        """Sub-windows of many small steps become one: few are looked into, and each row is copied seldom."""
+        limit = max(SMALL, self.size // 16)
+        while len(self._tables) > 1 and len(self._tables[-2]) + len(self._tables[-1]) <= limit:
+            if len(self._tables[-2]) > 2 * len(self._tables[-1]):
+                break
+            last = self._tables.pop()
+            self._tables[-1] = pa.concat_tables([self._tables[-1], last]).combine_chunks()
+
+    def parts(self, name: str) -> Parts:
+        """The sub-windows, and what has changed of their rows since: that they have ended, and notes."""
+        size = self.size
+        promised = np.concatenate([np.asarray(t["#end"]) for t in self._tables]) if self._tables else self.end[:0]
+        end = np.where(self.end[:size] < self._now, EVER_BEFORE, self.end[:size])
+        changed = np.flatnonzero((promised != end) | (self.note[:size] != EVER_BEFORE))
+        table = pa.table({"row": changed, "end": end[changed], "note": self.note[:size][changed]})
+        return {name: list(self._tables), f"{name}.changed": [table]}
+
+    def restore(self, parts: Parts, name: str, codes: Callable[[pa.Table], Codes]) -> None:
+        """Take rows back, which have these codes."""
+        by_id, self._by_id = self._by_id, False
+        by_key, self.by_key = self.by_key, False
+        for table in parts[name]:
+            lives = from_table(table, self.width)
+            self._append(lives.ids, lives.start, lives.end, np.zeros(len(lives), np.int64))
+        self._tables = list(parts[name])
+        (changed,) = parts[f"{name}.changed"]
+        at = np.asarray(changed["row"], np.intp)
+        self.end[at], self.note[at] = np.asarray(changed["end"]), np.asarray(changed["note"])
+        there = np.flatnonzero(self.end[: self.size] > EVER_BEFORE)
+        self.code[there] = codes(self.rows(there))
+        self._by_id = by_id
+        if by_id:
+            self._found = dict(zip(hashable(self.ids[there]), there.tolist(), strict=True))
+        self.use_keys(by_key)
+
+
+def hashable(ids: Ids) -> list[Hashable]:
+    """Ids for a dictionary."""
+    if ids.shape[1] == 1:
+        numbers: list[Hashable] = ids[:, 0].tolist()
+        return numbers
+    return list(map(tuple, ids.tolist()))
+
+
+def as_table(lives: Lives) -> pa.Table:
+    """Rows and lifetimes in one table."""
+    table = lives.rows.combine_chunks()
+    for i in range(lives.ids.shape[1]):
+        table = table.append_column(f"#id{i}", pa.array(lives.ids[:, i]))
+    return table.append_column("#start", pa.array(lives.start)).append_column("#end", pa.array(lives.end))
+
+
+def from_table(table: pa.Table, width: int) -> Lives:
+    """What `as_table` made."""
+    ids = np.column_stack([np.asarray(table[f"#id{i}"]) for i in range(width)])
+    rows = table.select(table.schema.names[: -width - 2])
+    return Lives(rows, ids, np.asarray(table["#start"]), np.asarray(table["#end"]))
+
+
+__all__ = ["KeptRows", "as_table", "from_table", "hashable"]

@@ -1,0 +1,39 @@
+"""The columns of a relational query's answers.
+
+    window_start, window_end, the items [, inserted_at, expires_at [, sign]]
+
+Rows say when they came and when they will leave, NULL where that is never or not known in advance. `sign` is 1 for a
+row that comes and -1 for one that ends before it promised to.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from mullion.catalog.algebra import Relation
+from mullion.catalog.relations import tells_aggregates
+from mullion.catalog.scope import WINDOW_COLUMNS
+from mullion.language.types import INT, TIMESTAMP
+from mullion.language.vector import arrow_type
+from mullion.planner.update_pattern import Pattern, pattern_of
+
+
+def answer_schema(relation: Relation) -> pa.Schema:
+    """The columns of the answers, with their types."""
+    types = [type_ for _, type_ in relation.root.columns]
+    fields = [(name, arrow_type(TIMESTAMP)) for name in WINDOW_COLUMNS]
+    fields += [(name, arrow_type(type_)) for name, type_ in zip(relation.names, types, strict=False)]
+    if not tells_aggregates(relation.root):
+        fields += [(name, arrow_type(TIMESTAMP)) for name in ("inserted_at", "expires_at")]
+        if has_sign(relation):
+            fields.append(("sign", arrow_type(INT)))
+    return pa.schema(fields)
+
+
+def has_sign(relation: Relation) -> bool:
+    """Whether answers take back rows that they told."""
+    is_strict = pattern_of(relation.root) is Pattern.STRICT
+    return relation.output == "changes" and is_strict and not tells_aggregates(relation.root)
+
+
+__all__ = ["answer_schema", "has_sign"]

@@ -1,0 +1,79 @@
+"""GROUP BY over a relation: the aggregates of the rows that are there, at each instant or from change to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mullion.catalog.algebra import Aggregated
+from mullion.language.vector import Vector
+from mullion.reference.aggregates import aggregate, sort_key
+from mullion.reference.expressions import contribution, one_value, value
+from mullion.reference.rows import FOREVER, Row, glued, moments
+
+Group = tuple[Any, ...]
+Piece = tuple[tuple[Group, tuple[Any, ...]], int, int]
+"""((group, what its row is equal to), from, to)."""
+
+
+class Groups:
+    """The rows of an input, each with its group and what it gives to the aggregates."""
+
+    def __init__(self, node: Aggregated, rows: list[Row]) -> None:
+        self.node = node
+        self.rows = sorted(rows, key=lambda row: (row.start, row.id))
+        columns = [
+            {name: Vector.of(type_, [v]) for (name, type_), v in zip(node.input.columns, row.values, strict=True)}
+            for row in self.rows
+        ]
+        self.group = [one_value([value(key, own) for key, _ in node.keys]) for own in columns]
+        self.given = [[contribution(bound, own) for bound in node.aggregates] for own in columns]
+        self.values: dict[tuple[Group, tuple[Any, ...]], tuple[Any, ...]] = {}
+
+    def snapshot(self, there: Sequence[int]) -> list[tuple[Group, tuple[Any, ...]]]:
+        """The result over some of the rows; `values` then has its rows."""
+        groups: dict[Group, list[int]] = {} if self.node.keys else {(): []}
+        for i in there:
+            groups.setdefault(self.group[i], []).append(i)
+        found = []
+        for group, members in groups.items():
+            row = list(group)
+            for n, bound in enumerate(self.node.aggregates):
+                row.append(aggregate(bound, [given for i in members for given in self.given[i][n]]))
+            what = (group, one_value(row))
+            self.values[what] = tuple(row)
+            found.append(what)
+        return found
+
+    def made(self, pieces: Iterable[Piece], *, stay: bool) -> list[Row]:
+        """Rows of pieces; `stay`: a new result does not end the one before (INTERNAL windows)."""
+        pieces = list(pieces)
+        ranked = sorted({group for (group, _), _, _ in pieces}, key=lambda group: [sort_key(key) for key in group])
+        ids = {group: (rank,) for rank, group in enumerate(ranked)}
+        return [
+            Row(self.values[what], ids[what[0]], start, FOREVER if stay else end, end) for what, start, end in pieces
+        ]
+
+
+def at_instants(node: Aggregated, rows: list[Row], instants: Sequence[int], *, stay: bool) -> list[Row]:
+    """A row for each instant t, over what lives just before it; seen at t and until the next instant."""
+    groups, pieces = Groups(node, rows), []
+    assert node.slide is not None
+    for instant in instants:
+        there = [i for i, row in enumerate(groups.rows) if row.is_held_at(instant - 1)]
+        pieces += [(what, instant - 1, instant - 1 + node.slide) for what in groups.snapshot(there)]
+    return groups.made(pieces, stay=stay)
+
+
+def at_changes(node: Aggregated, rows: list[Row], first: int, last: int, *, stay: bool) -> list[Row]:
+    """A row from each change of a group's values to the next. Without keys there is one from `first` until `last`, over
+    nothing too."""
+    groups, pieces = Groups(node, rows), []
+    for start, end in moments([first, last, *(time for row in rows for time in (row.start, row.held))]):
+        there = [i for i, row in enumerate(groups.rows) if row.is_held_at(start)]
+        if there or (not node.keys and first <= start < last):
+            pieces += [(what, start, end) for what in groups.snapshot(there)]
+    return groups.made(glued(pieces), stay=stay)
+
+
+__all__ = ["at_changes", "at_instants"]

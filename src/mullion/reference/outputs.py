@@ -1,0 +1,172 @@
+"""What a query tells of its result: the whole, what is new, or what is gone, at each of its instants.
+
+|  | at the instant t of SLIDE s | at a change |
+|---|---|---|
+| there | what lives just before t: start < t <= end | start <= t < end |
+| before | what lives just before t - s | what lives just before t |
+
+ISTREAM and DSTREAM compare both by value. Of equal rows the youngest are the new ones; of those that have left, the
+oldest are told to be gone. A query with SLIDE that joins late had nothing before its first instant: it cannot know.
+
+Changes of a plan whose rows promise no end (strict) are told with a sign: 1 when a row comes, -1 when it ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mullion.catalog.algebra import Relation
+from mullion.catalog.scope import WINDOW_COLUMNS
+from mullion.language.types import INT, TIMESTAMP
+from mullion.reference import Answer
+from mullion.reference.aggregates import sort_key
+from mullion.reference.expressions import one_value, values_of
+from mullion.reference.instants import Instants
+from mullion.reference.patterns import is_aggregates, is_strict
+from mullion.reference.rows import FOREVER, Row
+
+Told = tuple[Row, int]
+"""A row and its sign."""
+
+
+def told(relation: Relation, rows: list[Row], newest: int | None) -> Answer:
+    """The answer, given the rows of the relation's root and the time of the newest event."""
+    teller = _Periodic(relation, rows, newest) if relation.slide is not None else _Continuous(relation, rows)
+    columns = _Columns(relation)
+    answered = [instant for instant in teller.instants() if _is_asked(relation, instant)]
+    found = []
+    for instant in answered:
+        for row, sign in teller.at(instant, is_first=instant == answered[0]):
+            found.append(columns.row(instant, row, sign))
+    return Answer(columns.names, columns.types, found)
+
+
+def _is_asked(relation: Relation, instant: int) -> bool:
+    """Whether the query has joined before the window and leaves after it."""
+    begun = relation.start is None or instant - (relation.longest or 0) >= relation.start
+    return begun and (relation.stop is None or instant <= relation.stop)
+
+
+class _Columns:
+    """The columns of an answer."""
+
+    def __init__(self, relation: Relation) -> None:
+        root = relation.root
+        self.longest, self.width = relation.longest, len(relation.names)
+        self.has_lives = not is_aggregates(root)
+        self.is_strict = is_strict(root)
+        self.has_sign = self.has_lives and self.is_strict and relation.output == "changes"
+        items = [type_ for _, type_ in root.columns[: self.width]]
+        lives, sign = ("inserted_at", "expires_at") if self.has_lives else (), ("sign",) if self.has_sign else ()
+        self.names = (*WINDOW_COLUMNS, *relation.names, *lives, *sign)
+        self.types = (TIMESTAMP, TIMESTAMP, *items, *(TIMESTAMP for _ in lives), *(INT for _ in sign))
+
+    def row(self, instant: int, row: Row, sign: int) -> tuple[Any, ...]:
+        start = None if self.longest is None else instant - self.longest
+        found = (start, instant, *row.values[: self.width])
+        if self.has_lives:
+            found = (*found, row.start, None if self.is_strict or row.end == FOREVER else row.end)
+        return (*found, sign) if self.has_sign else found
+
+
+class _Teller:
+    def __init__(self, relation: Relation, rows: list[Row]) -> None:
+        self.relation, self.rows = relation, rows
+
+    def item(self, row: Row) -> tuple[Any, ...]:
+        """What rows are compared by."""
+        return one_value(row.values[: len(self.relation.names)])
+
+    def new(self, there: list[Row], before: list[Row]) -> list[Row]:
+        youngest_first = sorted(there, key=lambda row: (row.start, row.id), reverse=True)
+        return self._less(youngest_first, before)
+
+    def gone(self, there: list[Row], before: list[Row]) -> list[Row]:
+        left = [row for row in before if not any(row is other for other in there)]
+        stayed = [row for row in before if any(row is other for other in there)]
+        return self._less([*sorted(left, key=lambda row: (row.start, row.id)), *stayed], there)
+
+    def _less(self, rows: list[Row], others: list[Row]) -> list[Row]:
+        """As many of the rows of each value as there are more than others, the first of them."""
+        surplus = Counter(map(self.item, rows)) - Counter(map(self.item, others))
+        found = []
+        for row in rows:
+            if surplus[self.item(row)] > 0:
+                surplus[self.item(row)] -= 1
+                found.append(row)
+        return found
+
+    def ordered(self, rows: Iterable[Row]) -> list[Row]:
+        """By ORDER BY, then as they came."""
+        found = sorted(rows, key=lambda row: (row.start, row.id))
+        for expr, descending, nulls_first in reversed(self.relation.order_by):
+            values = values_of(expr, self.relation.root.columns, [row.values for row in found])
+            by = [sort_key(value, nulls_low=nulls_first != descending) for value in values]
+            found = [found[i] for i in sorted(range(len(found)), key=by.__getitem__, reverse=descending)]
+        return found
+
+    def result(self, rows: Iterable[Row]) -> list[Row]:
+        return self.ordered(rows)[: self.relation.limit]
+
+    def stream(self, there: list[Row], before: list[Row], restored: Sequence[Row]) -> list[Told]:
+        match self.relation.output:
+            case "rstream" | "wstream":
+                found = [*there, *restored]
+            case "istream":
+                found = [*self.new(there, before), *restored]
+            case _:
+                assert self.relation.output == "dstream", self.relation.output
+                found = self.gone(there, before)
+        return [(row, 1) for row in self.ordered(found)]
+
+
+class _Periodic(_Teller):
+    def __init__(self, relation: Relation, rows: list[Row], newest: int | None) -> None:
+        super().__init__(relation, rows)
+        assert relation.slide is not None
+        self.every, self.newest = Instants(relation.slide, relation.offset), newest
+
+    def instants(self) -> Sequence[int]:
+        """From the first that sees a row to the last that sees one, and one more to tell that it is gone. Rows that
+        never end are seen as long as others are, and at least until the first instant after the newest event."""
+        if not self.rows or self.newest is None:
+            return ()
+        seen = [self.every.after(row.start) for row in self.rows]
+        ends = [row.end for row in self.rows if row.end < FOREVER]
+        last = [*seen, *map(self.every.until, ends), self.every.after(self.newest)]
+        if self.relation.output == "dstream":
+            last += map(self.every.after, ends)
+        return self.every.between(min(seen), max(last))
+
+    def at(self, instant: int, *, is_first: bool) -> list[Told]:
+        slide = self.every.slide
+        before = [] if is_first else self._seen(instant - slide)
+        between = [row for row in self.rows if instant - slide <= row.start and row.end < instant]
+        return self.stream(self._seen(instant), before, between if self.relation.restore else ())
+
+    def _seen(self, instant: int) -> list[Row]:
+        return self.result(row for row in self.rows if row.lives_at(instant - 1))
+
+
+class _Continuous(_Teller):
+    def instants(self) -> Sequence[int]:
+        return sorted({time for row in self.rows for time in (row.start, row.end) if time < FOREVER})
+
+    def at(self, instant: int, *, is_first: bool) -> list[Told]:
+        if self.relation.output == "changes":
+            return self._changes(instant)
+        there = self.result(row for row in self.rows if row.lives_at(instant))
+        before = self.result(row for row in self.rows if row.lives_at(instant - 1))
+        return self.stream(there, before, ())
+
+    def _changes(self, instant: int) -> list[Told]:
+        """The rows that come; and those that end, where they did not say when."""
+        root = self.relation.root
+        is_signed = is_strict(root) and not is_aggregates(root)
+        told = [row for row in self.rows if row.start == instant or (is_signed and row.end == instant)]
+        return [(row, 1 if row.start == instant else -1) for row in self.ordered(told)]
+
+
+__all__ = ["told"]

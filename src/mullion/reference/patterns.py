@@ -1,0 +1,49 @@
+"""Whether the ends of a relation's rows are known when they come, and whether its rows are those of aggregates."""
+
+from __future__ import annotations
+
+from mullion.catalog.algebra import (
+    Aggregated,
+    Difference,
+    Distinct,
+    Filter,
+    Join,
+    LookedUp,
+    Node,
+    Project,
+    Rewindowed,
+    Scan,
+    Union,
+    scans,
+)
+
+
+def is_strict(node: Node) -> bool:
+    """Whether rows end at times that depend on what comes later (golab 3.2.1): not those of windows of time and of what
+    is made of them row by row."""
+    match node:
+        case Scan(window=window) | Rewindowed(window=window):
+            return window.rows is not None and not window.internal
+        case Filter() | Project() | Distinct() | Union() | Join() | LookedUp(retroactive=False):
+            return any(map(is_strict, node.inputs))
+        case _:
+            return True
+
+
+def is_aggregates(node: Node) -> bool:
+    """Whether the rows are groups, which have no life of their own."""
+    match node:
+        case Filter() | Project() | Distinct() | Union():
+            return all(map(is_aggregates, node.inputs))
+        case Difference(left=left):
+            return is_aggregates(left)
+        case _:
+            return isinstance(node, Aggregated)
+
+
+def stays(node: Node) -> bool:
+    """Whether all windows are INTERNAL, so that results don't expire (golab 3.3.2)."""
+    return all(scan.window.internal for scan in scans(node))
+
+
+__all__ = ["is_aggregates", "is_strict", "stays"]

@@ -1,0 +1,65 @@
+"""Rows with what they find in a table that changes (golab 3.3.1).
+
+Not retroactive: a row finds what the table has when the row comes, and keeps it (Definition 3.1). Retroactive: it has
+what the table has at every moment; what two versions both have goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mullion.catalog.algebra import LookedUp
+from mullion.language.vector import Vector
+from mullion.reference import Rows
+from mullion.reference.expressions import one_value
+from mullion.reference.lookups import TableRows
+from mullion.reference.rows import FOREVER, Row, glued
+
+Values = tuple[Any, ...]
+
+
+def looked_up(node: LookedUp, rows: list[Row], versions: Sequence[tuple[int, Rows]]) -> list[Row]:
+    """`versions`: what the table is from each time on; the times ascend, from ever before."""
+    tables = [(since, TableRows(node.lookup, version)) for since, version in versions]
+    return [
+        made
+        for row in rows
+        for made in (_followed(node, row, tables) if node.retroactive else _once(node, row, tables))
+    ]
+
+
+def _once(node: LookedUp, row: Row, tables: Sequence[tuple[int, TableRows]]) -> Iterator[Row]:
+    current = [table for since, table in tables if since <= row.start][-1]
+    for number, values in enumerate(_found(node, row, current)):
+        yield replace(row, values=values, id=(*row.id, number))
+
+
+def _followed(node: LookedUp, row: Row, tables: Sequence[tuple[int, TableRows]]) -> Iterator[Row]:
+    pieces, known = [], {}
+    for (since, table), until in zip(tables, [*(since for since, _ in tables[1:]), FOREVER], strict=True):
+        start, end = max(row.start, since), min(row.end, until)
+        if start < end:
+            for what, values in _numbered(_found(node, row, table)):
+                known[what] = values
+                pieces.append((what, start, end))
+    for number, (what, start, end) in enumerate(glued(pieces)):
+        yield replace(row, values=known[what], id=(*row.id, number), start=start, end=end, held=min(row.held, end))
+
+
+def _found(node: LookedUp, row: Row, table: TableRows) -> list[Values]:
+    columns = {name: Vector.of(type_, [v]) for (name, type_), v in zip(node.input.columns, row.values, strict=True)}
+    return [tuple(joined[name].to_list()[0] for name, _ in node.columns) for joined in table.of(columns)]
+
+
+def _numbered(found: list[Values]) -> Iterator[tuple[tuple[Values, int], Values]]:
+    """Each with what tells it from others that are found: its values, and its number among equal ones."""
+    count: dict[Values, int] = {}
+    for values in found:
+        same = one_value(values)
+        count[same] = count.get(same, 0) + 1
+        yield (same, count[same]), values
+
+
+__all__ = ["looked_up"]

@@ -1,0 +1,64 @@
+"""Small relational plans, written by hand for the tests of the planner."""
+
+from __future__ import annotations
+
+from mullion.catalog.algebra import Distinct, Filter, Join, Negation, Node, Project, Scan
+from mullion.language.parse import parse_expression, parse_query
+from mullion.language.query import Column, Expr, Named, Window
+from mullion.language.types import BIGINT, TIMESTAMP
+from mullion.language.typing import resolve_predicate
+
+COLUMNS = (("a", BIGINT), ("b", BIGINT), ("ts", TIMESTAMP))
+
+
+def window(text: str) -> Window:
+    """From its text: `RANGE 10 min`."""
+    source = parse_query(f"SELECT a FROM s [{text}]").source
+    assert isinstance(source, Named) and source.window is not None
+    return source.window
+
+
+def scan(stream: str, text: str = "RANGE 10 min") -> Scan:
+    return Scan(stream, window(text), COLUMNS)
+
+
+def column(name: str) -> Column:
+    return Column(name)
+
+
+def where(node: Node, text: str) -> Filter:
+    """A selection; columns of joins are written in backquotes."""
+    return Filter(node, predicate(node, text))
+
+
+def predicate(node: Node, text: str) -> Expr:
+    return resolve_predicate(parse_expression(text), node.types)
+
+
+def join(*parts: Node, on: str = "a") -> Join:
+    """On a column that all parts have; of a join's columns, the first with that name."""
+    return Join(parts, tuple((key(part, on),) for part in parts))
+
+
+def key(node: Node, name: str) -> Column:
+    return Column(next(own for own in node.types if own.split(".")[-1] == name))
+
+
+def unless(left: Node, right: Node, on: str = "a") -> Negation:
+    """NOT EXISTS with equal `on`; a name with dots is a column of the left as it is written."""
+    own = Column(on) if on in left.types else key(left, on)
+    return Negation(left, right, (own,), (key(right, on.split(".")[-1]),))
+
+
+def keys_of(node: Node, name: str = "a") -> Distinct:
+    """What EXISTS joins with."""
+    own = key(node, name)
+    return Distinct(Project(node, (("k0", own, node.types[own.name]),)))
+
+
+S1, S2, S3 = where(scan("S1"), "b > 10"), where(scan("S2"), "b < 500"), scan("S3")
+
+NEGATION_ABOVE = unless(join(S1, S2), S3, on="0.a")
+"""The plan on the left of Figure 3.5."""
+NEGATION_BELOW = join(unless(S1, S3), S2)
+"""The plan on its right."""
