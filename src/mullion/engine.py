@@ -25,11 +25,11 @@ from mullion.catalog.algebra import Relation
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.journal import Journal, write_whole
 from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.relations import bind_relation, is_relational
-from mullion.catalog.restart import as_journaled, check_manifest, from_journal, stream_text, to_journal
+from mullion.catalog.relations import bind_relation, is_relational, joining_at
+from mullion.catalog.restart import as_journaled, check_manifest, check_text, from_journal, stream_text, to_journal
 from mullion.catalog.streams import Stream, Table
 from mullion.catalog.synopses import checked
-from mullion.errors import CheckError, CheckpointError, MullionError, NotSupported, Place, closest
+from mullion.errors import CheckError, MullionError, NotSupported, Place, closest
 from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.query import (
     EVERYTHING,
@@ -254,8 +254,9 @@ class Engine:
         return bound.name
 
     def _add(self, query: Query) -> StandingQuery | Relation:
-        if is_relational(query, self.catalog):
-            relation = bind_relation(query, self.catalog)
+        known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
+        if is_relational(query, *known):
+            relation = bind_relation(query, *known)
             self.catalog.add_relation(relation, query.place)
             return relation
         bound = bind(query, self.catalog.streams, self.catalog.tables)
@@ -453,13 +454,21 @@ class Engine:
     # Relations
 
     def _use_relations(self) -> None:
-        """Let the relations of now take part. Who joins running streams answers what starts after their newest event."""
-        known = self.relations.known()
+        """Let the relations of now take part. Who is new to running streams answers what starts after their newest
+        event."""
+        kept = {relation.root for relation in self.catalog.materialized.values()}
         for relation in list(self.catalog.relations.values()):
-            if relation.name not in known:
-                newest = [run.newest for s in relation.streams if (run := self.runs.get(s)) and run.newest is not None]
-                if newest:
-                    self.catalog.replace_relation(starting_at(relation, max(newest) + 1))
+            run = self.relations.run_of(relation.streams)
+            if relation.name in run.relations:
+                continue
+            entry = run.known.get(relation.name)
+            if entry is None:
+                newest = [r.newest for s in relation.streams if (r := self.runs.get(s)) and r.newest is not None]
+                start = max([t for t in (relation.start, *(t + 1 for t in newest)) if t is not None], default=None)
+            else:
+                check_text(relation.name, relation.text, entry["text"])
+                start = entry["start"]
+            self.catalog.replace_relation(joining_at(relation, start, kept))
         self.relations.use(self.catalog.relations.values())
 
     def _hand_over(self, run: StreamRun, *, ended: bool = False) -> None:
@@ -527,10 +536,8 @@ class Engine:
             if entry is None:
                 self._check_joins(run, query)
                 self._join(run, query)
-            elif entry["text"] != query.text:
-                hint = "give the changed query another name, or start with a new checkpoint directory"
-                raise CheckpointError(f"query '{query.name}' is not the one that the checkpoint knows", hint=hint)
             else:
+                check_text(query.name, query.text, entry["text"])
                 self.catalog.replace_query(as_journaled(query, entry, self.catalog))
 
     # Questions asked once

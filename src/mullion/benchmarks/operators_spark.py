@@ -163,5 +163,3 @@ def rows_below(directory: Path) -> int:
 
 
 __all__ = ["FULL", "QUICK", "Size", "measure"]
-
-

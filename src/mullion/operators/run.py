@@ -124,14 +124,15 @@ class RelationRun:
         """The relations from now on. Who is new sees the events that no step has taken yet."""
         with self._lock:
             wanted = {relation.name: relation for relation in relations}
-            if wanted == self.relations:
+            before, self.relations = self.relations, wanted
+            if wanted == before:
                 return
-            self.relations = wanted
             groups = {"shared": list(relations)} if self.shared else {r.name: [r] for r in relations}
             self.networks = {name: self.networks.get(name) or Network(self.strategy) for name in groups}
             for name, mine in groups.items():
                 self.networks[name].use([relation.root for relation in mine])
-            self.results = {name: self.results.get(name) or self._result(r) for name, r in wanted.items()}
+            stays = {name: self.results[name] for name, relation in wanted.items() if before.get(name) == relation}
+            self.results = {name: stays.get(name) or self._result(r) for name, r in wanted.items()}
             self._restore_operators()
 
     def _result(self, relation: Relation) -> Result:
@@ -164,8 +165,14 @@ class RelationRun:
             incoming.watermark = THE_END if ended else watermark
             marks = [i.watermark for i in self.incoming.values()]
             known = [mark for mark in marks if mark is not None]
-            if self.relations and len(known) == len(marks) and min(known) > self.now:
+            if self.relations and len(known) == len(marks) and min(known) > self.now and not self._has_told_all:
                 self._step(min(known))
+
+    @property
+    def _has_told_all(self) -> bool:
+        """Whether the input has ended before, and nothing came after it."""
+        waiting = [incoming.order.waiting for incoming in self.incoming.values()]
+        return self.committed is not None and self.committed.end and not any(len(w) for w in waiting if w is not None)
 
     def _step(self, now: int) -> None:
         began = time.perf_counter()
@@ -208,7 +215,8 @@ class RelationRun:
             self._begin_anew()
         if self.journal is None or self._shelf is None:
             return
-        state = {f"{name}: {owner}": parts for name, n in self.networks.items() for owner, parts in n.parts().items()}
+        networks = {} if mark.end else self.networks
+        state = {f"{name}: {owner}": parts for name, n in networks.items() for owner, parts in n.parts().items()}
         state |= {f"result {name}": result.parts() for name, result in self.results.items()}
         manifest = self._shelf.save(state, mark.text)
         header = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -74,10 +74,6 @@ class RelationRuns:
     def taken(self, stream: str) -> int | None:
         """The event time before which every relation has taken what the stream handed on."""
         return min((run.now for run in self.over(stream)), default=None)
-
-    def known(self) -> Mapping[str, Mapping[str, object]]:
-        """The relations of the last commits."""
-        return {name: entry for run in self.runs.values() for name, entry in run.known.items()}
 
 
 __all__ = ["RelationRuns"]
