@@ -83,6 +83,12 @@ class Multiplicities:
             known = (end < FOREVER) & (end > EVER_BEFORE)
             self._agenda.add(end[known], rows[known])
 
+    def covered(self, codes: Codes) -> Mask:
+        """Which codes have any row now."""
+        self.count = grown(self.count, int(codes.max(initial=-1)) + 1, 0)
+        found: Mask = self.count[codes] > 0
+        return found
+
     def parts(self, name: str) -> Parts:
         return self.kept.parts(name)
 
