@@ -47,9 +47,9 @@ from mullion.language.query import (
     Query,
     Statement,
 )
+from mullion.operators.runs import RelationRuns
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
-from mullion.operators.runs import RelationRuns
 from mullion.planner.plan import Plan
 from mullion.planner.relations import answer_schema
 from mullion.planner.rules import make_plan

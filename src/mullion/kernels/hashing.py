@@ -213,7 +213,9 @@ def _text_codes(column: pa.Array) -> Codes:
     _, offsets, data = column.buffers()
     codes = np.empty(len(column), np.int64)
     if len(column):
-        places = np.frombuffer(offsets, np.int64 if large else np.int32)[column.offset : column.offset + len(column) + 1]
+        places = np.frombuffer(offsets, np.int64 if large else np.int32)[
+            column.offset : column.offset + len(column) + 1
+        ]
         text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
         hash_bytes(places, text, codes)
     return codes

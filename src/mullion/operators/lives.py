@@ -37,6 +37,8 @@ Ids = npt.NDArray[np.int64]
 FOREVER = 1 << 62
 """The end of a row that is not known to end."""
 EVER_BEFORE = -(1 << 62)
+THE_END = FOREVER - 1
+"""A `now` after every event and every end: no more input comes."""
 
 
 @dataclass(frozen=True)
@@ -115,4 +117,4 @@ class Delta:
     now: int
 
 
-__all__ = ["EVER_BEFORE", "FOREVER", "Delta", "Gone", "Ids", "Index", "Lives", "Mask", "Times"]
+__all__ = ["EVER_BEFORE", "FOREVER", "THE_END", "Delta", "Gone", "Ids", "Index", "Lives", "Mask", "Times"]

@@ -26,7 +26,7 @@ from mullion.operators.expressions import schema_of
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
-from mullion.operators.needs import in_order, needs, needs_of, chosen, scan_needs
+from mullion.operators.needs import chosen, needs, needs_of, scan_needs
 from mullion.operators.stateless import Narrowed, Released
 from mullion.planner.update_pattern import is_internal
 
@@ -200,7 +200,9 @@ def _passed(node: Node, below: Node, delta: Delta, names: Sequence[str], now: in
     who keeps whole rows gets the columns that it asked for."""
     fresh = delta.fresh
     if is_internal(below) and not isinstance(node, Join) and not is_internal(node):
-        delta = Delta(Lives(fresh.rows, fresh.ids, fresh.start, np.full(len(fresh), FOREVER)), Gone.none(fresh.ids.shape[1]), now)
+        delta = Delta(
+            Lives(fresh.rows, fresh.ids, fresh.start, np.full(len(fresh), FOREVER)), Gone.none(fresh.ids.shape[1]), now
+        )
         fresh = delta.fresh
     if isinstance(node, Filter | Project | Join | Union | LookedUp) or tuple(fresh.rows.column_names) == tuple(names):
         return delta

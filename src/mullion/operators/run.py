@@ -18,22 +18,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.catalog.algebra import Relation
+from mullion.catalog.algebra import LookedUp, Relation
 from mullion.catalog.journal import Commit, Journal, Mark, step
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.kernels.partial import TIME
 from mullion.operators.lives import EVER_BEFORE, FOREVER
-from mullion.operators.network import Network, Settled
+from mullion.operators.looked_up import LookedUpOperator
+from mullion.operators.network import Events, Network
 from mullion.operators.result import Result
 from mullion.operators.shelf import Shelf
 from mullion.planner.relations import answer_schema
 from mullion.planner.update_pattern import pattern_of
 from mullion.windows.finalize import Answers
 from mullion.windows.intake import Arrived
-from mullion.windows.order import Order
+from mullion.windows.order import Order, times_of
 
 THE_END = FOREVER - 1
 """After every event and every expiry."""
@@ -72,15 +74,16 @@ class Incoming:
         if len(events):
             self.order.add(events)
 
-    def settle(self, now: int) -> Settled:
-        """The events before `now`, in their order, and the number of the first."""
-        events = self.order.settle(None if now == THE_END else now)
-        first = self.settled
-        if events is not None:
-            self.settled += len(events)
-            if self.oldest is None:
-                self.oldest = events.column(TIME)[0].as_py()
-        return Settled(events, first)
+    def settle(self, now: int) -> Events | None:
+        """The events before `now`, in their order, each with its number."""
+        rows = self.order.settle(None if now == THE_END else now)
+        if rows is None:
+            return None
+        times, first = times_of(rows), self.settled
+        self.settled += len(times)
+        if self.oldest is None:
+            self.oldest = int(times[0])
+        return Events(rows, times, np.arange(first, self.settled))
 
     def snapshot(self) -> dict[str, Any]:
         return {"oldest": self.oldest, "newest": self.newest, "settled": self.settled}
@@ -152,7 +155,8 @@ class RelationRun:
     @property
     def held(self) -> int:
         """Rows in all states."""
-        return sum(network.held for network in self.networks.values()) + sum(r.held for r in self.results.values())
+        operators = sum(rows for network in self.networks.values() for rows in network.held().values())
+        return operators + sum(result.held for result in self.results.values())
 
     # Events
 
@@ -178,10 +182,10 @@ class RelationRun:
         began = time.perf_counter()
         mark = Mark(0 if self.committed is None else self.committed.batch + 1, end=now == THE_END)
         step("before operators")
-        settled = {stream: incoming.settle(now) for stream, incoming in self.incoming.items()}
+        settled = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
         answers = []
         for name, network in self.networks.items():
-            network.look_up(self._tables_of(network, mark.batch))
+            self._look_up(network, mark.batch)
             deltas = network.advance(settled, now)
             for relation in self.relations.values():
                 if name in ("shared", relation.name):
@@ -195,16 +199,19 @@ class RelationRun:
         self._commit(mark)
         self.seconds += time.perf_counter() - began
 
-    def _tables_of(self, network: Network, number: int) -> list[Prepared]:
-        """The tables that rows are looked up in, as this step finds them, prepared once for each version."""
-        found = []
-        for lookup in network.lookups():
-            rows = self._table(lookup.table, number)
-            known = self._prepared.get(lookup)
+    def _look_up(self, network: Network, number: int) -> None:
+        """Give operators the tables that rows are looked up in, as this step finds them. They are prepared once for
+        each version."""
+        for node, working in network.working.items():
+            if not isinstance(node, LookedUp):
+                continue
+            assert isinstance(working.operator, LookedUpOperator)
+            rows = self._table(node.lookup.table, number)
+            known = self._prepared.get(node.lookup)
             if known is None or known[0] is not rows:
-                known = self._prepared[lookup] = rows, prepare(lookup, rows)
-            found.append(known[1])
-        return found
+                known = self._prepared[node.lookup] = rows, prepare(node.lookup, rows)
+            if working.operator.prepared is not known[1]:
+                working.operator.table_changed(known[1], self.now)
 
     # What a restart needs
 
