@@ -23,8 +23,8 @@ from mullion.operators.base import Parts
 from mullion.operators.clock import Changes, Clock, Periodic
 from mullion.operators.held import Held
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Index, Lives, Mask, Times
-from mullion.operators.telling import Seen, Told, came, changes, left, missed, new, old, turns, whole
 from mullion.operators.row_codes import Codes, value_codes
+from mullion.operators.telling import Seen, Told, came, changes, left, missed, new, old, turns, whole
 from mullion.planner.update_pattern import Pattern
 from mullion.windows.arrange import ranked
 
