@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from changing import Heard, Life, canonical
+from changing import Heard, Life
 from mullion.catalog.algebra import Columns, Node, Relation, Scan
 from mullion.catalog.streams import Stream
 from mullion.language.vector import arrow_type
@@ -76,7 +76,7 @@ def same(lives: Sequence[Life]) -> list[Any]:
 
 
 def _plain(values: Sequence[Any]) -> tuple[Any, ...]:
-    return canonical(tuple(v if isinstance(v, int | float | None) else repr(v) for v in values))  # type: ignore[arg-type]
+    return tuple("nan" if value != value else value for value in values)
 
 
 def _columns(root: Node) -> dict[str, Columns]:

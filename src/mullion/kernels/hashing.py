@@ -93,7 +93,7 @@ class Keys:
 
     def equals(self, other: Keys) -> Mask:
         """Row by row, for rows whose codes are equal."""
-        same = self.codes == other.codes
+        same: Mask = self.codes == other.codes
         if not (self.exact and other.exact):
             for mine, theirs in zip(self.columns, other.columns, strict=True):
                 same &= mine.equals(theirs)
@@ -205,7 +205,8 @@ def _numbers(column: pa.Array) -> Codes:
 
 def _is_text(kind: pa.DataType) -> bool:
     types = pa.types
-    return types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind)
+    tests = (types.is_string, types.is_binary, types.is_large_string, types.is_large_binary)
+    return any(test(kind) for test in tests)
 
 
 def _text_codes(column: pa.Array) -> Codes:

@@ -52,7 +52,7 @@ class AggregatedOperator(Operator):
         fields = [(f"x{i}", arrow_type(type_)) for i, type_ in enumerate(self._types.values())]
         self._rows = pa.schema(fields or [("x", pa.null())])
         self._held = Held(self._rows, below.width)
-        self._cover = Cover()
+        self._cover, self._horizon = Cover(), Cover()
         self._told = EVER_BEFORE
         """The last time that the output is known of."""
         self._made = 0
@@ -64,9 +64,12 @@ class AggregatedOperator(Operator):
     def held(self) -> int:
         return len(self._held) + len(self._current)
 
-    def widen(self, window: Lives) -> None:
-        """Rows that came into one of the windows below. To be told before the `advance` that they take part in."""
-        self._cover.widen(window, self._clock)
+    def widen(self, window: Lives, *, is_below: bool = True) -> None:
+        """Rows that came into a window below, or into another one: at the end, what never leaves is aggregated as long
+        as these are there. To be told before the `advance` that they take part in."""
+        self._horizon.widen(window, self._clock)
+        if is_below:
+            self._cover.widen(window, self._clock)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
@@ -96,7 +99,7 @@ class AggregatedOperator(Operator):
         first, last = clock.first(lives.start), clock.last(lives.end)
         high = clock.due(now)
         if now >= THE_END:
-            high = max(self._cover.last, int(last[lives.end < FOREVER].max(initial=EVER_BEFORE)))
+            high = max(self._horizon.last, int(last[lives.end < FOREVER].max(initial=EVER_BEFORE)))
         self._told = now
         seen = (first <= last) & (last >= low) & (first <= high)
         keys, rows = self._grouped_rows(lives.take(seen), np.maximum(first, low)[seen], np.minimum(last, high)[seen])
@@ -196,14 +199,19 @@ class AggregatedOperator(Operator):
     def parts(self) -> Parts:
         small = pa.table({"told": [self._told], "made": [self._made]})
         current = [as_table(self._current)] if len(self._current) else []
-        return {"small": [small], "cover": [self._cover.to_table()], "current": current, **self._held.parts()}
+        return {
+            "small": [small],
+            "cover": [self._cover.to_table(), self._horizon.to_table()],
+            "current": current,
+            **self._held.parts(),
+        }
 
     def restore(self, parts: Parts) -> None:
         if not parts:
             return
-        (small,), (cover,) = parts["small"], parts["cover"]
+        (small,) = parts["small"]
         self._told, self._made = (small.column(name)[0].as_py() for name in ("told", "made"))
-        self._cover = Cover.from_table(cover)
+        self._cover, self._horizon = map(Cover.from_table, parts["cover"])
         for table in parts.get("current", ()):
             self._current = from_table(table)
         self._held.restore(parts)

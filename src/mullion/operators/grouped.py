@@ -68,12 +68,14 @@ class Rows:
 
 def every_instant(group: Codes, first: Times, last: Times) -> Moments:
     """All instants that see a row of a group: the union of the stretches from first to last of its rows."""
+    if not len(group):
+        return Moments(group, first)
     order = np.lexsort((first, group))
     group, first, last = group[order], first[order], last[order]
     # The furthest last so far within a group: groups are lifted above each other, for they ascend.
     instants = np.unique(np.concatenate([first, last]))
     lift = group * len(instants)
-    furthest = instants[np.maximum.accumulate(lift + np.searchsorted(instants, last)) - lift] if len(group) else last
+    furthest = instants[np.maximum.accumulate(lift + np.searchsorted(instants, last)) - lift]
     begins = np.ones(len(group), np.bool_)
     begins[1:] = (group[1:] != group[:-1]) | (first[1:] > furthest[:-1])
     at = np.flatnonzero(begins)

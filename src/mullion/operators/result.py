@@ -8,70 +8,48 @@ not kept. Rows of one instant are told in the query's order, then in the order i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.catalog.algebra import Aggregated, Filter, Node, Project, Relation
+from mullion.catalog.algebra import Relation
 from mullion.kernels.columns import Columns
 from mullion.language.types import TIMESTAMP
 from mullion.language.vector import Vector, arrow_type
 from mullion.operators.base import Parts
 from mullion.operators.clock import Changes, Clock, Periodic
+from mullion.operators.cover import Cover
 from mullion.operators.held import Held
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Index, Lives, Mask, Times
 from mullion.operators.row_codes import Codes, value_codes
-from mullion.operators.telling import Seen, Told, came, changes, left, missed, new, old, turns, whole
+from mullion.operators.telling import Seen, Told, came, changes, left, missed, new, old, stretches, turns, whole
+from mullion.planner.relations import answer_schema, has_lives, has_sign
 from mullion.planner.update_pattern import Pattern
 from mullion.windows.arrange import ranked
-
-SIGN = "sign"
-
-
-def is_of_aggregates(node: Node) -> bool:
-    """Whether rows of the result are groups, which have no lifetimes to tell of."""
-    while isinstance(node, Filter | Project):
-        node = node.input
-    return isinstance(node, Aggregated)
-
-
-def is_signed(relation: Relation, pattern: Pattern) -> bool:
-    """Whether rows are told when they leave: their ends are not known when they come, so nothing else could tell."""
-    return relation.output == "changes" and pattern is Pattern.STRICT and not is_of_aggregates(relation.root)
-
-
-def answer_schema(relation: Relation, pattern: Pattern) -> pa.Schema:
-    """The columns of an answer: the window's, the items, and for rows that are no groups from when to when they live
-    and, for changes of strict plans, whether they come or leave."""
-    time = arrow_type(TIMESTAMP)
-    fields = [("window_start", time), ("window_end", time)]
-    types = [type_ for _, type_ in relation.root.columns]
-    fields += [(name, arrow_type(type_)) for name, type_ in zip(relation.names, types, strict=False)]
-    if not is_of_aggregates(relation.root):
-        fields += [("inserted_at", time), ("expires_at", time)]
-        fields += [(SIGN, pa.int32())] if is_signed(relation, pattern) else []
-    return pa.schema(fields)
 
 
 class Result:
     """The materialised result of a relation.
 
     A periodic query is told at the instants up to `now`, a continuous one at the changes before it. At the end of the
-    input all instants are told that see a row; rows that never end are seen as long as others, and at least until the
-    first instant after the last event.
+    input all instants are told that see a row; rows that never end are seen as long as a window holds an event. LIMIT
+    is part of the result: what is new or gone is what came into the limited result or left it.
     """
 
     def __init__(
         self, relation: Relation, pattern: Pattern, schema: pa.Schema | None = None, strategy: str = "upa"
     ) -> None:
         self.relation, self.pattern, self.strategy = relation, pattern, strategy
-        self.schema = answer_schema(relation, pattern) if schema is None else schema
+        self.schema = answer_schema(relation) if schema is None else schema
+        self._signed = has_sign(relation)
         self._periodic = None if relation.slide is None else Periodic(relation.slide, relation.offset)
         self._rows = pa.schema([(name, arrow_type(type_)) for name, type_ in relation.root.columns])
         self._held: Held | None = None
+        self._cover = Cover()
         self._told = EVER_BEFORE
         """The last time that is told."""
 
@@ -84,93 +62,103 @@ class Result:
         if self._held is None:
             self._held = Held(self._rows, delta.fresh.ids.shape[1])
         self._held.finish(delta.gone)
-        self._held.add(delta.fresh)
+        self._held.add(replace(delta.fresh, rows=delta.fresh.rows.select(self._rows.names)))
 
-    def answers(self, now: int, *, first: int | None = None, last: int | None = None, ended: bool = False) -> pa.Table:
-        """What is due up to now and was not told yet. `first` and `last` are the times of the first and the last event
-        of its streams; they matter at the end of the input alone."""
+    def widen(self, window: Lives) -> None:
+        """Rows that came into one of its windows: at the end, what never leaves is seen as long as these are."""
+        self._cover.widen(window, self._periodic)
+
+    def answers(self, now: int, *, ended: bool = False) -> pa.Table:
+        """What is due up to now and was not told yet."""
         lives = Lives.empty(self._rows, 1) if self._held is None else self._held.lives
         found: list[pa.Table] = []
         if len(lives):
             if self._periodic is not None:
-                bounds = self._due_instants(self._periodic, lives, now, last, ended=ended)
-                found = [*self._answers(lives, self._periodic, *bounds)]
+                high = self._last_instant(self._periodic, lives) if ended else self._periodic.due(now)
+                found = self._at_instants(self._periodic, lives, high)
             else:
-                at_changes = Changes.of(lives, self._told, FOREVER if ended else now)
-                asked = np.flatnonzero(self._is_asked(at_changes.times))
-                if len(asked):
-                    found = [*self._answers(lives, at_changes, int(asked[0]), int(asked[-1]))]
+                found = self._at_changes(Changes.of(lives, self._told, FOREVER if ended else now), lives)
         self._told = max(self._told, now if self._periodic is not None else now - 1)
         if self._held is not None:
             self._held.keep(self._is_needed)
         return pa.concat_tables([self.schema.empty_table(), *found])
 
-    def _due_instants(
-        self, clock: Periodic, lives: Lives, now: int, last: int | None, *, ended: bool
-    ) -> tuple[int, int]:
-        """The ranks of the first and the last instant to be told now."""
-        relation = self.relation
-        low = clock.due(self._told) + 1
+    def _last_instant(self, clock: Periodic, lives: Lives) -> int:
+        """The last one that sees a row; for DSTREAM the one after it, which sees it gone."""
+        first, last = clock.first(lives.start), clock.last(lives.end[lives.end < FOREVER])
+        after = 1 if self.relation.output == "dstream" else 0
+        return max(self._cover.last, int(first.max()), int(last.max(initial=EVER_BEFORE)) + after)
+
+    def _at_instants(self, clock: Periodic, lives: Lives, high: int) -> list[pa.Table]:
+        relation, low = self.relation, clock.due(self._told) + 1
+        if relation.stop is not None:
+            high = min(high, clock.due(relation.stop))
+        seen = _seen(lives, clock)
+        before = low - 1
         if relation.start is not None:
-            low = max(low, clock.since(relation.start + (relation.longest or 0)))
-        high = self._last_instant(clock, lives, last) if ended else clock.due(now)
-        return low, high if relation.stop is None else min(high, clock.due(relation.stop))
+            begin = clock.since(relation.start + (relation.longest or 0))
+            low, before = max(low, begin), max(before, begin)
+            lives, seen = _from(begin, lives, seen)
+        return [*self._answers(lives, seen, clock, low, high, before)]
 
-    def _last_instant(self, clock: Periodic, lives: Lives, last: int | None) -> int:
-        """The last one that sees a row; for DSTREAM and the like, the one after it, which sees it gone."""
-        ends = clock.last(lives.end[lives.end < FOREVER])
-        newest = int(lives.start.max()) if last is None else max(last, int(lives.start.max()))
-        after = 0 if self._tells_all else 1
-        return max(int(ends.max(initial=EVER_BEFORE)) + after, int(clock.first(np.array([newest]))[0]))
-
-    @property
-    def _tells_all(self) -> bool:
-        return self.relation.output in ("rstream", "wstream")
-
-    def _is_asked(self, times: Times) -> Mask:
+    def _at_changes(self, clock: Changes, lives: Lives) -> list[pa.Table]:
         relation = self.relation
-        asked = np.ones(len(times), np.bool_)
+        low, high = 0, len(clock.times) - 1
         if relation.start is not None:
-            asked &= times - (relation.longest or 0) >= relation.start
-        return asked if relation.stop is None else asked & (times <= relation.stop)
+            low = int(np.searchsorted(clock.times, relation.start + (relation.longest or 0)))
+        if relation.stop is not None:
+            high = int(np.searchsorted(clock.times, relation.stop, "right")) - 1
+        return [*self._answers(lives, _seen(lives, clock), clock, low, high, low - 1)] if low <= high else []
 
-    def _answers(self, lives: Lives, clock: Clock, low: int, high: int) -> Iterator[pa.Table]:
-        order = np.lexsort((*lives.ids.T[::-1], lives.start))
-        place = np.empty(len(order), np.intp)
-        place[order] = np.arange(len(order))
-        seen = Seen(clock.first(lives.start), clock.last(lives.end), place)
-        for told in self._tell(lives, seen, low, high):
-            yield self._table(lives, clock, self._arranged(lives, place, told))
+    def _answers(self, lives: Lives, seen: Seen, clock: Clock, low: int, high: int, before: int) -> Iterator[pa.Table]:
+        """What is told from low to high, when the result is looked at from `before` on."""
+        if self.relation.limit is None or self.relation.output == "changes":
+            row, shown = np.arange(len(lives)), seen
+        else:
+            row, shown = self._limited(lives, seen, before, high)
+        for told in self._tell(lives, row, shown, seen, low, high):
+            yield self._table(lives, clock, self._arranged(lives, seen.came, told))
 
-    def _tell(self, lives: Lives, seen: Seen, low: int, high: int) -> Iterator[Told]:
-        restored = missed(seen, low, high) if self.relation.restore else None
+    def _limited(self, lives: Lives, seen: Seen, before: int, high: int) -> tuple[Index, Seen]:
+        """The rows that LIMIT lets through, as often as they come back, and when they are seen."""
+        found = []
+        for begin, end in turns(seen, before, high):
+            told = self._arranged(lives, self._certain(lives, seen), whole(seen, begin, end))
+            number = np.arange(len(told.rank)) - np.searchsorted(told.rank, told.rank)
+            found.append(told.take(np.flatnonzero(number < (self.relation.limit or 0))))
+        row, first, last = stretches(Told.concat(*found))
+        return row, seen.take(row)._replace(first=first, last=last)
+
+    def _tell(self, lives: Lives, row: Index, shown: Seen, seen: Seen, low: int, high: int) -> Iterator[Told]:
+        def restored(begin: int, end: int) -> Told:
+            return missed(seen, begin, end) if self.relation.restore else Told.of(row[:0], seen.first[:0])
+
         match self.relation.output:
             case "rstream" | "wstream":
-                for begin, end in turns(seen, low, high):
-                    told = whole(seen, begin, end)
-                    yield told if restored is None else Told.concat(told, missed(seen, begin, end))
+                for begin, end in turns(shown, low, high):
+                    told = whole(shown, begin, end)
+                    yield Told.concat(told._replace(row=row[told.row]), restored(begin, end))
             case "istream":
-                told = new(seen, self._values(lives, seen, low, high), low, high)
-                yield told if restored is None else Told.concat(told, restored)
+                told = new(shown, self._values(lives, row, shown, low, high), low, high)
+                yield Told.concat(told._replace(row=row[told.row]), restored(low, high))
             case "dstream":
-                yield old(seen, self._values(lives, seen, low, high), low, high)
+                told = old(shown, self._values(lives, row, shown, low, high), low, high)
+                yield told._replace(row=row[told.row])
             case "changes":
-                yield changes(seen, low, high, signed=is_signed(self.relation, self.pattern))
+                yield changes(seen, low, high, signed=self._signed)
             case other:
                 raise AssertionError(f"no output is called {other}")
 
-    def _values(self, lives: Lives, seen: Seen, low: int, high: int) -> Codes:
+    def _values(self, lives: Lives, row: Index, seen: Seen, low: int, high: int) -> Codes:
         """Numbers by value for the rows that come or leave; all others are as if they were one."""
         mine = np.flatnonzero(came(seen, low, high) | left(seen, low, high))
-        codes = np.zeros(len(lives), np.int64)
-        codes[mine] = value_codes(self._items(lives.rows.take(pa.array(mine))))
+        codes = np.zeros(len(row), np.int64)
+        items = lives.rows.select(range(len(self.relation.names)))
+        codes[mine] = value_codes(items.take(pa.array(row[mine])))
         return codes
 
-    def _items(self, rows: pa.Table) -> pa.Table:
-        return rows.select(range(len(self.relation.names)))
-
     def _arranged(self, lives: Lives, place: Index, told: Told) -> Told:
-        """By instant, then ORDER BY, then as rows came; of each instant as many as LIMIT lets through."""
+        """By instant, then ORDER BY, then by place."""
         terms: list[npt.NDArray[np.int64]] = []
         if self.relation.order_by:
             columns = Columns.of(lives.rows.take(pa.array(told.row)), self.relation.root.types)
@@ -178,11 +166,14 @@ class Result:
                 column = columns.value(expr).to_arrow()
                 terms.append(ranked(column, descending=descending, nulls_first=nulls_first))
         keys: list[npt.NDArray[Any]] = [told.sign, place[told.row], *terms[::-1], told.rank]
-        order = np.lexsort(keys)
-        if self.relation.limit is not None:
-            rank = told.rank[order]
-            order = order[np.arange(len(order)) - np.searchsorted(rank, rank) < self.relation.limit]
-        return told.take(order)
+        return told.take(np.lexsort(keys))
+
+    def _certain(self, lives: Lives, seen: Seen) -> Index:
+        """An order of all rows by their values, then by when they come and leave: it says which rows LIMIT takes of
+        those that ORDER BY has for equal."""
+        columns = [column for column in lives.rows.columns if not pa.types.is_nested(column.type)]
+        ranks = [ranked(column, descending=False, nulls_first=True) for column in columns]
+        return _places([seen.came, lives.end, lives.start, *ranks[::-1]])
 
     def _table(self, lives: Lives, clock: Clock, told: Told) -> pa.Table:
         """The answer's columns."""
@@ -192,11 +183,11 @@ class Result:
         arrays = [_times(ends - (longest or 0), known & (longest is not None)), _times(ends, known)]
         rows = lives.rows.take(pa.array(told.row))
         arrays += [rows.column(i) for i in range(len(self.relation.names))]
-        if not is_of_aggregates(self.relation.root):
+        if has_lives(self.relation):
             expires = lives.end[told.row]
             arrays.append(_times(lives.start[told.row], known))
             arrays.append(_times(expires, (expires < FOREVER) & (self.pattern is not Pattern.STRICT)))
-            if is_signed(self.relation, self.pattern):
+            if self._signed:
                 arrays.append(pa.array(told.sign))
         return pa.table(arrays, names=self.schema.names).cast(self.schema)
 
@@ -207,25 +198,26 @@ class Result:
             return (lives.start if self._is_told_once else lives.end) > self._told
         told = clock.due(self._told)
         untold = clock.first(lives.start) > told
-        leaves = clock.last(lives.end) + (0 if self._tells_all else 1)
+        leaves = clock.last(lives.end) + (0 if self.relation.output in ("rstream", "wstream") else 1)
         return untold if self._is_told_once else untold | (leaves > told)
 
     @property
     def _is_told_once(self) -> bool:
         """Whether rows are told only when they come."""
-        unsigned = self.relation.output == "changes" and not is_signed(self.relation, self.pattern)
+        unsigned = self.relation.output == "changes" and not self._signed
         return unsigned or (self.pattern is Pattern.MONOTONIC and self.relation.output in ("istream", "changes"))
 
     # Restart
 
     def parts(self) -> Parts:
         told = pa.table({"told": [self._told], "width": [0 if self._held is None else self._held.width]})
-        return {"told": [told], **({} if self._held is None else self._held.parts())}
+        return {"told": [told], "cover": [self._cover.to_table()], **({} if self._held is None else self._held.parts())}
 
     def restore(self, parts: Parts) -> None:
         if not parts:
             return
-        (told,) = parts["told"]
+        (told,), (cover,) = parts["told"], parts["cover"]
+        self._cover = Cover.from_table(cover)
         self._told = told.column("told")[0].as_py()
         width = told.column("width")[0].as_py()
         if width:
@@ -233,8 +225,29 @@ class Result:
             self._held.restore(parts)
 
 
+def _seen(lives: Lives, clock: Clock) -> Seen:
+    came = _places([*lives.ids.T[::-1], lives.start])
+    return Seen(clock.first(lives.start), clock.last(lives.end), came, _places([came, lives.end]))
+
+
+def _places(keys: Sequence[npt.NDArray[Any]]) -> Index:
+    """The place of each row in the order of the keys, the last of which matters most."""
+    order = np.lexsort(keys)
+    place = np.empty(len(order), np.intp)
+    place[order] = np.arange(len(order))
+    return place
+
+
+def _from(begin: int, lives: Lives, seen: Seen) -> tuple[Lives, Seen]:
+    """As it looks to a query whose first instant is `begin`: all that is there then has just come."""
+    is_there = seen.first <= seen.last
+    kept = np.flatnonzero(~is_there | (seen.last >= begin))
+    first = np.where(is_there, np.maximum(seen.first, begin), seen.first)
+    return lives.take(kept), seen._replace(first=first).take(kept)
+
+
 def _times(values: Times, known: Mask) -> pa.Array:
     return Vector(TIMESTAMP, np.where(known, values, 0), known).to_arrow()
 
 
-__all__ = ["Result", "answer_schema", "is_of_aggregates", "is_signed"]
+__all__ = ["Result"]

@@ -7,7 +7,8 @@
 Rows are given by arrays, their instants by ranks (see `clock`), and what is told as pairs of a row and a rank.
 
 ISTREAM and DSTREAM go by value, so what counts is how many rows of a value come and leave at an instant. Only if more
-come than leave, it is told of the surplus: of the youngest that came. If more leave than come: of the oldest that left.
+come than leave, it is told of the surplus: of the youngest that came. If more leave than come: of those that left
+first.
 Neither looks at any row that is just there, so the time is O(n log n) for the n rows that come or leave.
 """
 
@@ -28,11 +29,17 @@ MOST_PAIRS = 1_000_000
 
 
 class Seen(NamedTuple):
-    """From which to which rank each row is seen, and its place in the order of start and ids."""
+    """From which to which rank each row is seen."""
 
     first: Times
     last: Times
-    place: Index
+    came: Index
+    """Its place in the order in which rows came."""
+    left: Index
+    """Its place in the order in which rows leave."""
+
+    def take(self, index: Index) -> Seen:
+        return Seen(*(column[index] for column in self))
 
 
 class Told(NamedTuple):
@@ -89,6 +96,16 @@ def whole(seen: Seen, low: int, high: int) -> Told:
     return Told.of(row, rank)
 
 
+def stretches(told: Told) -> tuple[Index, Times, Times]:
+    """Pairs as rows with the first and the last of the instants that follow one another."""
+    order = np.lexsort((told.rank, told.row))
+    row, rank = told.row[order], told.rank[order]
+    begins = np.ones(len(row), np.bool_)
+    begins[1:] = (row[1:] != row[:-1]) | (rank[1:] != rank[:-1] + 1)
+    at = np.flatnonzero(begins)
+    return row[at], rank[at], rank[np.append(at[1:], len(row)) - 1] if len(at) else rank
+
+
 def came(seen: Seen, low: int, high: int) -> Mask:
     """Which rows come at an instant from low to high."""
     return (seen.first <= seen.last) & (low <= seen.first) & (seen.first <= high)
@@ -102,14 +119,14 @@ def left(seen: Seen, low: int, high: int) -> Mask:
 def new(seen: Seen, value: Codes, low: int, high: int) -> Told:
     """ISTREAM: by value, what is there and was not at the instant before."""
     coming, leaving = np.flatnonzero(came(seen, low, high)), np.flatnonzero(left(seen, low, high))
-    there = _surplus(value, coming, seen.first[coming], leaving, seen.last[leaving] + 1, -seen.place[coming])
+    there = _surplus(value, coming, seen.first[coming], leaving, seen.last[leaving] + 1, -seen.came[coming])
     return Told.of(there, seen.first[there])
 
 
 def old(seen: Seen, value: Codes, low: int, high: int) -> Told:
     """DSTREAM: by value, what was there at the instant before and is no more."""
     coming, leaving = np.flatnonzero(came(seen, low, high)), np.flatnonzero(left(seen, low, high))
-    there = _surplus(value, leaving, seen.last[leaving] + 1, coming, seen.first[coming], seen.place[leaving])
+    there = _surplus(value, leaving, seen.last[leaving] + 1, coming, seen.first[coming], seen.left[leaving])
     return Told.of(there, seen.last[there] + 1)
 
 
@@ -146,4 +163,4 @@ def changes(seen: Seen, low: int, high: int, *, signed: bool) -> Told:
     return Told.concat(told, Told.of(leaving, seen.last[leaving] + 1, -1))
 
 
-__all__ = ["Seen", "Told", "came", "changes", "left", "missed", "new", "old", "turns", "whole"]
+__all__ = ["Seen", "Told", "came", "changes", "left", "missed", "new", "old", "stretches", "turns", "whole"]
