@@ -191,7 +191,7 @@ class RelationRun:
                 if name in ("shared", relation.name):
                     result = self.results[relation.name]
                     result.take(deltas[relation.root])
-                    told = result.answers(now, first=self.oldest, last=self.newest, ended=mark.end)
+                    told = result.answers(now, ended=mark.end)
                     answers.append(Answers((relation.name,), [0, len(told)], told))
         self.answers += sum(len(some.table) for some in answers)
         self.sink.write(self.name, mark, answers)
