@@ -5,10 +5,10 @@ from __future__ import annotations
 from mullion.catalog.algebra import Distinct, Filter, Join, Negation, Node, Project, Scan
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column, Expr, Named, Window
-from mullion.language.types import BIGINT, TIMESTAMP
+from mullion.language.types import INT, TIMESTAMP
 from mullion.language.typing import resolve_predicate
 
-COLUMNS = (("a", BIGINT), ("b", BIGINT), ("ts", TIMESTAMP))
+COLUMNS = (("a", INT), ("b", INT), ("ts", TIMESTAMP))
 
 
 def window(text: str) -> Window:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mullion.aggregates import REGISTRY
+from mullion.catalog.algebra import Relation
 from mullion.catalog.queries import bind
+from mullion.catalog.relations import bind_relation, is_relational
 from mullion.catalog.streams import Stream, Table
 from mullion.language.parse import parse_script
 from mullion.language.query import CreateQuery, CreateStream, CreateTable
@@ -39,13 +41,19 @@ def test_scripts_are_right(path: Path) -> None:
     assert scripts
     for script in scripts:
         streams, tables = {}, {}
+        relations: dict[str, Relation] = {}
         for statement in parse_script(script):
             if isinstance(statement, CreateStream):
                 streams[statement.name] = Stream(statement.name, statement.columns, statement.time_column).check()
             if isinstance(statement, CreateTable):
-                tables[statement.name] = Table(statement.name, statement.columns, statement.format)
+                made = Table(statement.name, statement.columns, statement.format, retroactive=statement.retroactive)
+                tables[statement.name] = made
             if isinstance(statement, CreateQuery):
-                bind(statement.query, streams, tables)
+                query = statement.query
+                if is_relational(query, streams, tables, relations):
+                    relations[str(query.name)] = bind_relation(query, streams, tables, relations)
+                else:
+                    bind(query, streams, tables)
 
 
 def test_the_example_prints_what_it_says(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from mullion.catalog.streams import Table
 from mullion.engine import Engine
-from mullion.errors import CheckError, CheckpointError, MullionError, NotSupported, SourceError
+from mullion.errors import CheckError, CheckpointError, MullionError, SourceError
 from mullion.language.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type, decimal
 from mullion.language.vector import arrow_type
 from mullion.spark.tables import TableStore
@@ -169,8 +169,8 @@ def test_rows_from_python_are_a_table(spark: SparkSession) -> None:
             engine.table("ARROW", made)
         with pytest.raises(MullionError, match="streaming"):
             engine.table("late", spark.readStream.format("rate").load())
-        with pytest.raises(NotSupported, match="use CREATE TABLE"):
-            engine.execute("CREATE RETROACTIVE TABLE limits (a INT) USING csv OPTIONS (path 'x')")
+        engine.execute("CREATE RETROACTIVE TABLE limits (a INT) USING csv OPTIONS (path 'x')")
+        assert engine.catalog.tables["limits"].retroactive and not engine.catalog.tables["arrow"].retroactive
         window = "[RANGE '1 min' SLIDE '1 min']"
         engine.query(f"SELECT max(cp) AS m FROM trades {window} t, arrow a WHERE t.symbol = a.symbol", name="joined")
         assert [lookup.name for lookup in engine.catalog.query("joined").lookups] == ["arrow[symbol = symbol]"]

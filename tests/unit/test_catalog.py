@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 
 import pytest
 
+from mullion.catalog.algebra import Relation
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.queries import StandingQuery, bind
+from mullion.catalog.relations import bind_relation
 from mullion.catalog.streams import Stream, Table
 from mullion.engine import Engine
 from mullion.errors import CheckError, MullionError
@@ -171,3 +174,40 @@ def test_the_thousandth_query_comes_and_goes_as_cheaply_as_the_first() -> None:
     assert calls_of(lambda: add(2001)) < 3 * few_unnamed
     assert calls_of(lambda: drop(500)) < 3 * few_drops
     assert calls_of(lambda: add(500, "q500")) < 3 * few_adds
+
+
+def relation(
+    name: str, text: str = "SELECT t.price FROM trades [NOW] t, Quotes [NOW] q WHERE t.symbol = q.symbol"
+) -> Relation:
+    return bind_relation(parse_query(text, name=name), {"trades": TRADES, "Quotes": QUOTES}, {})
+
+
+def test_relations_and_queries_share_their_names() -> None:
+    made = catalog("Total")
+    made.add_relation(relation("Pairs"))
+    for again in ("total", "PAIRS"):
+        with pytest.raises(CheckError, match=f"there is already a query '{again}'"):
+            made.add_relation(relation(again))
+        with pytest.raises(CheckError, match=f"there is already a query '{again}'"):
+            made.add_query(query(again))
+    assert made.known("pairs") is made.relations["Pairs"] and made.known("TOTAL") is made.queries["Total"]
+    with pytest.raises(CheckError, match="'pairs' is no aggregate over a single stream"):
+        made.query("pairs")
+    with pytest.raises(CheckError, match="unknown query 'pair'\n  did you mean 'Pairs'"):
+        made.known("pair")
+
+
+def test_relations_are_found_by_all_their_streams_until_they_are_dropped() -> None:
+    made = catalog()
+    made.add_relation(relation("pairs"))
+    made.add_relation(replace(relation("prices", "SELECT price FROM trades [NOW]"), materialized=True))
+    before = made.copy()
+    assert [r.name for r in made.relations_over("trades")] == ["pairs", "prices"]
+    assert [r.name for r in made.relations_over("Quotes")] == ["pairs"] and list(made.materialized) == ["prices"]
+    moved = replace(made.relations["pairs"], start=5)
+    made.replace_relation(moved)
+    assert made.relations_over("Quotes") == [moved]
+    made.drop_query("PAIRS")
+    assert made.relations_over("Quotes") == [] and list(made.relations) == ["prices"]
+    assert [r.name for r in before.relations_over("Quotes")] == ["pairs"]
+    made.add_query(query("pairs"))

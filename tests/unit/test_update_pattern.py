@@ -6,12 +6,12 @@ import pytest
 
 from mullion.catalog.algebra import Aggregated, Difference, Distinct, LookedUp, Node, Rewindowed, Union
 from mullion.catalog.lookups import Lookup
-from mullion.language.types import BIGINT
+from mullion.language.types import INT
 from mullion.planner.update_pattern import Pattern, is_internal, kept_as, life_of, pattern_of
 from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, S1, column, join, scan, unless, where, window
 
 MONOTONIC, WEAKEST, WEAK, STRICT = Pattern
-TABLE = Lookup("names", ((column("a"), column("id")),), None, (("id", BIGINT),))
+TABLE = Lookup("names", ((column("a"), column("id")),), None, (("id", INT),))
 
 TIMED, COUNTED, ENDLESS = scan("s"), scan("s", "ROWS 10"), scan("s", "RANGE UNBOUNDED")
 INTERNAL = scan("s", "RANGE 10 min INTERNAL")
@@ -41,7 +41,7 @@ def test_leaves(text: str, pattern: Pattern) -> None:
 def test_rule_1_selections_and_tables_change_nothing(below: Node) -> None:
     name = next(iter(below.types))
     assert pattern_of(where(below, f"`{name}` > 1")) is pattern_of(below)
-    lookup = Lookup("names", ((column(name), column("id")),), None, (("id", BIGINT),))
+    lookup = Lookup("names", ((column(name), column("id")),), None, (("id", INT),))
     assert pattern_of(LookedUp(below, lookup)) is pattern_of(below)
 
 
@@ -97,7 +97,7 @@ def test_rule_4_is_strict_whatever_is_below() -> None:
     for below in (TIMED, ENDLESS):
         assert pattern_of(unless(below, below)) is STRICT
         assert pattern_of(Difference(below, below)) is STRICT
-        assert pattern_of(Aggregated(below, ((column("a"), BIGINT),), ())) is STRICT
+        assert pattern_of(Aggregated(below, ((column("a"), INT),), ())) is STRICT
         assert pattern_of(LookedUp(below, TABLE, retroactive=True)) is STRICT
 
 

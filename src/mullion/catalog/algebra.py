@@ -295,6 +295,13 @@ def nodes(root: Node) -> Iterator[Node]:
         stack += node.inputs[::-1]
 
 
+def is_aggregates(root: Node) -> bool:
+    """Whether the rows are those of aggregates, perhaps filtered: new ones replace the old."""
+    while isinstance(root, Filter | Project):
+        root = root.input
+    return isinstance(root, Aggregated)
+
+
 def scans(root: Node) -> list[Scan]:
     """The windows that the relation stands on, from left to right."""
     return [node for node in nodes(root) if isinstance(node, Scan)]
@@ -357,6 +364,7 @@ __all__ = [
     "Rewindowed",
     "Scan",
     "Union",
+    "is_aggregates",
     "nodes",
     "scans",
     "with_inputs",

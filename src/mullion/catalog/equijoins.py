@@ -159,8 +159,7 @@ class _Joining:
         return found
 
     def _unlinked(self, clusters: list[_Cluster]) -> CheckError:
-        first, second = (self._sources(cluster) for cluster in clusters[:2])
-        numbers = first[0], second[0]
+        numbers = sorted(self._first_source(cluster) for cluster in clusters)[:2]
         one, other = (self.scope.relations[number] for number in numbers)
         common = [name for name, t in other.columns if name.lower() in one.spelling and t != TIMESTAMP]
         column = next(iter(common or other.types), "key")
@@ -169,8 +168,8 @@ class _Joining:
         hint = f"join them by an equality, such as WHERE {names[0]}.{column} = {names[1]}.{column}"
         return CheckError(message, self.scope.sources[numbers[1]].place, hint=hint)
 
-    def _sources(self, cluster: _Cluster) -> list[int]:
-        return sorted(source for source, part in self.part_of.items() if part in cluster.prefixes)
+    def _first_source(self, cluster: _Cluster) -> int:
+        return min(source for source, part in self.part_of.items() if part in cluster.prefixes)
 
 
 def _order(member: Member) -> tuple[int, str]:

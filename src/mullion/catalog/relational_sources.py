@@ -15,16 +15,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from mullion.catalog.algebra import LookedUp, Node, Relation, Rewindowed, Scan
+from mullion.catalog.algebra import LookedUp, Node, Relation, Rewindowed, Scan, is_aggregates
 from mullion.catalog.equijoins import equi_join
 from mullion.catalog.grouping import no_aggregate
 from mullion.catalog.joins import Attaching, Parts, check_no_window, conjuncts, known_relation
 from mullion.catalog.layouts import Layout, typed
-from mullion.catalog.relational_windows import Clock, result_window, stream_window
+from mullion.catalog.relational_windows import CONTINUOUS, Clock, result_window, stream_window
 from mullion.catalog.scope import OUTER, Columned, Scope
 from mullion.catalog.streams import Stream, Table
-from mullion.errors import CheckError, NotSupported
-from mullion.language.query import Call, Column, Derived, Exists, Expr, Join, Named, Query, Source, walk
+from mullion.errors import CheckError, NotSupported, Place
+from mullion.language.query import Call, Column, Derived, Exists, Expr, Join, Named, Query, Source, Window, walk
 from mullion.language.shared import shared
 from mullion.language.sources import leaves
 from mullion.language.types import Type
@@ -69,11 +69,19 @@ class Context:
             return known_relation(source, self.streams, self.tables, [r.name for r in self.materialized.values()])
         node: Node = read.root
         if source.window is not None:
-            node = Rewindowed(node, result_window(source.window))
+            node = over_results(node, source.window, Clock(read.slide, read.offset), source.place)
         return Rows(source.alias or source.name, node, read.names)
 
     def is_table(self, source: Named | Derived) -> bool:
         return isinstance(source, Named) and any(source.name.lower() == name.lower() for name in self.tables)
+
+
+def over_results(node: Node, window: Window, clock: Clock, place: Place | None) -> Rewindowed:
+    """A window over the new results of a query that is answered at these instants."""
+    if clock != CONTINUOUS and not is_aggregates(node):
+        hint = "leave out the SLIDE within the query: its results count from when they come"
+        raise NotSupported("a window over the rows of a query with SLIDE", place, hint=hint)
+    return Rewindowed(node, result_window(window))
 
 
 @dataclass(frozen=True)
@@ -207,4 +215,4 @@ class _Bases:
         return relation.node, {(base, name): column for name, (column, _) in pairs}
 
 
-__all__ = ["Context", "Existing", "Read", "Rows", "read"]
+__all__ = ["Context", "Existing", "Read", "Rows", "over_results", "read"]

@@ -10,20 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from mullion.catalog.algebra import (
-    Aggregated,
-    Difference,
-    Distinct,
-    Filter,
     Node,
-    Project,
     Relation,
     Rewindowed,
     Scan,
-    Union,
+    is_aggregates,
     scans,
     with_inputs,
 )
-from mullion.catalog.relational_sources import Context, Read, Rows, read
+from mullion.catalog.relational_sources import Context, Read, Rows, over_results, read
 from mullion.catalog.relational_windows import CONTINUOUS, Clock, Timing, clock_of, reach, result_window
 from mullion.catalog.scope import Scope
 from mullion.catalog.selecting import Selected, is_aggregating, select
@@ -185,10 +180,7 @@ class _Binder:
             return Rows(name, inner.node, inner.names)
         own = self.timing.clock(query)
         inner = self.result(query, own)
-        if own != CONTINUOUS and not tells_aggregates(inner.node):
-            hint = "leave out the SLIDE within the sub-query: its results count from when they come"
-            raise NotSupported("a window over the rows of a query with SLIDE", source.place, hint=hint)
-        return Rows(name, Rewindowed(inner.node, result_window(window)), inner.names)
+        return Rows(name, over_results(inner.node, window, own, source.place), inner.names)
 
 
 def _refuse(query: Query) -> None:
@@ -196,21 +188,6 @@ def _refuse(query: Query) -> None:
         raise NotSupported("SELECT APPROX in this query", query.place, hint="it is for one-time questions")
     if query.preference is not None:
         raise NotSupported("WITH PREFERENCE", query.preference.place)
-
-
-def tells_aggregates(node: Node) -> bool:
-    """Whether the result is made of groups, which have no life of their own, and not of rows."""
-    match node:
-        case Aggregated():
-            return True
-        case Filter(input=below) | Project(input=below) | Distinct(input=below):
-            return tells_aggregates(below)
-        case Union(parts=parts):
-            return all(map(tells_aggregates, parts))
-        case Difference(left=left):
-            return tells_aggregates(left)
-        case _:
-            return False
 
 
 def _output(query: Query, root: Node, clock: Clock) -> tuple[str, Window | None, Clock]:
@@ -235,14 +212,14 @@ def _output(query: Query, root: Node, clock: Clock) -> tuple[str, Window | None,
 def _default_output(root: Node, clock: Clock) -> str:
     if all(scan.window.internal for scan in scans(root)):
         return "istream"
-    return "changes" if clock == CONTINUOUS and not tells_aggregates(root) else "rstream"
+    return "changes" if clock == CONTINUOUS and not is_aggregates(root) else "rstream"
 
 
 def _check_output(output: Output, root: Node, clock: Clock) -> None:
     if output.restore and clock == CONTINUOUS:
         hint = "it adds what came and went between two answers: give the windows a SLIDE, or leave RESTORE out"
         raise CheckError("RESTORE needs windows with a SLIDE", output.place, hint=hint)
-    if output.restore and tells_aggregates(root):
+    if output.restore and is_aggregates(root):
         message = "RESTORE is for rows: no group comes and goes between two answers"
         raise CheckError(message, output.place, hint="leave RESTORE out")
 
@@ -258,4 +235,4 @@ def _check_names(selected: Selected, place: Place | None) -> None:
             raise CheckError(f"a column of the answer cannot be called '{name}'", place, hint=hint)
 
 
-__all__ = ["RESERVED_NAMES", "bind_relation", "is_relational", "joining_at", "tells_aggregates"]
+__all__ = ["RESERVED_NAMES", "bind_relation", "is_relational", "joining_at"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from mullion.catalog.streams import Stream
+from mullion.catalog.streams import Table
 from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.language.query import Column, Derived, Exists, Expr, Named, rewrite, walk
 from mullion.language.types import Type
@@ -56,7 +56,7 @@ class Scope:
         alone: bool = False,
     ) -> None:
         self.sources, self.relations, self.outer, self.alone = sources, relations, outer, alone
-        self.prefixes = ["" if isinstance(r, Stream) else f"#{i}." for i, r in enumerate(relations)]
+        self.prefixes = [f"#{i}." if isinstance(r, Table) else "" for i, r in enumerate(relations)]
         self.numbers: dict[str, int] = {}
         for i, source in enumerate(sources):
             if called(source):
@@ -102,7 +102,7 @@ class Scope:
                 raise NotSupported("EXISTS within an expression", node.place, hint=hint)
             if not isinstance(node, Column):
                 return None
-            if self.outer is not None and not self._knows(node) and self.outer._knows(node):
+            if self.outer is not None and self._is_outer(node, self.outer):
                 outer = self.outer._find(node, None)
                 assert outer is not None
                 return Column(outer[1], f"{OUTER}{outer[0]}", place=node.place)
@@ -118,6 +118,12 @@ class Scope:
         if number is None:
             raise self._unknown_source(column, seen=False)
         return number
+
+    def _is_outer(self, column: Column, outer: Scope) -> bool:
+        """Whether a name belongs to the query around. A stream with an alias leaves its own name to that."""
+        name = (column.table or "").lower()
+        hidden = name not in self.shown and name in outer.shown
+        return outer._knows(column) and (hidden or not self._knows(column))
 
     def _knows(self, column: Column) -> bool:
         """Whether the name means something here, be it wrong or ambiguous."""

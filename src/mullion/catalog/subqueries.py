@@ -32,6 +32,7 @@ def existing(layout: Layout, exists: Exists, negated: bool, clock: Clock, readin
     """The rows of the layout for which the sub-query finds a row, or, negated, none."""
     _refuse(exists)
     found = reading(exists.query, clock, layout.scope)
+    _check_items(exists.query, found.layout.scope)
     left_keys, right_keys = _keys(layout, found, exists)
     right = found.layout.node
     if negated:
@@ -71,6 +72,13 @@ def _from_outside(expr: Expr) -> Expr:
         return None
 
     return rewrite(expr, change)
+
+
+def _check_items(query: Query, scope: Scope) -> None:
+    """What is selected does not matter, but must be there."""
+    for item in query.items:
+        if not isinstance(item.expr, Column) or item.expr.name != "*":
+            scope.settled(item.expr, range(len(scope.sources)))
 
 
 def _refuse(exists: Exists) -> None:

@@ -8,7 +8,7 @@ DISTINCT: NULLs are, NaNs are, and zeros of either sign.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from itertools import repeat
 
 import numpy as np
@@ -16,55 +16,43 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.kernels.encode import canonical_floats, codes_of, combine
-from mullion.operators.lives import Index, Mask
+from mullion.kernels.words import FREE, lay_out, put, take_out
+from mullion.operators.lives import Index, Lives
 
 Codes = npt.NDArray[np.int64]
 
 
 class Values:
-    """The codes of the rows of some columns."""
+    """The codes of the rows of some columns, and the rows."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._codes: dict[Hashable, int] = {}
-        self._keys: list[Hashable] = []
-        self._free: list[int] = []
+        self._index: _Words | _Keys = _Words(len(schema)) if _are_words(schema) else _Keys()
         self._tables: list[pa.Table] = []
         self._appended = 0
         self._at = np.empty(0, np.int64)
 
     def __len__(self) -> int:
         """How many values are known."""
-        return len(self._codes)
+        return len(self._index)
 
     @property
     def room(self) -> int:
         """All codes are less than this."""
-        return len(self._keys)
+        return self._index.room
 
     def known(self) -> Codes:
         """The codes that mean something."""
-        return np.fromiter(self._codes.values(), np.int64, len(self._codes))
+        return self._index.known()
 
     def codes(self, rows: pa.Table) -> Codes:
         """The codes of rows; values that are new get new ones."""
         if not len(rows):
             return np.zeros(0, np.int64)
-        local, size = combine([codes_of(_plain(column)) for column in rows.columns], len(rows))
-        example = np.full(size, -1, np.int64)
-        example[local[::-1]] = np.arange(len(rows) - 1, -1, -1)
-        used = np.flatnonzero(example >= 0)
-        examples = rows.take(pa.array(example[used]))
-        keys = keys_of(examples)
-        found = list(map(self._codes.get, keys, repeat(-1)))
-        new = [i for i, code in enumerate(found) if code < 0]
-        if new:
-            for i in new:
-                found[i] = self._remember(keys[i])
-            self._append(examples.take(pa.array(new)), np.array([found[i] for i in new]))
-        of_local = np.empty(size, np.int64)
-        of_local[used] = found
-        return of_local[local]
+        codes, new = self._index.codes(rows)
+        if len(new):
+            self._append(rows.take(pa.array(new)), codes[new])
+        return codes
 
     def rows(self, codes: Codes) -> pa.Table:
         """The values of codes."""
@@ -75,11 +63,99 @@ class Values:
 
     def forget(self, codes: Codes) -> None:
         """Values that are known, each once, and no longer needed."""
+        self._index.forget(codes)
+        if self._appended > 2 * len(self) + 1024:
+            known = self.known()
+            rows = self.rows(known)
+            self._tables, self._appended = [], 0
+            self._append(rows, known)
+
+    def _append(self, rows: pa.Table, codes: Codes) -> None:
+        self._at = grown(self._at, self.room, 0)
+        self._at[codes] = np.arange(self._appended, self._appended + len(rows))
+        self._appended += len(rows)
+        self._tables.append(rows)
+
+
+class _Words:
+    """Codes of rows whose columns all fit into whole numbers of 64 bits, with one more that tells their NULLs."""
+
+    def __init__(self, columns: int) -> None:
+        self._slots = np.full(64, FREE, np.int64)
+        self._keys = np.empty((0, columns + 1), np.int64)
+        self._free = np.empty(0, np.int64)
+        self._taken = 0
+        """Slots that are not free: of codes that are known, and of those that were."""
+        self.room = 0
+
+    def __len__(self) -> int:
+        return self.room - len(self._free)
+
+    def known(self) -> Codes:
+        known = np.ones(self.room, np.bool_)
+        known[self._free] = False
+        return np.flatnonzero(known)
+
+    def codes(self, rows: pa.Table) -> tuple[Codes, Index]:
+        words = _words(rows)
+        self._make_room(len(words))
+        codes, new = np.empty(len(words), np.int64), np.empty(len(words), np.intp)
+        free = len(self._free)
+        found = put(words, self._slots, self._keys, self._free, free, self.room, codes, new)
+        self._free = self._free[: max(free - found, 0)]
+        self.room += max(found - free, 0)
+        self._taken += found
+        return codes, new[:found]
+
+    def forget(self, codes: Codes) -> None:
+        take_out(codes, self._slots, self._keys)
+        self._free = np.concatenate([self._free, codes])
+
+    def _make_room(self, more: int) -> None:
+        self._keys = grown(self._keys, self.room + more, 0)
+        if 2 * (self._taken + more) > len(self._slots):
+            known = self.known()
+            self._slots = np.full(1 << int(4 * (len(known) + more)).bit_length(), FREE, np.int64)
+            lay_out(known, self._slots, self._keys)
+            self._taken = len(known)
+
+
+class _Keys:
+    """Codes of rows of any columns, by a dictionary."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Hashable, int] = {}
+        self._keys: list[Hashable] = []
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    @property
+    def room(self) -> int:
+        return len(self._keys)
+
+    def known(self) -> Codes:
+        return np.fromiter(self._codes.values(), np.int64, len(self._codes))
+
+    def codes(self, rows: pa.Table) -> tuple[Codes, Index]:
+        local, size = combine([codes_of(_plain(column)) for column in rows.columns], len(rows))
+        example = np.full(size, -1, np.int64)
+        example[local[::-1]] = np.arange(len(rows) - 1, -1, -1)
+        used = np.flatnonzero(example >= 0)
+        keys = keys_of(rows.take(pa.array(example[used])))
+        found = list(map(self._codes.get, keys, repeat(-1)))
+        new = [i for i, code in enumerate(found) if code < 0]
+        for i in new:
+            found[i] = self._remember(keys[i])
+        of_local = np.empty(size, np.int64)
+        of_local[used] = found
+        return of_local[local], example[used][new]
+
+    def forget(self, codes: Codes) -> None:
         for code in codes.tolist():
             del self._codes[self._keys[code]]
         self._free += codes.tolist()
-        if self._appended > 2 * len(self._codes) + 1024:
-            self._compact()
 
     def _remember(self, key: Hashable) -> int:
         if self._free:
@@ -91,18 +167,36 @@ class Values:
         self._codes[key] = code
         return code
 
-    def _append(self, rows: pa.Table, codes: Codes) -> None:
-        if len(self._at) < len(self._keys):
-            self._at = grown(self._at, len(self._keys), 0)
-        self._at[codes] = np.arange(self._appended, self._appended + len(rows))
-        self._appended += len(rows)
-        self._tables.append(rows)
 
-    def _compact(self) -> None:
-        codes = self.known()
-        rows = self.rows(codes)
-        self._tables, self._appended = [], 0
-        self._append(rows, codes)
+def _are_words(schema: pa.Schema) -> bool:
+    return len(schema) < 64 and all(map(_is_word, schema.types))
+
+
+def _is_word(kind: pa.DataType) -> bool:
+    whole = pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
+    return whole or pa.types.is_floating(kind)
+
+
+def _words(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Each row as whole numbers: its columns, and bits that tell which are NULL. Equal rows have equal numbers."""
+    words = np.zeros((len(rows), rows.num_columns + 1), np.int64)
+    for i, chunked in enumerate(rows.columns):
+        column = _plain(chunked)
+        if column.null_count:
+            words[:, -1] += np.asarray(column.is_null()).astype(np.int64) << i
+        words[:, i] = _whole(column)
+    return words
+
+
+def _whole(column: pa.Array) -> npt.NDArray[np.int64]:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return np.asarray(column.fill_null(0.0)).view(f"i{kind.bit_width // 8}").astype(np.int64)
+    if pa.types.is_temporal(kind):
+        column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    if column.null_count:
+        column = column.fill_null(False if pa.types.is_boolean(kind) else 0)
+    return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
 
 
 def keys_of(rows: pa.Table) -> list[Hashable]:
@@ -114,22 +208,12 @@ def keys_of(rows: pa.Table) -> list[Hashable]:
 
 
 def _keys(column: pa.Array) -> list[Hashable]:
-    kind = column.type
-    if pa.types.is_floating(kind):
-        bits = np.asarray(canonical_floats(column).fill_null(0.0)).view(f"i{kind.bit_width // 8}")
-        return _with_nulls(bits.tolist(), np.asarray(column.is_null()))
-    if pa.types.is_temporal(kind):
-        column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
-    if pa.types.is_nested(kind):
-        return list(map(repr, column.to_pylist()))
-    if pa.types.is_integer(column.type) and not column.null_count:
-        found: list[Hashable] = column.to_numpy().tolist()
-        return found
-    return list(column.to_pylist())
-
-
-def _with_nulls(keys: Sequence[Hashable], null: Mask) -> list[Hashable]:
-    return [None if is_null else key for key, is_null in zip(keys, null.tolist(), strict=True)]
+    if not _is_word(column.type):
+        return list(column.to_pylist())
+    words: list[Hashable] = _whole(column).tolist()
+    if not column.null_count:
+        return words
+    return [word if valid else None for word, valid in zip(words, column.is_valid().to_pylist(), strict=True)]
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -142,8 +226,9 @@ def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def decoded(rows: pa.Table) -> pa.Table:
     """The same rows without dictionaries."""
-    schema = decoded_schema(rows.schema)
-    return rows if schema is rows.schema else rows.unify_dictionaries().cast(schema)
+    found = rows.schema
+    schema = decoded_schema(found)
+    return rows if schema is found else rows.unify_dictionaries().cast(schema)
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:
@@ -152,6 +237,13 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema(
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema
     )
+
+
+def lasting(lives: Lives) -> Lives:
+    """The rows that are there at all, without dictionaries."""
+    lasts = lives.start < lives.end
+    lives = lives if lasts.all() else lives.take(lasts)
+    return Lives(decoded(lives.rows), lives.ids, lives.start, lives.end)
 
 
 def grown(array: npt.NDArray[np.int64], size: int, filler: int) -> npt.NDArray[np.int64]:
@@ -176,4 +268,4 @@ def in_time_order(start: npt.NDArray[np.int64], ids: npt.NDArray[np.int64]) -> I
     return np.lexsort((*ids.T[::-1], start))
 
 
-__all__ = ["Codes", "Values", "decoded", "decoded_schema", "grown", "in_time_order", "keys_of"]
+__all__ = ["Codes", "Values", "decoded", "decoded_schema", "grown", "in_time_order", "keys_of", "lasting"]

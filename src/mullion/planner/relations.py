@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from mullion.catalog.algebra import Relation
-from mullion.catalog.relations import tells_aggregates
+from mullion.catalog.algebra import Relation, is_aggregates
 from mullion.catalog.scope import WINDOW_COLUMNS
 from mullion.language.types import INT, TIMESTAMP
 from mullion.language.vector import arrow_type
@@ -23,17 +22,21 @@ def answer_schema(relation: Relation) -> pa.Schema:
     types = [type_ for _, type_ in relation.root.columns]
     fields = [(name, arrow_type(TIMESTAMP)) for name in WINDOW_COLUMNS]
     fields += [(name, arrow_type(type_)) for name, type_ in zip(relation.names, types, strict=False)]
-    if not tells_aggregates(relation.root):
+    if has_lives(relation):
         fields += [(name, arrow_type(TIMESTAMP)) for name in ("inserted_at", "expires_at")]
         if has_sign(relation):
             fields.append(("sign", arrow_type(INT)))
     return pa.schema(fields)
 
 
+def has_lives(relation: Relation) -> bool:
+    """Whether answers say when their rows came and will leave: those of aggregates stand for an instant."""
+    return relation.output == "wstream" or not is_aggregates(relation.root)
+
+
 def has_sign(relation: Relation) -> bool:
     """Whether answers take back rows that they told."""
-    is_strict = pattern_of(relation.root) is Pattern.STRICT
-    return relation.output == "changes" and is_strict and not tells_aggregates(relation.root)
+    return relation.output == "changes" and has_lives(relation) and pattern_of(relation.root) is Pattern.STRICT
 
 
-__all__ = ["answer_schema", "has_sign"]
+__all__ = ["answer_schema", "has_lives", "has_sign"]

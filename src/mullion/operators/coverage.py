@@ -1,0 +1,62 @@
+"""When there is any row of a key, and when there is none, for inputs whose rows end as they promise.
+
+Of each key only the end of its coverage is kept: a row that ends earlier than another that is there changes nothing.
+It is to negation what delta* is to DISTINCT (golab 3.5.2).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mullion.kernels.agenda import Agenda
+from mullion.kernels.negation import NEVER, coverage
+from mullion.operators.lives import Gone, Lives, Mask, Times
+from mullion.operators.multiplicities import Crossings
+from mullion.operators.values import Codes, grown, in_time_order
+
+
+class Coverage:
+    """Ends of coverage by code, and an agenda of them."""
+
+    def __init__(self) -> None:
+        self.until = np.empty(0, np.int64)
+        self._agenda = Agenda()
+
+    def __len__(self) -> int:
+        """How many keys are covered."""
+        return self._agenda.size
+
+    def advance(self, lives: Lives, codes: Codes, gone: Gone, now: int) -> Crossings:
+        assert not len(gone), "rows of an input that is not strict end as they promise"
+        start, end = lives.start, lives.end
+        order = in_time_order(start, lives.ids)
+        if order is not None:
+            codes, start, end = codes[order], start[order], end[order]
+        if len(codes):
+            self.until = grown(self.until, int(codes.max()) + 1, NEVER)
+        agenda = self._agenda
+        agenda.reserve(len(codes))
+        most = 2 * len(codes) + agenda.size
+        code, time, on = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.bool_)
+        found, agenda.size = coverage(
+            codes, start, end, now, self.until, agenda.ends, agenda.items, agenda.size, code, time, on
+        )
+        return Crossings(code[:found], time[:found], on[:found], np.empty((found, 0), np.int64))
+
+    def covered(self, codes: Codes) -> Mask:
+        """Which codes are covered now."""
+        found: Mask = self.ends(codes) > NEVER
+        return found
+
+    def ends(self, codes: Codes) -> Times:
+        self.until = grown(self.until, int(codes.max(initial=-1)) + 1, NEVER)
+        return self.until[codes]
+
+    def restore(self, codes: Codes, until: Times) -> None:
+        covered = until > NEVER
+        self.until = grown(self.until, int(codes.max(initial=-1)) + 1, NEVER)
+        self.until[codes] = until
+        self._agenda.add(until[covered], codes[covered])
+
+
+__all__ = ["Coverage"]

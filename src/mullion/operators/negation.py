@@ -1,0 +1,270 @@
+"""NOT EXISTS over windows: the rows of the left while no row of the right has their key.
+
+    right, key k      |-----|
+    left, key k    |---------------|
+    result         |--|     |------|       two rows of the result: each has the left row's id and its own start
+
+Of the right only coverage is kept when its rows end as they promise, else how many rows each key has. The left is kept
+whole: a row comes back when the coverage of its key ends (golab 2.2.2). A step works on the keys that it touches: those
+that become covered or uncovered, and those of new rows. A result promises the end of its left row; a negative tuple
+tells when the right ends it earlier.
+
+How the left finds the rows of a key (golab 3.5.2, 3.6.4):
+
+| strategy | the left is kept in |
+|---|---|
+| upa | a calendar or a hash, whichever costs less for what was observed |
+| nt | a hash by key and by id: every end is told by a negative tuple |
+| direct | one list, scanned for keys and for rows that have expired |
+
+In a calendar expiry costs nothing, and a key is searched for by a scan of all rows: good while the right seldom changes
+or the left is small. In a hash every row is put on the list of its key, and found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.algebra import Negation, Node
+from mullion.kernels.columns import Columns
+from mullion.kernels.negation import uncovered
+from mullion.language.query import Expr
+from mullion.operators.base import Operator, Parts
+from mullion.operators.coverage import Coverage
+from mullion.operators.kept import KeptRows
+from mullion.operators.lives import EVER_BEFORE, Delta, Gone, Index, Lives
+from mullion.operators.multiplicities import Crossings, Multiplicities
+from mullion.operators.values import Codes, Values, decoded, decoded_schema, grown, lasting
+from mullion.planner.update_pattern import Pattern, pattern_of
+
+NO_KEY = 0
+"""The code of keys with a NULL, which equal nothing; those of other keys are larger."""
+
+LINKING = 32
+"""Putting a row on the list of its key costs as much as looking at so many rows of a scan."""
+REMEMBERED = 0.9
+"""How much of what was observed counts a step later."""
+
+
+class NegationOperator(Operator):
+    """Rows of the left whose key no row of the right has. Ids: that of the left row, and the start of this stay."""
+
+    def __init__(self, node: Negation, inputs: Sequence[Operator], strategy: str) -> None:
+        left, right = inputs
+        self.schema, self.width = decoded_schema(left.schema), left.width + 1
+        self._keys = _KeyCodes(node, right)
+        told = strategy == "nt" or pattern_of(node.left) is Pattern.STRICT
+        self.chosen = "list" if strategy == "direct" else "hash" if told else "calendar"
+        """How the left is kept: "calendar", "hash" or "list"."""
+        self._may_choose = self.chosen == "calendar"
+        self._left = KeptRows(
+            self.schema,
+            left.width,
+            by_id=told and strategy != "direct",
+            by_key=self.chosen == "hash",
+            eager=strategy == "direct",
+        )
+        counted = strategy != "upa" or pattern_of(node.right) is Pattern.STRICT
+        self._right = Multiplicities(self._keys.schema, right.width, strategy) if counted else Coverage()
+        self._since = np.empty(0, np.int64)
+        self._before = EVER_BEFORE
+        self._seen = _Seen()
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        left, right = inputs
+        changes = self._cover(right, now)
+        early = self._left.find(left.gone.ids)
+        old = np.union1d(self._left.of_codes(np.unique(changes.code), self._before), early)
+        fresh = lasting(left.fresh)
+        came = self._left.add(fresh, self._keys.of_left(fresh.rows))
+        told = self._leave(np.concatenate([old, came]), len(old), early, left.gone, changes, now)
+        self._left.ended(early)
+        self._note(changes)
+        self._tidy(now)
+        self._before = now
+        self._seen.step(len(came), len(changes.code) > 0, len(self._left))
+        if self._may_choose:
+            self._choose()
+        return told
+
+    def _cover(self, right: Delta, now: int) -> Crossings:
+        """When keys become covered and uncovered, by key and then in the order of time."""
+        fresh = lasting(right.fresh)
+        keys = self._keys.of_right(fresh.rows)
+        codes = self._keys.codes(keys)
+        found = self._right.advance(Lives(keys, fresh.ids, fresh.start, fresh.end), codes, right.gone, now)
+        order = np.argsort(found.code, kind="stable")
+        order = order[found.code[order] != NO_KEY]
+        return Crossings(found.code[order], found.time[order], found.on[order], found.ids[order])
+
+    def _leave(self, rows: Index, old: int, early: Index, gone: Gone, changes: Crossings, now: int) -> Delta:
+        """What the changes leave of rows, the first of which were there before."""
+        left = self._left
+        self._since = grown(self._since, self._keys.room, EVER_BEFORE)
+        start, code, promised = left.start[rows], left.code[rows], left.end[rows]
+        end = promised.copy()
+        end[np.searchsorted(rows[:old], early)] = gone.at
+        first, behind = np.searchsorted(changes.code, code), np.searchsorted(changes.code, code, side="right")
+        # Changes of a key alternate: before the first of them it was the other way round.
+        was_covered = self._right.covered(code) & (code != NO_KEY)
+        changed = first < behind
+        was_covered[changed] = ~changes.on[first[changed]]
+        most = int(((behind - first) // 2 + 1).sum())
+        row, begin, until = (np.empty(most, np.int64) for _ in range(3))
+        gone_row, gone_start, gone_at = (np.empty(old, np.int64) for _ in range(3))
+        found, ended, premature = uncovered(
+            start, promised, end, np.arange(len(rows)) < old, was_covered, self._since[code], first, behind,
+            changes.time, changes.on, row, begin, until, gone_row, gone_start, gone_at,
+        )  # fmt: skip
+        self._seen.ends(found, premature)
+        order = np.argsort(begin[:found], kind="stable")
+        row, begin, until = rows[row[order]], begin[order], until[order]
+        gone_row, gone_start = rows[gone_row[:ended]], gone_start[:ended]
+        results = Lives(left.rows(row), np.column_stack([left.ids[row], begin]), begin, until)
+        return Delta(results, Gone(np.column_stack([left.ids[gone_row], gone_start]), gone_at[:ended]), now)
+
+    def _note(self, changes: Crossings) -> None:
+        off = ~changes.on
+        self._since = grown(self._since, self._keys.room, EVER_BEFORE)
+        self._since[changes.code[off]] = changes.time[off]
+
+    def _tidy(self, now: int) -> None:
+        """Forget rows that have ended, and keys that neither side has."""
+        compacted = self._left.forget_ended(now) is not None
+        if not compacted and not self._keys.are_many:
+            return
+        left = self._left
+        known = self._keys.known()
+        needed = np.zeros(self._keys.room, np.bool_)
+        needed[left.code[: len(left)][left.end[: len(left)] >= now]] = True
+        over = known[~needed[known] & ~self._right.covered(known)]
+        left.unlink(over)
+        self._since[over] = EVER_BEFORE
+        self._keys.forget(over)
+
+    def _choose(self) -> None:
+        chosen = self._seen.cheaper(self.chosen)
+        if chosen != self.chosen:
+            self.chosen = chosen
+            self._left.use_keys(chosen == "hash")
+
+    @property
+    def premature(self) -> float:
+        """The share of results that the right ended, of late."""
+        return self._seen.premature
+
+    @property
+    def held(self) -> int:
+        return len(self._left) + len(self._right)
+
+    def parts(self) -> Parts:
+        known = self._keys.known()
+        keys = self._keys.rows(known)
+        self._since = grown(self._since, self._keys.room, EVER_BEFORE)
+        keys = keys.append_column("#since", pa.array(self._since[known]))
+        parts = {**self._left.parts("left"), "before": [pa.table({"before": [self._before]})]}
+        if isinstance(self._right, Multiplicities):
+            parts.update(self._right.parts("right"))
+        else:
+            keys = keys.append_column("#until", pa.array(self._right.ends(known)))
+        return {**parts, "keys": [keys]}
+
+    def restore(self, parts: Parts) -> None:
+        (keys,) = parts["keys"]
+        codes = self._keys.codes(keys.select(self._keys.schema.names))
+        self._since = grown(self._since, self._keys.room, EVER_BEFORE)
+        self._since[codes] = np.asarray(keys["#since"])
+        if isinstance(self._right, Multiplicities):
+            self._right.restore(parts, "right", self._keys.codes)
+        else:
+            self._right.restore(codes, np.asarray(keys["#until"]))
+        self._left.restore(parts, "left", self._keys.of_left)
+        self._before = parts["before"][0]["before"][0].as_py()
+
+
+class _KeyCodes:
+    """The keys of both sides as numbers."""
+
+    def __init__(self, node: Negation, right: Operator) -> None:
+        self._left, self._right = (node.left, node.left_keys), (node.right, node.right_keys)
+        self.schema = _evaluate(decoded_schema(right.schema).empty_table(), *self._right).schema
+        self._values = Values(self.schema)
+        self._few = 1024
+
+    @property
+    def room(self) -> int:
+        return self._values.room + 1
+
+    @property
+    def are_many(self) -> bool:
+        """Whether it is time to look for keys that are no longer needed."""
+        return len(self._values) > 2 * self._few
+
+    def of_left(self, rows: pa.Table) -> Codes:
+        return self.codes(_evaluate(rows, *self._left).cast(self.schema))
+
+    def of_right(self, rows: pa.Table) -> pa.Table:
+        return _evaluate(rows, *self._right)
+
+    def codes(self, keys: pa.Table) -> Codes:
+        codes = np.full(len(keys), NO_KEY, np.int64)
+        whole = np.ones(len(keys), np.bool_)
+        for column in keys.columns:
+            if column.null_count:
+                whole &= np.asarray(column.is_valid())
+        if whole.all():
+            return self._values.codes(keys) + 1
+        codes[whole] = self._values.codes(keys.filter(pa.array(whole))) + 1
+        return codes
+
+    def known(self) -> Codes:
+        return self._values.known() + 1
+
+    def rows(self, codes: Codes) -> pa.Table:
+        return self._values.rows(codes - 1)
+
+    def forget(self, codes: Codes) -> None:
+        self._values.forget(codes - 1)
+        self._few = max(1024, len(self._values))
+
+
+class _Seen:
+    """What was observed of late, for the choice between calendar and hash: a scan looks at all rows whenever the right
+    changes; lists cost something for every row that comes, whether it is looked for or not."""
+
+    def __init__(self) -> None:
+        self._came, self._scans, self._held = 0.0, 0.0, 0.0
+        self._results, self._premature = 0.0, 0.0
+
+    def step(self, came: int, is_searched: bool, held: int) -> None:
+        self._came = REMEMBERED * self._came + came
+        self._scans = REMEMBERED * self._scans + is_searched
+        self._held = held
+
+    def ends(self, results: int, premature: int) -> None:
+        self._results = REMEMBERED * self._results + results
+        self._premature = REMEMBERED * self._premature + premature
+
+    @property
+    def premature(self) -> float:
+        return min(1.0, self._premature / self._results) if self._results else 0.0
+
+    def cheaper(self, present: str) -> str:
+        """Changes only when the other is clearly better, because changing costs too."""
+        scanning, linking = self._scans * self._held, self._came * LINKING
+        if present == "calendar":
+            return "hash" if scanning > 2 * linking else "calendar"
+        return "calendar" if linking > 2 * scanning else "hash"
+
+
+def _evaluate(rows: pa.Table, node: Node, keys: Sequence[Expr]) -> pa.Table:
+    """The keys of rows as a table; without keys all rows have the same one."""
+    columns = Columns.of(rows, node.types)
+    arrays = [columns.array(key) for key in keys] or [pa.array(np.zeros(len(rows), np.int8))]
+    return decoded(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))
+
+
+__all__ = ["NegationOperator"]

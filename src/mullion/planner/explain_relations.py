@@ -1,0 +1,265 @@
+"""EXPLAIN of relational plans: every edge with its update pattern, every operator with its state, and why.
+
+query unpaid: RSTREAM every 1 min, strict, upa
+  strict ── NOT EXISTS id = k0  (left: FIFO queue, right: FIFO queue, keys: counting)
+            ├─ weakest ── orders [RANGE 10 min]
+            └─ weakest ── PROJECT order_id AS k0
+                          └─ weakest ── payments [RANGE 10 min]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mullion.catalog.algebra import (
+    Aggregated,
+    Difference,
+    Distinct,
+    Filter,
+    Join,
+    LookedUp,
+    Negation,
+    Node,
+    Project,
+    Relation,
+    Rewindowed,
+    Scan,
+    Union,
+    nodes,
+)
+from mullion.language.query import Column, Expr
+from mullion.language.render import duration_text, render, render_window
+from mullion.planner.column_names import outside
+from mullion.planner.explain import aggregate_text
+from mullion.planner.operator_cost import CostModel
+from mullion.planner.operator_state import hears_negatives, state_of
+from mullion.planner.probing_orders import global_order
+from mullion.planner.relation_stats import NO_STATS, Stats
+from mullion.planner.rewrites import Chosen, RuleUse, optimise_together
+from mullion.planner.update_pattern import is_internal, pattern_of
+
+MOST_SHOWN = 20
+"""Queries that are drawn; the others are only counted."""
+_NUMBERED = re.compile(r"`(\d+(?:\.\w+)+|#[ka]\d+)`")
+
+
+def expression_text(expr: Expr) -> str:
+    """Without the quotes that names of joins' columns have in SQL."""
+    return _NUMBERED.sub(r"\1", render(expr))
+
+
+def operator_text(node: Node) -> str:
+    """What a node does, in a line."""
+    match node:
+        case Scan(stream=stream, window=window):
+            return f"{stream} {render_window(window, quoted=False)}"
+        case LookedUp(lookup=lookup, retroactive=retroactive):
+            return f"LOOK UP {lookup.name}{' RETROACTIVE' if retroactive else ''}"
+        case Filter(predicate=predicate):
+            return f"WHERE {expression_text(predicate)}"
+        case Project(items=items):
+            return "PROJECT " + ", ".join(_item_text(name, expr) for name, expr, _ in items)
+        case Join(keys=keys, residual=residual):
+            equal = [
+                " = ".join(expression_text(outside(own[i], p)) for p, own in enumerate(keys)) for i in _places(keys)
+            ]
+            also = [] if residual is None else [expression_text(residual)]
+            return f"JOIN {' AND '.join([*equal, *also])}".rstrip()
+        case Distinct():
+            return "DISTINCT"
+        case Negation(left_keys=left, right_keys=right):
+            pairs = (f"{expression_text(a)} = {expression_text(b)}" for a, b in zip(left, right, strict=True))
+            return f"NOT EXISTS {' AND '.join(pairs)}".rstrip()
+        case Difference():
+            return "EXCEPT ALL"
+        case Union():
+            return "UNION ALL"
+        case Aggregated(keys=keys, aggregates=aggregates, slide=slide):
+            by = f" BY {', '.join(expression_text(key) for key, _ in keys)}" if keys else ""
+            every = "" if slide is None else f" every {duration_text(slide)}"
+            called = ", ".join(_NUMBERED.sub(r"\1", aggregate_text(a)) for a in aggregates)
+            return f"GROUP{by}{f': {called}' if called else ''}{every}"
+        case Rewindowed(window=window):
+            return f"WINDOW {render_window(window, quoted=False)} over the results"
+
+
+def _item_text(name: str, expr: Expr) -> str:
+    text = expression_text(expr)
+    return text if isinstance(expr, Column) and expr.name == name else f"{text} AS {name}"
+
+
+def _places(keys: Sequence[Sequence[Expr]]) -> range:
+    return range(len(keys[0]) if keys else 0)
+
+
+@dataclass(frozen=True)
+class RelationExplanation:
+    """Relational plans as a value: `text` for people, `as_json()` for programs."""
+
+    relations: tuple[Relation, ...]
+    chosen: tuple[Chosen, ...]
+    stats: Stats = NO_STATS
+    strategy: str = "upa"
+    observed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        if not self.relations:
+            return "no queries over relations"
+        drawing = _Drawing(self)
+        blocks = [
+            "\n".join(drawing.query(relation, chosen))
+            for relation, chosen in list(zip(self.relations, self.chosen, strict=True))[:MOST_SHOWN]
+        ]
+        if len(self.relations) > MOST_SHOWN:
+            blocks.append(f"... and {len(self.relations) - MOST_SHOWN} more queries over relations")
+        blocks += [f"seen so far in {name}: {_counts_text(counts)}" for name, counts in self.observed.items()]
+        return "\n\n".join(blocks)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        shared = self.shared
+        plans = []
+        for relation, chosen in zip(self.relations, self.chosen, strict=True):
+            plans.append(
+                {
+                    "name": relation.name,
+                    "output": relation.output,
+                    "restore": relation.restore,
+                    "slide": None if relation.slide is None else duration_text(relation.slide),
+                    "pattern": pattern_of(chosen.root).label,
+                    "cost": round(chosen.cost, 3),
+                    "plan": self._node(chosen.root, shared),
+                    "rules": [_use(use) for use in chosen.applied],
+                    "rejected": [
+                        {"cost": round(cost, 3), "plan": self._node(root, shared)} for root, cost in chosen.rejected
+                    ],
+                }
+            )
+        return {"strategy": self.strategy, "relations": plans, "observed": dict(self.observed)}
+
+    def as_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2)
+
+    @property
+    def shared(self) -> Counter[Node]:
+        """How many queries need a node."""
+        return Counter(node for chosen in self.chosen for node in dict.fromkeys(nodes(chosen.root)))
+
+    def _node(self, node: Node, shared: Mapping[Node, int]) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "operator": type(node).__name__,
+            "text": operator_text(node),
+            "pattern": pattern_of(node).label,
+            "state": state_of(node, self.strategy),
+            "negative_tuples": hears_negatives(node, self.strategy),
+            "queries": shared.get(node, 0),
+        }
+        if isinstance(node, Join) and len(node.parts) > 2:
+            found["probing_order"] = list(global_order(node, self.stats).order)
+        found["inputs"] = [self._node(below, shared) for below in node.inputs]
+        return found
+
+
+class _Drawing:
+    """Trees of boxes. What several queries share is drawn with the first of them, and has a number."""
+
+    def __init__(self, explanation: RelationExplanation) -> None:
+        self.explanation = explanation
+        self.shared = explanation.shared
+        self.numbers: dict[Node, int] = {}
+
+    def query(self, relation: Relation, chosen: Chosen) -> Iterator[str]:
+        strategy = self.explanation.strategy
+        yield f"query {relation.name}: {output_text(relation)}, {pattern_of(chosen.root).label}, {strategy}"
+        yield from (f"  {line}" for line in self.tree(chosen.root))
+        known = "observed" if self.explanation.stats.observed else "assumed"
+        yield f"  costs {chosen.cost:,.0f} accesses a second, from {known} rates"
+        for i, use in enumerate(chosen.applied):
+            branch = "└─" if i == len(chosen.applied) - 1 else "├─"
+            yield f"  {branch} {use.name}: {use.reason} ({use.before:,.0f} before, {use.after:,.0f} after)"
+        if chosen.rejected:
+            root, cost = chosen.rejected[0]
+            others = len(chosen.rejected) - 1
+            more = f"; {others} more {'was' if others == 1 else 'were'} dearer" if others else ""
+            yield f"  rejected, since it costs {cost:,.0f} instead of {chosen.cost:,.0f}{more}:"
+            yield from (f"    {line}" for line in self.tree(root, number=False))
+
+    def tree(self, node: Node, *, number: bool = True, above: int = 1) -> Iterator[str]:
+        """`above`: how many queries share what stands above the node."""
+        label = f"{pattern_of(node).label} ── "
+        queries = self.shared[node] if number else 0
+        if node in self.numbers and number:
+            yield f"{label}#{self.numbers[node]} {operator_text(node)}, as above"
+            return
+        text = operator_text(node) + self.details(node)
+        if queries > above:
+            self.numbers[node] = len(self.numbers) + 1
+            text = f"#{self.numbers[node]} {text}  shared by {queries} queries"
+        yield label + text
+        margin = " " * len(label)
+        for i, below in enumerate(node.inputs):
+            last = i == len(node.inputs) - 1
+            first, *rest = self.tree(below, number=number, above=max(above, queries))
+            yield f"{margin}{'└─' if last else '├─'} {first}"
+            yield from (f"{margin}{'  ' if last else '│ '} {line}" for line in rest)
+
+    def details(self, node: Node) -> str:
+        """What the operator keeps, and what is particular about it."""
+        told = [f"{what}: {how}" for what, how in state_of(node, self.explanation.strategy).items()]
+        if isinstance(node, Join) and len(node.parts) > 2:
+            told.append("probed in the order " + ", ".join(map(str, global_order(node, self.explanation.stats).order)))
+        if isinstance(node, Join) and is_internal(node):
+            told.append("its results stay")
+        if hears_negatives(node, self.explanation.strategy):
+            told.append("negative tuples")
+        return f"  ({'; '.join(told)})" if told else ""
+
+
+def output_text(relation: Relation) -> str:
+    """What the query tells of its result, and when."""
+    told = "changes" if relation.output == "changes" else relation.output.upper()
+    if relation.output_window is not None:
+        told += f" {render_window(relation.output_window, quoted=False)}"
+    when = "at every change" if relation.slide is None else f"every {duration_text(relation.slide)}"
+    return f"{told}{' RESTORE' if relation.restore else ''} {when}"
+
+
+def _use(use: RuleUse) -> dict[str, Any]:
+    return {"rule": use.name, "reason": use.reason, "before": round(use.before, 3), "after": round(use.after, 3)}
+
+
+def _counts_text(counts: Any) -> str:
+    if not isinstance(counts, Mapping):
+        return str(counts)
+    return ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in counts.items() if isinstance(value, int))
+
+
+def explain_relations(
+    relations: Sequence[Relation],
+    stats: Stats = NO_STATS,
+    strategy: str = "upa",
+    observed: Mapping[str, Any] | None = None,
+    chosen: Sequence[Chosen] | None = None,
+) -> RelationExplanation:
+    """The plans of queries over relations, with their reasons. `chosen`: the plans that are at work; without them they
+    are chosen from the statistics as they would be now."""
+    plans = optimise_together([r.root for r in relations], stats, strategy) if chosen is None else chosen
+    return RelationExplanation(tuple(relations), tuple(plans), stats, strategy, observed or {})
+
+
+def as_written(relations: Sequence[Relation], stats: Stats = NO_STATS, strategy: str = "upa") -> RelationExplanation:
+    """The plans without any rewriting, to look at one plan in particular."""
+    model = CostModel(stats, strategy)
+    plans = [Chosen(r.root, model.plan(r.root), (), ()) for r in relations]
+    return explain_relations(relations, stats, strategy, chosen=plans)
+
+
+__all__ = ["RelationExplanation", "as_written", "explain_relations", "expression_text", "operator_text", "output_text"]

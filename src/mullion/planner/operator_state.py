@@ -1,0 +1,83 @@
+"""Which state each operator of a relational plan keeps, by the update patterns of its inputs (golab 3.5.2).
+
+| input | upa | nt | direct |
+|---|---|---|---|
+| monotonic, weakest | FIFO queue | hash by id | list |
+| weak | calendar queue | hash by id | list |
+| strict | hash by id | hash by id | list |
+
+DISTINCT keeps results and the youngest row of each (delta*) unless its input is strict: then it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mullion.catalog.algebra import (
+    Aggregated,
+    Difference,
+    Distinct,
+    Join,
+    LookedUp,
+    Negation,
+    Node,
+    Rewindowed,
+    Scan,
+)
+from mullion.planner.update_pattern import Pattern, kept_as, pattern_of
+
+FIFO, CALENDAR, HASH, LIST = "FIFO queue", "calendar queue", "hash by id", "list"
+
+
+def store_of(node: Node, strategy: str) -> str:
+    """What keeps the rows of a node."""
+    if strategy != "upa":
+        return HASH if strategy == "nt" else LIST
+    return {Pattern.STRICT: HASH, Pattern.WEAK: CALENDAR}.get(kept_as(node), FIFO)
+
+
+def state_of(node: Node, strategy: str = "upa") -> dict[str, str]:
+    """What an operator keeps, and in which structure; nothing for those that let rows pass."""
+    return dict(_state_of(node, strategy))
+
+
+def _state_of(node: Node, strategy: str) -> Iterator[tuple[str, str]]:
+    match node:
+        case Scan(window=window):
+            if window.rows is not None:
+                yield "window", "the last of each partition" if window.partition_by else "the last rows"
+            elif strategy == "nt":
+                yield "window", FIFO
+        case LookedUp(input=below, retroactive=True):
+            yield "input", store_of(below, strategy)
+        case Join(parts=parts):
+            yield from ((f"{i}", store_of(part, strategy)) for i, part in enumerate(parts))
+        case Distinct(input=below):
+            if pattern_of(below) is Pattern.STRICT:
+                yield "values", "counting"
+            elif strategy == "upa":
+                yield "results", "delta*"
+            else:
+                yield from (("input", store_of(below, strategy)), ("results", store_of(node, strategy)))
+        case Negation(left=left, right=right):
+            yield from (("left", store_of(left, strategy)), ("right", store_of(right, strategy)), ("keys", "counting"))
+        case Difference(left=left, right=right):
+            yield from (
+                ("left", store_of(left, strategy)),
+                ("right", store_of(right, strategy)),
+                ("values", "counting"),
+            )
+        case Aggregated(input=below):
+            yield from (("input", store_of(below, strategy)), ("groups", "hash by group"))
+        case Rewindowed():
+            yield "window", store_of(node, strategy)
+        case _:
+            return
+
+
+def hears_negatives(node: Node, strategy: str = "upa") -> bool:
+    """Whether negative tuples reach an operator."""
+    return any(strategy == "nt" or pattern_of(below) is Pattern.STRICT for below in node.inputs)
+
+
+__all__ = ["hears_negatives", "state_of", "store_of"]

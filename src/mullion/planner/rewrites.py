@@ -1,0 +1,428 @@
+"""Equal plans that cost less: named rules over the algebra (golab 3.5.3).
+
+A rule looks at one node and gives an equal one, or None where it does not apply. Equal means equal for all who can
+see: the same rows with the same lifetimes, since answers tell when a row came and when it leaves.
+
+Simplifying rules are applied wherever they fit: selections sink to the windows, NOT EXISTS keeps keys only. The others
+give alternatives, of which the cheapest is taken. The novel one is update pattern simplification: operators with simple
+patterns go down and strict ones up, so that fewer of them hear of negative tuples.
+
+    the left of Figure 3.5               the right
+    NOT EXISTS              strict       JOIN                  strict
+    ├─ JOIN                 weak         ├─ NOT EXISTS         strict
+    │  ├─ S1                weakest      │  ├─ S1              weakest
+    │  └─ S2                weakest      │  └─ S3              weakest
+    └─ S3                   weakest      └─ S2                 weakest
+
+No rule moves a table that is joined through a negation: a negative tuple might find another row than the tuple that it
+takes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mullion.catalog.algebra import (
+    Aggregated,
+    Difference,
+    Distinct,
+    Filter,
+    Join,
+    LookedUp,
+    Negation,
+    Node,
+    Project,
+    Rewindowed,
+    Scan,
+    Union,
+    nodes,
+    with_inputs,
+)
+from mullion.language.query import Call, Column, Expr, children
+from mullion.language.types import DOUBLE, FLOAT, Type
+from mullion.planner.column_names import (
+    above,
+    conjunction,
+    conjuncts,
+    inside,
+    names_in,
+    outside,
+    parts_in,
+    through,
+)
+from mullion.planner.operator_cost import CostModel
+from mullion.planner.relation_stats import NO_STATS, Stats
+from mullion.planner.update_pattern import Pattern, is_internal, pattern_of
+
+MOST_PLANS = 64
+"""Alternatives of one query that are compared at most."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A name, a reason for people, and what it makes of a node: every plan that it offers in its place."""
+
+    name: str
+    reason: str
+    offers: Callable[[Node], Iterator[Node]]
+
+
+@dataclass(frozen=True)
+class RuleUse:
+    """A rule that was applied, and what the whole plan cost before and after."""
+
+    name: str
+    reason: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The plan that was chosen, how it came about, and the dearer ones that were considered, the cheapest first."""
+
+    root: Node
+    cost: float
+    applied: tuple[RuleUse, ...]
+    rejected: tuple[tuple[Node, float], ...]
+
+
+# Selections
+
+
+def push_selection(node: Node) -> Iterator[Node]:
+    """A selection below what it stands on."""
+    if isinstance(node, Join) and node.residual is not None:
+        yield from _into_parts(replace(node, residual=None), list(conjuncts(node.residual)), only_single=True)
+    if not isinstance(node, Filter):
+        return
+    predicate = node.predicate
+    match node.input:
+        case Filter(input=below, predicate=first):
+            yield Filter(below, Call("and", (first, predicate)))
+        case Project(input=below) as project:
+            yield replace(project, input=Filter(below, through(project, predicate)))
+        case Join() as join:
+            yield from _into_parts(join, list(conjuncts(predicate)), only_single=False)
+        case Distinct(input=below) if not _tells_equals_apart(predicate, below.types):
+            yield Distinct(Filter(below, predicate))
+        case Union(parts=parts):
+            yield Union(tuple(Filter(part, predicate) for part in parts))
+        case Negation(left=left) as negation:
+            yield replace(negation, left=Filter(left, predicate))
+        case Difference(left=left, right=right) if not _tells_equals_apart(predicate, left.types):
+            yield Difference(Filter(left, predicate), Filter(right, predicate))
+        case LookedUp(input=below) as looked_up:
+            yield from _below_lookup(looked_up, below, list(conjuncts(predicate)))
+        case Rewindowed(input=below, window=window) if window.rows is None:
+            yield Rewindowed(Filter(below, predicate), window)
+        case _:
+            return
+
+
+def _into_parts(join: Join, conditions: list[Expr], *, only_single: bool) -> Iterator[Node]:
+    """Conditions over one input go to that input, those over several become part of the join."""
+    parts = list(join.parts)
+    rest: list[Expr] = []
+    for condition in conditions:
+        read = parts_in(condition)
+        if len(read) == 1:
+            part = read.pop()
+            parts[part] = Filter(parts[part], inside(condition))
+        else:
+            rest.append(condition)
+    if only_single and len(rest) == len(conditions):
+        return
+    residual = [] if join.residual is None else [join.residual]
+    yield Join(tuple(parts), join.keys, conjunction([*residual, *rest]) if residual or rest else None)
+
+
+def _below_lookup(looked_up: LookedUp, below: Node, conditions: list[Expr]) -> Iterator[Node]:
+    """Conditions over the events alone are decided before the table is asked."""
+    own = [c for c in conditions if names_in(c) <= below.types.keys()]
+    rest = [c for c in conditions if c not in own]
+    if own:
+        pushed: Node = replace(looked_up, input=Filter(below, conjunction(own)))
+        yield Filter(pushed, conjunction(rest)) if rest else pushed
+
+
+_COMPARED = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "is_null", "in"))
+
+
+def _tells_equals_apart(expr: Expr, types: dict[str, Type]) -> bool:
+    """Whether it might be true for one of two equal rows only: zeros of either sign are equal, but what is computed of
+    them need not be."""
+    if isinstance(expr, Column):
+        return types[expr.name] in (DOUBLE, FLOAT)
+    compared = isinstance(expr, Call) and expr.function in _COMPARED
+    return any(
+        _tells_equals_apart(child, types) for child in children(expr) if not (compared and isinstance(child, Column))
+    )
+
+
+# NOT EXISTS
+
+
+def project_keys(node: Node) -> Iterator[Node]:
+    """The right side of NOT EXISTS is asked for its keys only."""
+    if isinstance(node, Negation) and not _is_keys(node.right, node.right_keys):
+        types = [node.right.types[k.name] if isinstance(k, Column) else None for k in node.right_keys]
+        if None in types:
+            return
+        names = tuple(f"k{i}" for i in range(len(node.right_keys)))
+        items = tuple((n, k, t) for n, k, t in zip(names, node.right_keys, types, strict=True) if t is not None)
+        yield replace(node, right=Project(node.right, items), right_keys=tuple(map(Column, names)))
+
+
+def _is_keys(right: Node, keys: Sequence[Expr]) -> bool:
+    return {Column(name) for name in right.types} == set(keys)
+
+
+def drop_idle_distinct(node: Node) -> Iterator[Node]:
+    """Rows that occur once need not be told apart; whether there are rows can be told without."""
+    match node:
+        case Distinct(input=Distinct() as inner):
+            yield inner
+        case Negation(right=Distinct(input=below)):
+            yield replace(node, right=below)
+        case Negation(right=Project(input=Distinct(input=below)) as project):
+            yield replace(node, right=replace(project, input=below))
+        case _:
+            return
+
+
+# Update pattern simplification
+
+
+def pull_up_negation(node: Node) -> Iterator[Node]:
+    """NOT EXISTS above a join or a union, so that what is below it hears of no negative tuples."""
+    match node:
+        case Join(parts=parts) if not any(map(is_internal, parts)):
+            for i, part in enumerate(parts):
+                negation = _as_negation(part)
+                if negation is not None and not is_internal(negation.left):
+                    joined = replace(node, parts=(*parts[:i], negation.left, *parts[i + 1 :]))
+                    keys = tuple(_first_equal(node, outside(key, i)) for key in negation.left_keys)
+                    yield Negation(joined, negation.right, keys, negation.right_keys)
+        case Union(parts=parts):
+            tested = [part for part in parts if isinstance(part, Negation)]
+            if len(tested) == len(parts) and len({(n.right, n.left_keys, n.right_keys) for n in tested}) == 1:
+                yield replace(tested[0], left=Union(tuple(n.left for n in tested)))
+        case _:
+            return
+
+
+def _first_equal(join: Join, key: Expr) -> Expr:
+    """The first input's key, where the join makes it equal to this one: so that equal plans are the same."""
+    return next(
+        (
+            outside(join.keys[0][place], 0)
+            for i, keys in enumerate(join.keys)
+            for place, own in enumerate(keys)
+            if outside(own, i) == key
+        ),
+        key,
+    )
+
+
+def _as_negation(node: Node) -> Negation | None:
+    """A negation, perhaps below a projection that keeps its keys."""
+    if isinstance(node, Project) and isinstance(node.input, Negation):
+        negation = node.input
+        keys = [above(node, key) for key in negation.left_keys]
+        if None in keys:
+            return None
+        return Negation(
+            replace(node, input=negation.left), negation.right, tuple(k for k in keys if k), negation.right_keys
+        )
+    return node if isinstance(node, Negation) else None
+
+
+def push_down_negation(node: Node) -> Iterator[Node]:
+    """NOT EXISTS below a join, on an input that has the keys that it tests: fewer rows reach the join."""
+    if not isinstance(node, Negation):
+        return
+    match node.left:
+        case Join(parts=parts) as join if not any(map(is_internal, parts)):
+            for i, part in enumerate(parts):
+                keys = [_key_in_part(join, key, i) for key in node.left_keys]
+                if None not in keys:
+                    tested = replace(node, left=part, left_keys=tuple(k for k in keys if k))
+                    yield replace(join, parts=(*parts[:i], tested, *parts[i + 1 :]))
+        case _:
+            return
+
+
+def _key_in_part(join: Join, key: Expr, part: int) -> Expr | None:
+    """A key of the join's results over one input: its own, or the one that the join makes equal to it."""
+    if parts_in(key) == {part}:
+        return inside(key)
+    for i, keys in enumerate(join.keys):
+        for place, own in enumerate(keys):
+            if outside(own, i) == key:
+                return join.keys[part][place]
+    return None
+
+
+def swap_negations(node: Node) -> Iterator[Node]:
+    """Two NOT EXISTS in the other order: the one that lets fewer rows through first."""
+    if isinstance(node, Negation) and isinstance(node.left, Negation):
+        yield replace(node.left, left=replace(node, left=node.left.left))
+
+
+def push_distinct(node: Node) -> Iterator[Node]:
+    """DISTINCT also below a join or union, where only the values of its input count and not their lifetimes: when it
+    counts (over strict input), and below a periodic aggregate."""
+    match node:
+        case Distinct(input=below) if pattern_of(below) is Pattern.STRICT:
+            yield from (Distinct(inner) for inner in _distinct_below(below) if pattern_of(inner) is Pattern.STRICT)
+        case Aggregated(input=Distinct(input=below), slide=slide) if slide is not None:
+            yield from (replace(node, input=Distinct(inner)) for inner in _distinct_below(below))
+        case _:
+            return
+
+
+def _distinct_below(below: Node) -> Iterator[Node]:
+    match below:
+        case Union(parts=parts) if not all(isinstance(part, Distinct) for part in parts):
+            yield Union(tuple(part if isinstance(part, Distinct) else Distinct(part) for part in parts))
+        case Project(input=Join() as join, items=items) if not any(map(is_internal, join.parts)):
+            read = {name for _, expr, _ in items for name in names_in(expr)}
+            read |= set() if join.residual is None else names_in(join.residual)
+            parts = tuple(
+                _narrow(part, {n.partition(".")[2] for n in read if n.startswith(f"{i}.")}, join.keys[i])
+                for i, part in enumerate(join.parts)
+            )
+            if parts != join.parts:
+                yield replace(below, input=replace(join, parts=parts))
+        case _:
+            return
+
+
+def _narrow(part: Node, read: set[str], keys: Sequence[Expr]) -> Node:
+    """The columns that are read and those of the keys, each row once."""
+    if isinstance(part, Distinct):
+        return part
+    read = read.union(*(names_in(key) for key in keys))
+    items = tuple((name, Column(name), type_) for name, type_ in part.columns if name in read)
+    return Distinct(part if len(items) == len(part.columns) else Project(part, items))
+
+
+PUSH_SELECTION = Rule("push_selection", "rows that nobody wants are dropped before they cost anything", push_selection)
+SIMPLIFYING = (
+    PUSH_SELECTION,
+    Rule("drop_idle_distinct", "a row is there or not: telling duplicates apart adds nothing", drop_idle_distinct),
+    Rule("project_keys", "NOT EXISTS asks for keys only, so only they are kept", project_keys),
+)
+ALTERNATIVES = (
+    Rule(
+        "pull_up_negation",
+        "update pattern simplification: below the negation no operator hears of negative tuples",
+        pull_up_negation,
+    ),
+    Rule("push_down_negation", "the negation lets few rows through, so fewer reach the join", push_down_negation),
+    Rule("swap_negations", "the negation that lets fewer rows through goes first", swap_negations),
+    Rule("push_distinct", "duplicates are dropped before they are multiplied", push_distinct),
+)
+
+
+def optimise(root: Node, stats: Stats = NO_STATS, strategy: str = "upa") -> Chosen:
+    """The cheapest of the equal plans that the rules lead to.
+
+    Requires: nothing; without observed statistics guesses are compared.
+    Time: O(r n) plans are costed for r rules and n nodes while simplifying, then at most 64 alternatives.
+    Guarantee: the same rows with the same lifetimes; never dearer than the plan after simplifying.
+    """
+    return _Search(CostModel(stats, strategy)).best(root, SIMPLIFYING)
+
+
+def optimise_together(roots: Sequence[Node], stats: Stats = NO_STATS, strategy: str = "upa") -> list[Chosen]:
+    """The plans of several queries. Pushing selections down makes one query cheaper, but leaves less that is the same:
+    queries that differ only in what they do above the same join are planned once each for itself, and once with their
+    selections above it; what is cheaper in sum is taken. Costs are then each query's share."""
+    model = CostModel(stats, strategy)
+    search = _Search(model)
+    chosen = [search.best(root, SIMPLIFYING) for root in roots]
+    kept_up = [search.best(root, SHARING) for root in roots]
+    groups: dict[Node, list[int]] = {}
+    for i, plan in enumerate(kept_up):
+        groups.setdefault(_core(plan.root), []).append(i)
+    for core, places in groups.items():
+        apart = model.together(chosen[i].root for i in places)
+        together = model.together(kept_up[i].root for i in places)
+        if together < apart and len(places) > 1 and not isinstance(core, Scan):
+            use = RuleUse("share_below_selections", _SHARED.format(len(places)), apart, together)
+            for i in places:
+                if chosen[i].root != kept_up[i].root:
+                    rejected = (chosen[i].root, apart / len(places))
+                    chosen[i] = Chosen(kept_up[i].root, together / len(places), (*kept_up[i].applied, use), (rejected,))
+    return chosen
+
+
+SHARING = tuple(rule for rule in SIMPLIFYING if rule is not PUSH_SELECTION)
+_SHARED = "{} queries over it: computed once, although over more rows"
+
+
+def _core(root: Node) -> Node:
+    """What stands below all that only one query does: the first node with several inputs."""
+    while len(root.inputs) == 1:
+        root = root.inputs[0]
+    return root
+
+
+@dataclass
+class _Search:
+    model: CostModel
+
+    def best(self, root: Node, simplifying: Sequence[Rule]) -> Chosen:
+        simple, uses = self.simplified(root, simplifying)
+        plans = self.alternatives(simple, simplifying)
+        costs = {plan: self.model.plan(plan) for plan in plans}
+        first = min(plans, key=lambda plan: (costs[plan], _strict_edges(plan)))
+        dearer = [(plan, cost) for plan, cost in costs.items() if cost > costs[first] * (1 + 1e-9)]
+        return Chosen(first, costs[first], (*uses, *plans[first]), tuple(sorted(dearer, key=lambda p: p[1])))
+
+    def simplified(self, root: Node, rules: Sequence[Rule]) -> tuple[Node, tuple[RuleUse, ...]]:
+        """All rules applied until none fits; one use is noted for each rule."""
+        uses: dict[str, RuleUse] = {}
+        plan = root
+        changed = True
+        while changed:
+            changed = False
+            for rule in rules:
+                while (better := next(everywhere(plan, rule), None)) is not None:
+                    before = uses[rule.name].before if rule.name in uses else self.model.plan(plan)
+                    uses[rule.name] = RuleUse(rule.name, rule.reason, before, self.model.plan(better))
+                    plan, changed = better, True
+        return plan, tuple(uses.values())
+
+    def alternatives(self, plan: Node, simplifying: Sequence[Rule]) -> dict[Node, tuple[RuleUse, ...]]:
+        """Plans that the alternatives lead to, and by which uses."""
+        found: dict[Node, tuple[RuleUse, ...]] = {plan: ()}
+        waiting = [plan]
+        while waiting and len(found) < MOST_PLANS:
+            known = waiting.pop(0)
+            for rule in ALTERNATIVES:
+                for offered in everywhere(known, rule):
+                    other, _ = self.simplified(offered, simplifying)
+                    if other not in found:
+                        use = RuleUse(rule.name, rule.reason, self.model.plan(known), self.model.plan(other))
+                        found[other] = (*found[known], use)
+                        waiting.append(other)
+        return found
+
+
+def everywhere(root: Node, rule: Rule) -> Iterator[Node]:
+    """The plan with the rule applied at one place, for every place and offer; the top first."""
+    yield from rule.offers(root)
+    for i, below in enumerate(root.inputs):
+        for other in everywhere(below, rule):
+            yield with_inputs(root, (*root.inputs[:i], other, *root.inputs[i + 1 :]))
+
+
+def _strict_edges(root: Node) -> int:
+    return sum(pattern_of(node) is Pattern.STRICT for node in nodes(root))
+
+
+__all__ = ["ALTERNATIVES", "SIMPLIFYING", "Chosen", "Rule", "RuleUse", "everywhere", "optimise", "optimise_together"]

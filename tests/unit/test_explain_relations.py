@@ -1,0 +1,130 @@
+"""EXPLAIN of relational plans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mullion.aggregates import REGISTRY
+from mullion.catalog.algebra import Aggregated, Difference, Distinct, Join, LookedUp, Node, Relation, Rewindowed, Union
+from mullion.catalog.lookups import Lookup
+from mullion.catalog.queries import BoundAggregate
+from mullion.language.query import Column
+from mullion.language.types import BIGINT, INT
+from mullion.planner.explain_relations import as_written, explain_relations, operator_text
+from mullion.planner.operator_state import state_of
+from mullion.planner.relation_stats import Stats
+from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, column, join, keys_of, scan, unless, where, window
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+MINUTE = 60_000_000
+SEEN = Stats(
+    {"S1": 100.0, "S2": 100.0, "S3": 10.0},
+    {(s, "a"): 1e4 for s in ("S1", "S2", "S3")},
+    overlap={frozenset(("S1", "S2")): 0.1},
+)
+COUNT = BoundAggregate("count", None, None, BIGINT, REGISTRY["count"])
+
+
+def relation(name: str, root: Node, **more: object) -> Relation:
+    return Relation(name, "", root, **more)  # type: ignore[arg-type]
+
+
+def golden(name: str) -> str:
+    return (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def test_the_left_plan_of_figure_3_5_reads_like_this() -> None:
+    told = as_written([relation("left", NEGATION_ABOVE)], SEEN)
+    assert told.text + "\n" == golden("figure_3_5_left.txt")
+
+
+def test_the_right_plan_of_figure_3_5_reads_like_this() -> None:
+    told = as_written([relation("right", NEGATION_BELOW)], SEEN)
+    assert told.text + "\n" == golden("figure_3_5_right.txt")
+
+
+def many_kinds() -> list[Relation]:
+    """Queries that share a join, and one of every operator."""
+    r, s = scan("S1"), scan("S2")
+    joined = join(r, s)
+    names = Lookup("names", ((column("a"), column("id")),), None, (("id", INT),))
+    three = join(r, s, scan("S3", "ROWS 100"))
+    return [
+        relation("unpaid", NEGATION_BELOW, slide=MINUTE),
+        *(relation(f"above_{i}", where(joined, f"`0.b` > {i}"), output="istream", slide=MINUTE) for i in range(4)),
+        relation("grouped", Aggregated(joined, ((Column("0.a"), INT),), (COUNT,), slide=MINUTE), slide=MINUTE),
+        relation("three", where(three, "`0.b` < `2.b`"), output="changes"),
+        relation("seen", Join((r, keys_of(s)), ((column("a"),), (column("k0"),)))),
+        relation("all_but", Difference(r, s), output="changes"),
+        relation("named", LookedUp(Union((r, s)), names, retroactive=True), output="dstream", slide=MINUTE),
+        relation("last", Rewindowed(joined, window("ROWS 10")), output="wstream", output_window=window("ROWS 10")),
+        relation(
+            "kept", join(scan("S1", "RANGE 5 min INTERNAL"), scan("S2", "RANGE 5 min INTERNAL")), output="changes"
+        ),
+    ]
+
+
+def test_explain_of_relations_reads_like_this() -> None:
+    told = explain_relations(many_kinds(), SEEN, observed={"S1": {"events": 12000, "late": 3}})
+    assert str(told) + "\n" == golden("explain_relations.txt")
+
+
+def test_json_tells_the_same() -> None:
+    told = json.loads(explain_relations([relation("unpaid", NEGATION_BELOW)], SEEN).as_json())
+    (unpaid,) = told["relations"]
+    assert told["strategy"] == "upa"
+    assert (unpaid["pattern"], unpaid["plan"]["operator"]) == ("strict", "Negation")
+    assert unpaid["plan"]["state"] == {"left": "calendar queue", "right": "FIFO queue", "keys": "counting"}
+    assert [below["pattern"] for below in unpaid["plan"]["inputs"]] == ["weak", "weakest"]
+    assert not unpaid["plan"]["negative_tuples"]
+    assert unpaid["rules"][-1]["rule"] == "pull_up_negation"
+    assert unpaid["rules"][-1]["after"] == unpaid["cost"] < unpaid["rejected"][0]["cost"]
+    assert unpaid["rejected"][0]["plan"]["operator"] == "Join" and unpaid["rejected"][0]["plan"]["negative_tuples"]
+
+
+def test_json_counts_the_queries_that_share_a_node() -> None:
+    told = explain_relations(many_kinds(), SEEN).to_dict()
+    shared = {r["name"]: r["plan"]["inputs"][0]["queries"] for r in told["relations"] if r["name"].startswith("above")}
+    assert set(shared.values()) == {6}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "join_state", "distinct_state"),
+    [
+        ("upa", ["FIFO queue", "calendar queue", "hash by id"], {"results": "delta*"}),
+        ("nt", ["hash by id"] * 3, {"input": "hash by id", "results": "hash by id"}),
+        ("direct", ["list"] * 3, {"input": "list", "results": "list"}),
+    ],
+)
+def test_state_follows_pattern_and_strategy(
+    strategy: str, join_state: list[str], distinct_state: dict[str, str]
+) -> None:
+    """3.5.2: FIFO for weakest, calendar queue for weak, hash for strict; delta* unless the input is strict."""
+    r, s = scan("r"), scan("s")
+    assert list(state_of(join(r, join(r, s), unless(r, s)), strategy).values()) == join_state
+    assert state_of(Distinct(r), strategy) == distinct_state
+    assert state_of(Distinct(unless(r, s)), strategy) == {"values": "counting"}
+    assert state_of(where(r, "b > 1"), strategy) == {}
+
+
+def test_only_negative_tuples_materialise_windows_of_time() -> None:
+    assert state_of(scan("s"), "upa") == state_of(scan("s"), "direct") == {}
+    assert state_of(scan("s"), "nt") == {"window": "FIFO queue"}
+    assert state_of(scan("s", "ROWS 5"), "upa") == {"window": "the last rows"}
+
+
+def test_many_queries_are_counted_and_not_drawn() -> None:
+    queries = [relation(f"q{i}", where(scan("s"), f"b > {i}")) for i in range(25)]
+    told = explain_relations(queries)
+    assert told.text.count("\nquery ") + 1 == 20 and "and 5 more queries over relations" in told.text
+    assert len(told.to_dict()["relations"]) == 25
+    assert explain_relations([]).text == "no queries over relations"
+
+
+def test_columns_of_joins_are_written_without_quotes() -> None:
+    joined = join(scan("r"), scan("s"))
+    assert operator_text(where(joined, "`0.b` > `1.b`")) == "WHERE 0.b > 1.b"
+    assert operator_text(joined) == "JOIN 0.a = 1.a"

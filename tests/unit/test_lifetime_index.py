@@ -1,0 +1,496 @@
+"""The index of rows with different lifetimes (golab 4): each way of keeping it against a plain list of rows."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mullion.catalog import journal
+from mullion.errors import CheckpointError, NotSupported
+from mullion.windows.lifetime_index import (
+    END,
+    START,
+    DoublyPartitioned,
+    LifetimeIndex,
+    wave_by_expiry,
+    wave_by_insertion,
+)
+from mullion.windows.lifetime_index.partitioning import Calendar
+from mullion.windows.lifetime_index.rebuild import Rebuilt
+
+SCHEMA = pa.schema({"k": pa.int64(), "v": pa.float64(), "id": pa.int64()})
+LIFETIME, INTERVAL = 16, 2
+PARTITIONINGS = {
+    "one sub-index": wave_by_insertion(1),
+    "wave by insertion": wave_by_insertion(4),
+    "wave by expiry": wave_by_expiry(4),
+    "chronological 2x2": DoublyPartitioned(2, 2, round_robin=False),
+    "round-robin 2x2": DoublyPartitioned(2, 2),
+    "round-robin 4x2": DoublyPartitioned(4, 2),
+    "round-robin 3x3, which no cycle is a multiple of": DoublyPartitioned(3, 3),
+}
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where files cost least: many small indices are made."""
+CLUSTERINGS = ("rebuild", "norebuild")
+
+each_partitioning = pytest.mark.parametrize("partitioning", PARTITIONINGS.values(), ids=PARTITIONINGS)
+each_clustering = pytest.mark.parametrize("clustering", CLUSTERINGS)
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    with TemporaryDirectory(dir=MEMORY) as directory:
+        yield Path(directory)
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody cuts the power here, so nobody waits for the disk."""
+    monkeypatch.setattr("os.fsync", lambda handle: None)
+
+
+Row = tuple[int | None, float, int, int, int]
+"""Key, value, id, start, end."""
+
+
+def create(
+    directory: Path, partitioning: DoublyPartitioned, clustering: str, schema: pa.Schema = SCHEMA, **more: Any
+) -> LifetimeIndex:
+    sizes = {"lifetime": LIFETIME, "interval": INTERVAL, "bucket_rows": 3}
+    return LifetimeIndex.create(
+        directory, schema, "k", partitioning=partitioning, clustering=clustering, **(sizes | more)
+    )
+
+
+def update(index: LifetimeIndex, now: int, rows: list[Row], gone: list[int] | None = None) -> Any:
+    columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(SCHEMA)]
+    start, end = (np.array([row[i] for row in rows], np.int64) for i in (3, 4))
+    wanted = None if gone is None else pa.table({"id": pa.array(gone, pa.int64())})
+    return index.update(now, pa.table(columns, schema=SCHEMA), start, end, gone=wanted)
+
+
+def listed(table: pa.Table) -> list[Row]:
+    assert table.schema.names == ["k", "v", "id", START, END]
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=lambda row: row[2])
+
+
+# The assignment of slots
+
+
+def test_an_update_at_18_of_the_chronological_index_of_figure_4_1() -> None:
+    calendar = Calendar(DoublyPartitioned(2, 2, round_robin=False), lifetime=16, interval=2)
+    assert _paper(calendar, 18) == ([1, 2], [1, 3])
+    for now in (20, 22, 24):
+        assert _paper(calendar, now) == ([1, 2], [1, 3])
+    for now in (26, 28, 30, 32):
+        assert _paper(calendar, now) == ([3, 4], [2, 4])
+    assert _paper(calendar, 34) == ([1, 2], [1, 3])
+
+
+def test_an_update_at_18_of_the_round_robin_index_of_figure_4_2() -> None:
+    calendar = Calendar(DoublyPartitioned(2, 2), lifetime=16, interval=2)
+    assert _paper(calendar, 18) == ([1, 2], [1, 3])
+    assert _paper(calendar, 20) == ([3, 4], [2, 4])
+    assert _paper(calendar, 22) == ([1, 2], [1, 3])
+
+
+def test_the_wave_indices_of_figure_2_6() -> None:
+    by_insertion = Calendar(wave_by_insertion(4), lifetime=16, interval=2)
+    assert [_paper(by_insertion, now)[0] for now in (18, 20, 22, 24)] == [[1], [1], [2], [2]]
+    assert _paper(by_insertion, 18)[1] == [1, 2, 3, 4]
+    by_expiry = Calendar(wave_by_expiry(4), lifetime=16, interval=2)
+    assert [_paper(by_expiry, now)[1] for now in (18, 20, 22, 24)] == [[1], [1], [2], [2]]
+    assert _paper(by_expiry, 18)[0] == [1, 2, 3, 4]
+
+
+def _paper(calendar: Calendar, now: int) -> tuple[list[int], list[int]]:
+    """Sub-indices of an update as the paper numbers them, from 1."""
+    touched = calendar.touched(now - calendar.interval, now)
+    return [i + 1 for i in touched.inserts], [i + 1 for i in touched.deletes]
+
+
+@pytest.mark.parametrize(("g", "e"), [(2, 2), (4, 2), (2, 4), (1, 4), (8, 1)])
+def test_round_robin_is_algorithm_1(g: int, e: int) -> None:
+    """The lists of ranges that Algorithm 1 keeps, and replaces, against the arithmetic that needs none."""
+    tau, s, delta = 16, 16, 2
+    insertion: list[set[int]] = [set() for _ in range(g * e)]
+    expiry: list[set[int]] = [set() for _ in range(g * e)]
+    for i in range(s // (delta * g)):
+        for j in range(g):
+            for sub in range(j * e, (j + 1) * e):
+                insertion[sub].add(tau - s + (i * g + j) * delta + 1)
+    for i in range(s // (delta * e)):
+        for j in range(e):
+            for sub in range(j, g * e, e):
+                expiry[sub].add(tau + (i * e + j) * delta + 1)
+    calendar = Calendar(DoublyPartitioned(g, e), lifetime=s, interval=delta)
+    for now in range(tau + delta, tau + 5 * s, delta):
+        first = now - delta + 1
+        deletes = [sub for sub in range(g * e) if first in expiry[sub]]
+        inserts = [sub for sub in range(g * e) if first - s in insertion[sub]]
+        assert calendar.touched(now - delta, now) == (tuple(inserts), tuple(deletes))
+        for sub in deletes:
+            expiry[sub] = expiry[sub] - {first} | {first + s}
+        for sub in inserts:
+            insertion[sub] = insertion[sub] - {first - s} | {first}
+        ends = np.array([first + s, first + s + 1])
+        for sub in calendar.sub_indices(np.array([first, now]), ends).tolist():
+            assert first in insertion[sub]
+            assert first + s in expiry[sub]
+
+
+def test_round_robin_makes_sizes_more_even_as_theorem_4_1_says() -> None:
+    random = np.random.default_rng(4)
+    start = np.repeat(np.arange(1, 800), 20)
+    end = start + random.integers(1, 65, len(start))
+    variances = []
+    for round_robin in (False, True):
+        calendar = Calendar(DoublyPartitioned(4, 4, round_robin=round_robin), lifetime=64, interval=2)
+        sub = calendar.sub_indices(start, end)
+        sizes = [np.bincount(sub[(start <= t) & (t < end)], minlength=16) for t in range(100, 700, 2)]
+        variances.append(np.mean([np.var(size) for size in sizes]))
+    assert variances[1] < variances[0] / 4
+
+
+def test_a_calendar_of_nonsense_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one sub-index"):
+        DoublyPartitioned(0, 2)
+    with pytest.raises(ValueError, match="no interval"):
+        Calendar(DoublyPartitioned(2, 2), lifetime=2, interval=3)
+
+
+# Rows
+
+
+@each_partitioning
+@each_clustering
+def test_an_example_by_hand(tmp_path: Path, partitioning: DoublyPartitioned, clustering: str) -> None:
+    index = create(tmp_path, partitioning, clustering)
+    counts = update(index, 16, [(1, 0.5, 0, 3, 17), (1, 1.5, 1, 9, 20), (2, 2.5, 2, 14, 18), (2, 3.5, 3, 1, 16)])
+    assert (counts.inserted, counts.deleted, counts.expired_before) == (3, 0, 1)
+    assert listed(index.search(1)) == [(1, 0.5, 0, 3, 17), (1, 1.5, 1, 9, 20)]
+    assert listed(index.search(1, at=17)) == [(1, 1.5, 1, 9, 20)]
+    counts = update(index, 18, [(1, 4.5, 4, 17, 33), (None, 5.5, 5, 18, 19)])
+    assert (counts.inserted, counts.deleted, counts.expired_before) == (2, 2, 0)
+    assert listed(index.scan()) == [(1, 1.5, 1, 9, 20), (1, 4.5, 4, 17, 33), (None, 5.5, 5, 18, 19)]
+    assert listed(index.search([None, 2])) == [(None, 5.5, 5, 18, 19)]
+    assert listed(index.search(7)) == []
+    update(index, 40, [])
+    assert index.rows == 0
+    update(index, 42, [])
+    assert [path.name for path in tmp_path.iterdir()] == ["commit.json"]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[int, list[Row], list[int]]]:
+    """Updates, mostly one for each interval; rows that came since the one before, some old, some of very long life."""
+    now, before, used, told = 0, -LIFETIME, 0, []
+    for _ in range(draw(st.integers(2, 8))):
+        rows = []
+        for _ in range(draw(st.integers(0, 8))):
+            start = draw(st.integers(min(before + 1, now), now) | st.integers(now - LIFETIME, now))
+            life = draw(st.integers(1, LIFETIME) | st.sampled_from([0, 3 * LIFETIME, 1 << 61]))
+            key = draw(st.integers(0, 3) | st.none())
+            rows.append((key, float(used), used, start, start + life))
+            used += 1
+        gone = draw(st.just([]) | st.lists(st.integers(0, max(0, used)), max_size=3))
+        told.append((now, rows, gone))
+        before, now = now, now + draw(st.sampled_from([INTERVAL] * 6 + [0, 1, 3, 5, 100]))
+    return told
+
+
+@each_partitioning
+@each_clustering
+@settings(max_examples=8)
+@given(history=histories())
+def test_every_way_keeps_what_a_list_keeps(
+    partitioning: DoublyPartitioned,
+    clustering: str,
+    history: list[tuple[int, list[Row], list[int]]],
+) -> None:
+    with TemporaryDirectory(dir=MEMORY) as directory:
+        index = create(Path(directory), partitioning, clustering)
+        there: list[Row] = []
+        for now, rows, gone in history:
+            counts = update(index, now, rows, gone)
+            stayed = [row for row in there if row[4] > now and row[2] not in gone]
+            fresh = [row for row in rows if row[4] > now]
+            assert (counts.inserted, counts.deleted) == (len(fresh), len(there) - len(stayed))
+            assert counts.expired_before == len(rows) - len(fresh)
+            there = sorted(stayed + fresh, key=lambda row: row[2])
+            assert listed(index.scan()) == there
+            assert index.rows == len(there) == sum(index.sizes)
+            for key in (0, 1, None):
+                assert listed(index.search(key)) == [row for row in there if row[0] == key]
+            later = now + 4
+            assert listed(index.scan(at=later)) == [row for row in there if row[4] > later]
+        again = LifetimeIndex.open(index.directory)
+        assert listed(again.scan()) == there
+
+
+@each_clustering
+@pytest.mark.parametrize("round_robin", [False, True])
+@pytest.mark.parametrize(("g", "e"), [(2, 2), (4, 4), (2, 8), (8, 1), (1, 8)])
+def test_an_update_touches_g_plus_e_minus_1_sub_indices(
+    tmp_path: Path, clustering: str, round_robin: bool, g: int, e: int
+) -> None:
+    index = create(tmp_path, DoublyPartitioned(g, e, round_robin), clustering)
+    random = np.random.default_rng(7)
+    most_read = 0
+    for now in range(0, 36, INTERVAL):
+        rows = [
+            (int(random.integers(5)), 0.0, now * 100 + i, now - i % 2, now + int(random.integers(1, LIFETIME)))
+            for i in range(64)
+        ]
+        counts = update(index, now, rows)
+        if now > 0:
+            assert counts.touched == g + e - 1
+            assert len(counts.inserts_into) == e
+            assert len(counts.deletes_from) == g
+            most_read = max(most_read, counts.read)
+            assert counts.written <= counts.touched
+    assert most_read <= g + e - 1
+    if round_robin and max(g, e) <= 4:
+        assert most_read == g + e - 1
+
+
+@pytest.mark.parametrize("partitioning", [wave_by_insertion(4), DoublyPartitioned(2, 2)])
+def test_rebuild_keeps_the_rows_of_a_key_together_by_their_ends(
+    tmp_path: Path, partitioning: DoublyPartitioned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mullion.windows.lifetime_index.rebuild.AT_A_TIME", 5)
+    index = create(tmp_path, partitioning, "rebuild")
+    random = np.random.default_rng(3)
+    for now in range(0, 40, INTERVAL):
+        keys, ends = random.integers(0, 6, 30).tolist(), (now + random.integers(1, 17, 30)).tolist()
+        update(
+            index, now, [(k, 0.0, now * 100 + i, now, end) for i, (k, end) in enumerate(zip(keys, ends, strict=True))]
+        )
+        for sub in index.snapshot().subs:
+            assert isinstance(sub, Rebuilt)
+            rows = [row for table in sub.tables() for row in table.to_pylist()]
+            found = list(dict.fromkeys(row["k"] for row in rows))
+            assert sub.keys.values.to_pylist() == found
+            assert rows == sorted(rows, key=lambda row: (found.index(row["k"]), row[END]))
+
+
+def test_norebuild_uses_empty_buckets_again(tmp_path: Path) -> None:
+    """The file holds two versions of what is there, however many updates came."""
+    index = create(tmp_path, DoublyPartitioned(2, 2), "norebuild", generations=1)
+    most = 0
+    for now in range(0, 160, INTERVAL):
+        update(index, now, [(i % 4, 0.0, now * 100 + i, now, now + 2 + i % 14) for i in range(40)])
+        sizes = sum(path.stat().st_size for path in tmp_path.glob("*.buckets"))
+        if now < 80:
+            most = max(most, sizes)
+        else:
+            assert sizes <= 1.2 * most
+
+
+def test_norebuild_does_not_touch_buckets_that_stay(tmp_path: Path) -> None:
+    index = create(tmp_path, wave_by_insertion(1), "norebuild")
+    update(index, 0, [(k, 0.0, k, 0, 10) for k in range(50)])
+    counts = update(index, 2, [(7, 0.0, 100, 2, 9)])
+    bucket = 3 * (1 + 5 * 8)
+    assert counts.bytes_read == bucket
+    assert bucket < counts.bytes_written < bucket + 10_000
+    assert listed(index.search(7)) == [(7, 0.0, 7, 0, 10), (7, 0.0, 100, 2, 9)]
+
+
+@each_clustering
+def test_large_sub_indices_are_edited_piece_by_piece(
+    tmp_path: Path, clustering: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"mullion.windows.lifetime_index.{clustering}.AT_A_TIME", 400)
+    index = create(tmp_path, DoublyPartitioned(2, 2), clustering)
+    there: list[Row] = []
+    for now in range(0, 30, INTERVAL):
+        fresh = [(i % 11, float(i), now * 1000 + i, now, now + 1 + i % 16) for i in range(300)]
+        update(index, now, fresh)
+        there = [row for row in there + fresh if row[4] > now]
+        assert listed(index.scan()) == there
+
+
+VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "bool": (pa.bool_(), [True, False]),
+    "int": (pa.int32(), [1, -5]),
+    "double": (pa.float64(), [1.5, -2.5]),
+    "decimal": (pa.decimal128(12, 2), [Decimal("1.50"), Decimal("-2.25")]),
+    "date": (pa.date32(), [datetime.date(2020, 1, 2), datetime.date(1960, 1, 2)]),
+    "timestamp": (pa.timestamp("us"), [datetime.datetime(2020, 1, 2, 3), datetime.datetime(1960, 1, 2)]),
+    "bytes": (pa.binary(3), [b"abc", b"\x00xy"]),
+    "string": (pa.string(), ["a", "", "long " * 50]),
+    "dictionary": (pa.dictionary(pa.int32(), pa.string()), ["a", "b", "c"]),
+    "list": (pa.list_(pa.int64()), [[1, 2], []]),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+@each_clustering
+@pytest.mark.parametrize("is_key", [False, True])
+def test_values_of_all_types_come_back(tmp_path: Path, name: str, clustering: str, is_key: bool) -> None:
+    type_, values = VALUES[name]
+    schema = pa.schema({"k": type_} if is_key else {"k": pa.int64(), "v": type_})
+
+    def build() -> LifetimeIndex:
+        return create(tmp_path, DoublyPartitioned(2, 2), clustering, schema)
+
+    no_key = is_key and name == "list"
+    no_record = clustering == "norebuild" and name in ("string", "dictionary", "list")
+    if no_key or no_record:
+        with pytest.raises(NotSupported, match="is not supported yet"):
+            build()
+        return
+    index = build()
+    values = [*values, None, *values]
+    for now in (0, 2):
+        column = pa.array(values, type_)
+        rows = {"k": column} if is_key else {"k": pa.array([1] * len(values)), "v": column}
+        times = np.full(len(values), now)
+        index.update(now, pa.table(rows), times, times + 3 + np.arange(len(values)) % 4)
+    name = "k" if is_key else "v"
+    found = index.scan(at=2).column(name).to_pylist()
+    assert sorted(map(repr, found)) == sorted(map(repr, values * 2))
+    if is_key:
+        for value in {repr(v): v for v in values}.values():
+            wanted = sum(v == value for v in values) * 2
+            assert index.search([value], at=2).column("k").to_pylist() == [value] * wanted
+
+
+@each_clustering
+def test_keys_of_floats_are_equal_as_in_group_by(tmp_path: Path, clustering: str) -> None:
+    index = create(tmp_path, DoublyPartitioned(2, 2), clustering, pa.schema({"k": pa.float64()}))
+    values = np.array([0.0, -0.0, np.nan, -np.nan, 1.0])
+    index.update(0, pa.table({"k": values}), np.zeros(5, np.int64), np.full(5, 8))
+    assert [len(index.search(value)) for value in (0.0, -0.0, float("nan"), 1.0, 2.0)] == [2, 2, 2, 1, 0]
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    index = create(tmp_path, DoublyPartitioned(2, 2), "rebuild")
+    update(index, 10, [])
+    with pytest.raises(ValueError, match="cannot be updated at 8"):
+        update(index, 8, [])
+    with pytest.raises(ValueError, match="after the update at 12"):
+        update(index, 12, [(1, 0.0, 0, 13, 14)])
+    with pytest.raises(ValueError, match="no longer known"):
+        index.scan(at=9)
+    with pytest.raises(ValueError, match="has the columns"):
+        index.update(12, pa.table({"x": [1]}), np.array([1]), np.array([20]))
+    with pytest.raises(ValueError, match="rebuild or norebuild"):
+        create(tmp_path, DoublyPartitioned(2, 2), "other")
+    with pytest.raises(ValueError, match="no column k"):
+        create(tmp_path, DoublyPartitioned(2, 2), "rebuild", pa.schema({"x": pa.int64()}))
+    with pytest.raises(CheckpointError, match="no index in"):
+        LifetimeIndex.open(tmp_path / "nowhere")
+
+
+# Versions, restarts, crashes
+
+
+def some_updates(index: LifetimeIndex, first: int, last: int) -> Iterator[int]:
+    for now in range(first, last, INTERVAL):
+        update(index, now, [(i % 4, 0.0, now * 100 + i, now, now + 1 + (7 * i) % 16) for i in range(20)])
+        yield now
+
+
+@each_clustering
+def test_a_snapshot_stays_as_it_was(tmp_path: Path, clustering: str) -> None:
+    index = create(tmp_path, DoublyPartitioned(2, 2), clustering, generations=1)
+    list(some_updates(index, 0, 20))
+    held, was = index.snapshot(), listed(index.scan())
+    files = set(held.files)
+    list(some_updates(index, 20, 60))
+    assert listed(held.scan()) == was
+    assert listed(held.search(3)) == [row for row in was if row[0] == 3]
+    del held
+    list(some_updates(index, 60, 64))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert not {name for name in files if name.endswith((".rows", ".keys"))} & left
+
+
+@each_partitioning
+@each_clustering
+def test_a_state_can_be_gone_back_to(tmp_path: Path, partitioning: DoublyPartitioned, clustering: str) -> None:
+    index = create(tmp_path, partitioning, clustering)
+    list(some_updates(index, 0, 20))
+    state, was = json.loads(json.dumps(index.state())), listed(index.scan())
+    list(some_updates(index, 20, 22))
+    then = listed(index.scan())
+    again = LifetimeIndex.restore(tmp_path, state)
+    assert (again.now, listed(again.scan())) == (18, was)
+    list(some_updates(again, 20, 22))
+    assert listed(again.scan()) == then
+
+
+def test_a_state_whose_files_are_gone_is_refused(tmp_path: Path) -> None:
+    index = create(tmp_path, DoublyPartitioned(2, 2), "rebuild")
+    list(some_updates(index, 0, 20))
+    state = index.state()
+    list(some_updates(index, 20, 60))
+    with pytest.raises(CheckpointError, match="damaged"):
+        LifetimeIndex.restore(tmp_path, state)
+
+
+class Crash(BaseException):
+    pass
+
+
+@contextmanager
+def crash_at(number: int) -> Iterator[Callable[[], int]]:
+    """Break off at the step of this number; the result counts the steps."""
+    passed = 0
+
+    def take_step(name: str) -> None:
+        nonlocal passed
+        passed += 1
+        if passed == number:
+            raise Crash(name)
+
+    journal.on_step.append(take_step)
+    try:
+        yield lambda: passed
+    finally:
+        journal.on_step.remove(take_step)
+
+
+@pytest.mark.parametrize("partitioning", [wave_by_insertion(3), DoublyPartitioned(2, 2)])
+@each_clustering
+def test_a_crash_at_any_step_leaves_the_index_before_or_after(
+    tmp_path: Path, partitioning: DoublyPartitioned, clustering: str
+) -> None:
+    index = create(tmp_path, partitioning, clustering, generations=1)
+    list(some_updates(index, 0, 20))
+    before = listed(index.scan())
+    with crash_at(0) as steps:
+        list(some_updates(index, 20, 22))
+    after = listed(index.scan())
+    assert before != after
+    assert steps() > 4
+    outcomes = []
+    for step in range(1, steps() + 1):
+        index = create(tmp_path / str(step), partitioning, clustering, generations=1)
+        list(some_updates(index, 0, 20))
+        with crash_at(step), pytest.raises(Crash):
+            list(some_updates(index, 20, 22))
+        index = LifetimeIndex.open(index.directory, generations=1)
+        outcomes.append(listed(index.scan()))
+        assert outcomes[-1] == (before if index.now == 18 else after)
+        if index.now == 18:
+            list(some_updates(index, 20, 22))
+        assert listed(index.scan()) == after
+        named = {"commit.json", *index.snapshot().files}
+        assert {path.name for path in index.directory.iterdir()} == named
+    assert outcomes[0] == before
+    assert outcomes[-1] == after
