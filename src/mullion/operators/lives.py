@@ -10,7 +10,8 @@ A Delta tells what became known between the `now` before and this one:
 
 - `fresh`: rows that started in that time, with the end that they promise. FOREVER: not known, or never.
 - `gone`: rows of earlier deltas that end in that time, earlier than they promised: negative tuples. A row that starts
-  and ends within one delta is simply fresh with its right end. A row whose promised end has come just leaves.
+  and ends within one delta is simply fresh with its right end. A row whose promised end has come just leaves. What an
+  operator never saw, because a filter below it dropped the row, may be told to be gone: it is passed over.
 
 Continuous and periodic queries see the same lives: at an instant t a query with SLIDE sees what lives just before it,
 the rows with start < t <= end; this is exactly t - r <= ts < t.
@@ -20,10 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from mullion.kernels.columns import Columns
 
 Times = npt.NDArray[np.int64]
 Index = npt.NDArray[np.intp]
@@ -57,6 +61,11 @@ class Lives:
         if index.dtype == np.bool_:
             index = np.flatnonzero(index)
         return Lives(self.rows.take(pa.array(index)), self.ids[index], self.start[index], self.end[index])
+
+    @cached_property
+    def decoded(self) -> Columns:
+        """Where the columns of these rows, and what is computed of them, are kept for all who ask."""
+        return Columns(len(self))
 
     def at(self, instant: int) -> Mask:
         """Which rows a periodic query sees at an instant."""
