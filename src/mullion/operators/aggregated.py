@@ -9,6 +9,8 @@ A periodic query sees each of its instants t by itself: a row lives [t - 1, t + 
 other instant does. At every change, a row lives until the group's values are others; when that will be is not known, so
 a negative tuple tells.
 
+When all windows are INTERNAL, results stay: a new one does not end the one before (golab 3.3.2, Figure 3.2).
+
 Without keys there is one group, which has a row also over nothing, at all instants from the first to the last at which
 a window holds an event (`widen` tells of these).
 
@@ -23,7 +25,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Aggregated
+from mullion.catalog.algebra import Aggregated, scans
 from mullion.kernels.columns import Columns
 from mullion.kernels.encode import canonical_floats
 from mullion.language.query import Column, Expr, walk
@@ -47,6 +49,7 @@ class AggregatedOperator(Operator):
         self.node, self.strategy = node, strategy
         self.schema = pa.schema([(name, arrow_type(type_)) for name, type_ in node.columns])
         self._clock = None if node.slide is None else Periodic(node.slide, node.offset)
+        self._stays = all(scan.window.internal for scan in scans(node))
         self._types = _evaluated(node)
         self._read = _columns_read(node, self._types)
         fields = [(f"x{i}", arrow_type(type_)) for i, type_ in enumerate(self._types.values())]
@@ -160,8 +163,8 @@ class AggregatedOperator(Operator):
         over = np.flatnonzero(end[:before] < FOREVER)
         gone = Gone(self._current.ids[over], end[over])
         staying = self._current.take(end[:before] == FOREVER)
-        self._current = Lives.concat([staying, made.take(made.end == FOREVER)])
-        return Delta(made, gone, now)
+        self._current = Lives.concat([staying, made.take(end[fresh] == FOREVER)])
+        return Delta(made, Gone.none(1) if self._stays else gone, now)
 
     # Both
 
@@ -191,6 +194,7 @@ class AggregatedOperator(Operator):
 
     def _numbered(self, rows: pa.Table, start: Times, end: Times) -> Lives:
         numbers = self._made + np.arange(len(start))
+        end = np.full(len(end), FOREVER) if self._stays else end
         self._made += len(start)
         return Lives(rows, numbers[:, None], start, end)
 

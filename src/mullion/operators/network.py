@@ -14,19 +14,20 @@ NULL, and no answer of the new query ever sees these rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Scan, Union
+from mullion.catalog.algebra import Aggregated, Filter, Join, LookedUp, Node, Project, Scan, Union, scans
 from mullion.language.vector import arrow_type
+from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import schema_of
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
-from mullion.operators.needs import in_order, needs, needs_of, chosen, scan_needs
+from mullion.operators.needs import chosen, needs, needs_of, scan_needs
 from mullion.operators.stateless import Narrowed, Released
 from mullion.planner.update_pattern import is_internal
 
@@ -58,6 +59,8 @@ class Network:
         self.working: dict[Node, Working] = {}
         self.counts: dict[str, int] = {}
         """How many events of each stream have come."""
+        self.entered: dict[Scan, Lives] = {}
+        """What came into each window with the last step, from when until when."""
 
     # Which plans there are
 
@@ -106,12 +109,21 @@ class Network:
         deltas: dict[Node, Delta] = {}
         for node, working in self.working.items():
             if isinstance(node, Scan):
-                inputs = [_arriving(node, working.takes[0], streams[node.stream], now)]
-            else:
-                inputs = [
-                    _passed(node, below, deltas[below], names, now)
-                    for below, names in zip(node.inputs, working.takes, strict=True)
-                ]
+                deltas[node] = working.operator.advance(
+                    [_arriving(node, working.takes[0], streams[node.stream], now)], now
+                )
+        self.entered = {node: _inside(node, deltas[node].fresh) for node in self.working if isinstance(node, Scan)}
+        for node, working in self.working.items():
+            if isinstance(node, Scan):
+                continue
+            if isinstance(working.operator, AggregatedOperator):
+                below = set(scans(node))
+                for scan, lives in self.entered.items():
+                    working.operator.widen(lives, is_below=scan in below)
+            inputs = [
+                _passed(node, below, deltas[below], names, now)
+                for below, names in zip(node.inputs, working.takes, strict=True)
+            ]
             deltas[node] = working.operator.advance(inputs, now)
         return {root: self._told(root, deltas[root], now) for root in self.roots}
 
@@ -191,6 +203,14 @@ def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | No
     return Delta(Lives(rows, ids, events.times, np.full(len(ids), FOREVER)), Gone.none(1), now)
 
 
+def _inside(node: Scan, fresh: Lives) -> Lives:
+    """The lives of events in their window, also where the window does not promise when they end."""
+    window = node.window
+    if window.is_endless or window.rows is not None:
+        return fresh
+    return replace(fresh, end=fresh.start + (1 if window.now else window.range or 0))
+
+
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     return column if column.type == wanted else column.cast(wanted)
 
@@ -199,8 +219,10 @@ def _passed(node: Node, below: Node, delta: Delta, names: Sequence[str], now: in
     """What a node gets of an input: rows of INTERNAL windows are let go where no join needs their lives any more, and
     who keeps whole rows gets the columns that it asked for."""
     fresh = delta.fresh
-    if is_internal(below) and not isinstance(node, Join) and not is_internal(node):
-        delta = Delta(Lives(fresh.rows, fresh.ids, fresh.start, np.full(len(fresh), FOREVER)), Gone.none(fresh.ids.shape[1]), now)
+    if is_internal(below) and not isinstance(node, Join | Aggregated) and not is_internal(node):
+        delta = Delta(
+            Lives(fresh.rows, fresh.ids, fresh.start, np.full(len(fresh), FOREVER)), Gone.none(fresh.ids.shape[1]), now
+        )
         fresh = delta.fresh
     if isinstance(node, Filter | Project | Join | Union | LookedUp) or tuple(fresh.rows.column_names) == tuple(names):
         return delta
