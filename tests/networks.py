@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from changing import Heard, Life, canonical
 
+from changing import Heard, Life
 from mullion.catalog.algebra import Columns, Node, Relation, Scan
 from mullion.catalog.streams import Stream
 from mullion.language.vector import arrow_type
@@ -50,7 +50,9 @@ def lives_of(
     network.use([root])
     heard, before = Patient(), -(1 << 60)
     for now in times:
-        heard.hear(network.advance({name: columns_of(streams, events, name, before, now) for name in streams}, now)[root])
+        heard.hear(
+            network.advance({name: columns_of(streams, events, name, before, now) for name in streams}, now)[root]
+        )
         watch(network)
         before = now
         if restarts:
@@ -74,7 +76,7 @@ def same(lives: Sequence[Life]) -> list[Any]:
 
 
 def _plain(values: Sequence[Any]) -> tuple[Any, ...]:
-    return canonical(tuple(v if isinstance(v, int | float | None) else repr(v) for v in values))  # type: ignore[arg-type]
+    return tuple("nan" if value != value else value for value in values)
 
 
 def _columns(root: Node) -> dict[str, Columns]:

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import lives_of, reference_lives, same
 
 from mullion.catalog.algebra import Filter, Join, Project, Scan, Union
 from mullion.kernels import hashing
 from mullion.language.parse import parse_expression
-from mullion.language.query import Column, Expr, Window
+from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, DOUBLE, STRING
 from mullion.language.typing import resolve_predicate
 from mullion.operators.lives import FOREVER
+from networks import lives_of, reference_lives, same
 
 COLUMNS = (("ts", BIGINT), ("k", BIGINT), ("f", DOUBLE), ("s", STRING), ("v", BIGINT))
 STRATEGIES = ("upa", "nt", "direct")
@@ -97,9 +97,7 @@ WINDOWS = st.one_of(
     st.just(Window(now=True)),
     st.builds(Window, since=st.integers(0, 10)),
 )
-PARTITIONED = st.builds(
-    lambda n: Window(rows=n, slide_rows=1, partition_by=(Column("k"),)), st.integers(1, 3)
-)
+PARTITIONED = st.builds(lambda n: Window(rows=n, slide_rows=1, partition_by=(Column("k"),)), st.integers(1, 3))
 
 
 @st.composite
@@ -116,7 +114,7 @@ def parts(draw: st.DrawFn, deep: int = 1) -> Any:
     if kind == "filter":
         return Filter(node, resolve_predicate(parse_expression("v % 3 <> 1"), node.types))
     if kind == "union":
-        return Union((node, draw(scans())))
+        return Union(tuple(draw(scans().filter(lambda scan: not scan.window.internal)) for _ in range(2)))
     if kind == "join" and deep:
         inner = on("k", *(draw(scans().filter(lambda scan: not scan.window.internal)) for _ in range(2)))
         return Project(inner, tuple((name, Column(f"0.{name}"), type_) for name, type_ in COLUMNS))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from any_relation import STREAMS, TABLES, Example, examples
-from mullion.catalog.algebra import Aggregated, LookedUp, Relation, nodes, scans
+from mullion.catalog.algebra import Aggregated, LookedUp, Relation, nodes
 from mullion.catalog.journal import serialised
 from mullion.catalog.relations import bind_relation
 from mullion.kernels.lookup import prepare
@@ -70,10 +70,14 @@ class _Machine:
     def step(self, before: int, now: int) -> pa.Table:
         events = {name: self._events(name, before, now) for name in self.relation.streams}
         deltas = self.network.advance(events, now)
-        for scan in scans(self.relation.plan):
-            self.result.widen(self.network.entered[scan])
         self.result.take(deltas[self.relation.plan])
-        return self.result.answers(now, ended=now == THE_END)
+        times = [
+            event["ts"]
+            for name in self.relation.streams
+            for event in self.example.events[name]
+            if event["ts"] is not None
+        ]
+        return self.result.answers(now, last=max(times, default=None), ended=now == THE_END)
 
     def _events(self, name: str, before: int, now: int) -> Events:
         stream = STREAMS[name]

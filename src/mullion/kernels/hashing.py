@@ -93,7 +93,7 @@ class Keys:
 
     def equals(self, other: Keys) -> Mask:
         """Row by row, for rows whose codes are equal."""
-        same = self.codes == other.codes
+        same: Mask = self.codes == other.codes
         if not (self.exact and other.exact):
             for mine, theirs in zip(self.columns, other.columns, strict=True):
                 same &= mine.equals(theirs)
@@ -205,7 +205,8 @@ def _numbers(column: pa.Array) -> Codes:
 
 def _is_text(kind: pa.DataType) -> bool:
     types = pa.types
-    return types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind)
+    tests = (types.is_string, types.is_binary, types.is_large_string, types.is_large_binary)
+    return any(test(kind) for test in tests)
 
 
 def _text_codes(column: pa.Array) -> Codes:
@@ -213,7 +214,9 @@ def _text_codes(column: pa.Array) -> Codes:
     _, offsets, data = column.buffers()
     codes = np.empty(len(column), np.int64)
     if len(column):
-        places = np.frombuffer(offsets, np.int64 if large else np.int32)[column.offset : column.offset + len(column) + 1]
+        places = np.frombuffer(offsets, np.int64 if large else np.int32)[
+            column.offset : column.offset + len(column) + 1
+        ]
         text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
         hash_bytes(places, text, codes)
     return codes

@@ -93,7 +93,9 @@ class JoinOperator(Operator):
 
     def restore(self, parts: Parts) -> None:
         for name, store in self._all_stores().items():
-            own = {kind.removeprefix(f"{name}."): tables for kind, tables in parts.items() if kind.startswith(f"{name}.")}
+            own = {
+                kind.removeprefix(f"{name}."): tables for kind, tables in parts.items() if kind.startswith(f"{name}.")
+            }
             store.restore(own)
 
     def _all_stores(self) -> dict[str, Store]:

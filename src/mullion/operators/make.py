@@ -15,9 +15,7 @@ from mullion.operators.window import window_operator
 STRATEGIES = ("upa", "nt", "direct")
 
 
-def make(
-    node: Node, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-) -> Operator:
+def make(node: Node, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None) -> Operator:
     """The operator of a node over those of its inputs; a scan's input is its stream. `needed`: the columns that
     somebody above reads, for operators that can do with fewer."""
     match node:

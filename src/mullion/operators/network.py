@@ -28,7 +28,7 @@ from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
 from mullion.operators.needs import chosen, needs, needs_of, scan_needs
-from mullion.operators.stateless import Narrowed, Released
+from mullion.operators.stateless import Narrowed, released
 from mullion.planner.update_pattern import is_internal
 
 
@@ -59,8 +59,6 @@ class Network:
         self.working: dict[Node, Working] = {}
         self.counts: dict[str, int] = {}
         """How many events of each stream have come."""
-        self.entered: dict[Scan, Lives] = {}
-        """What came into each window with the last step, from when until when."""
 
     # Which plans there are
 
@@ -109,23 +107,24 @@ class Network:
         deltas: dict[Node, Delta] = {}
         for node, working in self.working.items():
             if isinstance(node, Scan):
-                deltas[node] = working.operator.advance(
-                    [_arriving(node, working.takes[0], streams[node.stream], now)], now
-                )
-        self.entered = {node: _inside(node, deltas[node].fresh) for node in self.working if isinstance(node, Scan)}
+                events = _arriving(node, working.takes[0], streams[node.stream], now)
+                deltas[node] = working.operator.advance([events], now)
+                self._widen(node, deltas[node].fresh)
         for node, working in self.working.items():
-            if isinstance(node, Scan):
-                continue
+            if not isinstance(node, Scan):
+                inputs = [
+                    _passed(node, below, deltas[below], names)
+                    for below, names in zip(node.inputs, working.takes, strict=True)
+                ]
+                deltas[node] = working.operator.advance(inputs, now)
+        return {root: released(deltas[root]) if is_internal(root) else deltas[root] for root in self.roots}
+
+    def _widen(self, window: Scan, fresh: Lives) -> None:
+        """Tell those that aggregate what came into a window."""
+        lives = _inside(window, fresh)
+        for node, working in self.working.items():
             if isinstance(working.operator, AggregatedOperator):
-                below = set(scans(node))
-                for scan, lives in self.entered.items():
-                    working.operator.widen(lives, is_below=scan in below)
-            inputs = [
-                _passed(node, below, deltas[below], names, now)
-                for below, names in zip(node.inputs, working.takes, strict=True)
-            ]
-            deltas[node] = working.operator.advance(inputs, now)
-        return {root: self._told(root, deltas[root], now) for root in self.roots}
+                working.operator.widen(lives, is_below=window in scans(node))
 
     def _numbered(self, stream: str, events: Events | None) -> tuple[Events, Ids] | None:
         if events is None or not len(events.times):
@@ -134,10 +133,6 @@ class Network:
         numbers = before + np.arange(len(events.times)) if events.numbers is None else events.numbers
         self.counts[stream] = int(numbers[-1]) + 1
         return events, numbers.reshape(-1, 1)
-
-    def _told(self, root: Node, delta: Delta, now: int) -> Delta:
-        operator = self.working[root].operator
-        return Released(operator).advance([delta], now) if is_internal(root) else delta
 
     # State
 
@@ -215,18 +210,15 @@ def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     return column if column.type == wanted else column.cast(wanted)
 
 
-def _passed(node: Node, below: Node, delta: Delta, names: Sequence[str], now: int) -> Delta:
+def _passed(node: Node, below: Node, delta: Delta, names: Sequence[str]) -> Delta:
     """What a node gets of an input: rows of INTERNAL windows are let go where no join needs their lives any more, and
     who keeps whole rows gets the columns that it asked for."""
-    fresh = delta.fresh
     if is_internal(below) and not isinstance(node, Join | Aggregated) and not is_internal(node):
-        delta = Delta(
-            Lives(fresh.rows, fresh.ids, fresh.start, np.full(len(fresh), FOREVER)), Gone.none(fresh.ids.shape[1]), now
-        )
-        fresh = delta.fresh
+        delta = released(delta)
+    fresh = delta.fresh
     if isinstance(node, Filter | Project | Join | Union | LookedUp) or tuple(fresh.rows.column_names) == tuple(names):
         return delta
-    return Delta(Lives(fresh.rows.select(list(names)), fresh.ids, fresh.start, fresh.end), delta.gone, now)
+    return Delta(Lives(fresh.rows.select(list(names)), fresh.ids, fresh.start, fresh.end), delta.gone, delta.now)
 
 
 def _widened(parts: Parts, takes: Sequence[Sequence[str]], schemas: Sequence[pa.Schema]) -> Parts:

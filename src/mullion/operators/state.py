@@ -25,7 +25,7 @@ import pyarrow as pa
 from mullion.kernels.hashing import Keys, keys_of
 from mullion.operators.base import Parts
 from mullion.operators.expressions import KeyFunction
-from mullion.operators.lives import EVER_BEFORE, FOREVER, Gone, Ids, Index, Lives, Times
+from mullion.operators.lives import EVER_BEFORE, FOREVER, Gone, Index, Lives, Times
 from mullion.operators.sub_window import END, START, SubWindow, codes_of_ids, id_names
 from mullion.planner.update_pattern import Pattern
 
@@ -296,9 +296,7 @@ class Flat(Store):
         return window.scan(gone, codes)
 
 
-def store_for(
-    pattern: Pattern, strategy: str, schema: pa.Schema, width: int, key: KeyFunction = no_key
-) -> Store:
+def store_for(pattern: Pattern, strategy: str, schema: pa.Schema, width: int, key: KeyFunction = no_key) -> Store:
     """The store for rows that leave in this way."""
     if strategy == "direct":
         return Flat(schema, width, key)

@@ -69,16 +69,11 @@ class UnionOperator(Operator):
         return wide
 
 
-class Released(Operator):
+def released(delta: Delta) -> Delta:
     """What INTERNAL windows gave, outside of joins: append-only, nothing ends (golab 3.3.2)."""
-
-    def __init__(self, source: Operator) -> None:
-        self.schema, self.width = source.schema, source.width
-
-    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
-        fresh = inputs[0].fresh
-        forever = Lives(fresh.rows, fresh.ids, fresh.start, np.full(len(fresh), FOREVER))
-        return Delta(forever, Gone.none(self.width), now)
+    fresh = delta.fresh
+    forever = Lives(fresh.rows, fresh.ids, fresh.start, np.full(len(fresh), FOREVER))
+    return Delta(forever, Gone.none(fresh.ids.shape[1]), delta.now)
 
 
 class Narrowed(Operator):
@@ -94,4 +89,4 @@ class Narrowed(Operator):
         return Delta(Lives(rows, fresh.ids, fresh.start, fresh.end), inputs[0].gone, now)
 
 
-__all__ = ["FilterOperator", "Narrowed", "ProjectOperator", "Released", "UnionOperator"]
+__all__ = ["FilterOperator", "Narrowed", "ProjectOperator", "UnionOperator", "released"]

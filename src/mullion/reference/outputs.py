@@ -17,8 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mullion.catalog.algebra import Relation
-from mullion.catalog.relations import tells_aggregates
+from mullion.catalog.algebra import Relation, is_aggregates
 from mullion.catalog.scope import WINDOW_COLUMNS
 from mullion.language.types import INT, TIMESTAMP
 from mullion.reference import Answer
@@ -56,7 +55,7 @@ class _Columns:
     def __init__(self, relation: Relation) -> None:
         root = relation.root
         self.longest, self.width = relation.longest, len(relation.names)
-        self.has_lives = not tells_aggregates(root)
+        self.has_lives = not is_aggregates(root)
         self.is_strict = is_strict(root)
         self.has_sign = self.has_lives and self.is_strict and relation.output == "changes"
         items = [type_ for _, type_ in root.columns[: self.width]]
@@ -165,7 +164,7 @@ class _Continuous(_Teller):
     def _changes(self, instant: int) -> list[Told]:
         """The rows that come; and those that end, where they did not say when."""
         root = self.relation.root
-        is_signed = is_strict(root) and not tells_aggregates(root)
+        is_signed = is_strict(root) and not is_aggregates(root)
         told = [row for row in self.rows if row.start == instant or (is_signed and row.end == instant)]
         return [(row, 1 if row.start == instant else -1) for row in self.ordered(told)]
 
