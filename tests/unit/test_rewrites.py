@@ -149,6 +149,8 @@ def test_negation_comes_up_through_a_projection_that_keeps_its_keys() -> None:
     lost = Project(tested, (("k", column("b"), INT),))
     (found,) = offers("pull_up_negation", Join((kept, scan("s")), ((column("k"),), (column("a"),))))
     assert pattern_of(found.inputs[0]) is Pattern.WEAK
+    renamed = Project(unless(scan("r"), scan("q"), on="b"), (("a", column("a"), INT), ("b", column("a"), INT)))
+    assert not offers("pull_up_negation", join(renamed, scan("s")))
     assert not offers("pull_up_negation", Join((lost, scan("s")), ((column("k"),), (column("a"),))))
 
 

@@ -37,7 +37,7 @@ from mullion.operators.coverage import Coverage
 from mullion.operators.kept import KeptRows
 from mullion.operators.lives import EVER_BEFORE, Delta, Gone, Index, Lives
 from mullion.operators.multiplicities import Crossings, Multiplicities
-from mullion.operators.values import Codes, Values, decoded, decoded_schema, grown
+from mullion.operators.values import Codes, Values, decoded, decoded_schema, grown, lasting
 from mullion.planner.update_pattern import Pattern, pattern_of
 
 NO_KEY = 0
@@ -78,7 +78,7 @@ class NegationOperator(Operator):
         changes = self._cover(right, now)
         early = self._left.find(left.gone.ids)
         old = np.union1d(self._left.of_codes(np.unique(changes.code), self._before), early)
-        fresh = _lasting(left.fresh)
+        fresh = lasting(left.fresh)
         came = self._left.add(fresh, self._keys.of_left(fresh.rows))
         told = self._leave(np.concatenate([old, came]), len(old), early, left.gone, changes, now)
         self._left.ended(early)
@@ -92,7 +92,7 @@ class NegationOperator(Operator):
 
     def _cover(self, right: Delta, now: int) -> Crossings:
         """When keys become covered and uncovered, by key and then in the order of time."""
-        fresh = _lasting(right.fresh)
+        fresh = lasting(right.fresh)
         keys = self._keys.of_right(fresh.rows)
         codes = self._keys.codes(keys)
         found = self._right.advance(Lives(keys, fresh.ids, fresh.start, fresh.end), codes, right.gone, now)
@@ -158,8 +158,7 @@ class NegationOperator(Operator):
 
     @property
     def held(self) -> int:
-        right = self._right
-        return len(self._left) + (len(right.kept) if isinstance(right, Multiplicities) else len(right))
+        return len(self._left) + len(self._right)
 
     def parts(self) -> Parts:
         known = self._keys.known()
@@ -266,13 +265,6 @@ def _evaluate(rows: pa.Table, node: Node, keys: Sequence[Expr]) -> pa.Table:
     columns = Columns.of(rows, node.types)
     arrays = [columns.array(key) for key in keys] or [pa.array(np.zeros(len(rows), np.int8))]
     return decoded(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))
-
-
-def _lasting(lives: Lives) -> Lives:
-    """Rows that are there at all, without dictionaries."""
-    lasting = lives.start < lives.end
-    lives = lives if lasting.all() else lives.take(lasting)
-    return Lives(decoded(lives.rows), lives.ids, lives.start, lives.end)
 
 
 __all__ = ["NegationOperator"]

@@ -37,6 +37,7 @@ from mullion.catalog.algebra import (
     Scan,
     Union,
     nodes,
+    with_inputs,
 )
 from mullion.language.query import Call, Column, Expr, children
 from mullion.language.types import DOUBLE, FLOAT, Type
@@ -418,21 +419,6 @@ def everywhere(root: Node, rule: Rule) -> Iterator[Node]:
     for i, below in enumerate(root.inputs):
         for other in everywhere(below, rule):
             yield with_inputs(root, (*root.inputs[:i], other, *root.inputs[i + 1 :]))
-
-
-def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
-    """The node over other inputs, which have the columns that it reads."""
-    match node:
-        case Join() | Union():
-            return replace(node, parts=tuple(inputs))
-        case Negation() | Difference():
-            left, right = inputs
-            return replace(node, left=left, right=right)
-        case Scan():
-            return node
-        case _:
-            (below,) = inputs
-            return replace(node, input=below)
 
 
 def _strict_edges(root: Node) -> int:
