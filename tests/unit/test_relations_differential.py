@@ -61,9 +61,12 @@ class _Machine:
         self.network = Network(strategy)
         self.network.use([relation.plan])
         self.result = Result(relation, pattern_of(relation.plan), answer_schema(relation), strategy)
-        for node in nodes(relation.plan):
+        self._look_up()
+
+    def _look_up(self) -> None:
+        for node in nodes(self.relation.plan):
             if isinstance(node, LookedUp):
-                table, rows = example.tables[node.lookup.table]
+                table, rows = self.example.tables[node.lookup.table]
                 columns = {name: Vector.of(t, [row[name] for row in rows]).to_arrow() for name, t in table.columns}
                 self.network.operator(node).table_changed(prepare(node.lookup, pa.table(columns)), EVER_BEFORE)
 
@@ -89,6 +92,7 @@ class _Machine:
     def restarted(self) -> _Machine:
         machine = _Machine(self.relation, self.strategy, self.example)
         machine.network.restore({name: _saved(parts) for name, parts in self.network.parts().items()})
+        machine._look_up()
         machine.result.restore(_saved(self.result.parts()))
         return machine
 

@@ -262,7 +262,7 @@ class _Seen:
 
 def _evaluate(rows: pa.Table, node: Node, keys: Sequence[Expr]) -> pa.Table:
     """The keys of rows as a table; without keys all rows have the same one."""
-    columns = Columns.of(rows, node.types)
+    columns = Columns.of(rows, {name: node.types[name] for name in rows.column_names})
     arrays = [columns.array(key) for key in keys] or [pa.array(np.zeros(len(rows), np.int8))]
     return decoded(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Aggregated, Filter, Join, LookedUp, Node, Project, Scan, Union, scans
+from mullion.catalog.algebra import Aggregated, Filter, Join, LookedUp, Node, Project, Rewindowed, Scan, Union, nodes
 from mullion.language.vector import arrow_type
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.base import Operator, Parts
@@ -117,14 +117,18 @@ class Network:
                     for below, names in zip(node.inputs, working.takes, strict=True)
                 ]
                 deltas[node] = working.operator.advance(inputs, now)
+                if isinstance(node, Rewindowed):
+                    self._widen(node, deltas[node].fresh)
         return {root: released(deltas[root]) if is_internal(root) else deltas[root] for root in self.roots}
 
-    def _widen(self, window: Scan, fresh: Lives) -> None:
+    def _widen(self, window: Scan | Rewindowed, fresh: Lives) -> None:
         """Tell those that aggregate what came into a window."""
         lives = _inside(window, fresh)
         for node, working in self.working.items():
             if isinstance(working.operator, AggregatedOperator):
-                working.operator.widen(lives, is_below=window in scans(node))
+                is_below = window in nodes(node)
+                if is_below or isinstance(window, Scan):
+                    working.operator.widen(lives, is_below=is_below)
 
     def _numbered(self, stream: str, events: Events | None) -> tuple[Events, Ids] | None:
         if events is None or not len(events.times):
@@ -198,7 +202,7 @@ def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | No
     return Delta(Lives(rows, ids, events.times, np.full(len(ids), FOREVER)), Gone.none(1), now)
 
 
-def _inside(node: Scan, fresh: Lives) -> Lives:
+def _inside(node: Scan | Rewindowed, fresh: Lives) -> Lives:
     """The lives of events in their window, also where the window does not promise when they end."""
     window = node.window
     if window.is_endless or window.rows is not None:
