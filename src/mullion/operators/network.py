@@ -107,8 +107,8 @@ class Network:
         deltas: dict[Node, Delta] = {}
         for node, working in self.working.items():
             if isinstance(node, Scan):
-                events = _arriving(node, working.takes[0], streams[node.stream], now)
-                deltas[node] = working.operator.advance([events], now)
+                arriving = _arriving(node, working.takes[0], streams[node.stream], now)
+                deltas[node] = working.operator.advance([arriving], now)
                 self._widen(node, deltas[node].fresh)
         for node, working in self.working.items():
             if not isinstance(node, Scan):
