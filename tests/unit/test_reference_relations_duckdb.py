@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from any_relation import NAMED, ORIGINS, STREAMS, TABLES, Example, events, examples, table_rows
-from mullion.catalog.algebra import Relation
-from mullion.catalog.relations import bind_relation, tells_aggregates
+from mullion.catalog.algebra import Relation, is_aggregates
+from mullion.catalog.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.language.vector import Vector
 from mullion.reference.relations import answer_relation, result_rows
@@ -201,7 +201,7 @@ def check_continuous(duck: duckdb.DuckDBPyConnection, example: Example, relation
     for time in some_of(range(first, last + 1)):
         there = [row.values for row in rows if row.lives_at(time)]
         wanted = told(duck, snapshot(example.text, time + 1))
-        if wanted and not there and tells_aggregates(relation.root):
+        if wanted and not there and is_aggregates(relation.root):
             ((some,),) = told(duck, holds_events(example.text, time + 1))
             assert not some, f"{example.text}\nat {time}"
             continue
@@ -227,7 +227,7 @@ def asked(draw: Callable[..., Any], query: str, windows: tuple[str, ...], *, sli
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(data=st.data())
 def test_periodic_queries(duck: duckdb.DuckDBPyConnection, query: str, data: st.DataObject) -> None:
     check(duck, data.draw(asked(query, PERIODIC, slides=True)))
@@ -240,20 +240,20 @@ def test_continuous_queries(duck: duckdb.DuckDBPyConnection, query: str, data: s
     check(duck, data.draw(asked(query, CONTINUOUS, slides=False)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(examples(most=7, outputs=False, internals=False, lives=False))
 def test_any_query(duck: duckdb.DuckDBPyConnection, example: Example) -> None:
     check(duck, example)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.data(), st.sampled_from(QUERIES))
 def test_what_is_new_and_what_is_gone(duck: duckdb.DuckDBPyConnection, data: st.DataObject, query: str) -> None:
     """ISTREAM and DSTREAM are EXCEPT ALL of two instants that follow each other."""
     example = data.draw(asked(query, PERIODIC[:3], slides=True))
     load(duck, example)
     relation = bound(example.text)
-    if tells_aggregates(relation.root) and "GROUP BY" not in example.text:
+    if is_aggregates(relation.root) and "GROUP BY" not in example.text:
         return
     first, last = span(example)
     new = answered(replace(relation, output="istream"), example)

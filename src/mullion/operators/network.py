@@ -28,8 +28,7 @@ from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
 from mullion.operators.needs import chosen, needs, needs_of, scan_needs
-from mullion.operators.stateless import Narrowed, released
-from mullion.planner.update_pattern import is_internal
+from mullion.operators.stateless import Narrowed
 
 
 @dataclass(frozen=True)
@@ -113,13 +112,12 @@ class Network:
         for node, working in self.working.items():
             if not isinstance(node, Scan):
                 inputs = [
-                    _passed(node, below, deltas[below], names)
-                    for below, names in zip(node.inputs, working.takes, strict=True)
+                    _passed(node, deltas[below], names) for below, names in zip(node.inputs, working.takes, strict=True)
                 ]
                 deltas[node] = working.operator.advance(inputs, now)
                 if isinstance(node, Rewindowed):
                     self._widen(node, deltas[node].fresh)
-        return {root: released(deltas[root]) if is_internal(root) else deltas[root] for root in self.roots}
+        return {root: deltas[root] for root in self.roots}
 
     def _widen(self, window: Scan | Rewindowed, fresh: Lives) -> None:
         """Tell those that aggregate what came into a window."""
@@ -214,15 +212,15 @@ def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     return column if column.type == wanted else column.cast(wanted)
 
 
-def _passed(node: Node, below: Node, delta: Delta, names: Sequence[str]) -> Delta:
-    """What a node gets of an input: rows of INTERNAL windows are let go where no join needs their lives any more, and
-    who keeps whole rows gets the columns that it asked for."""
-    if is_internal(below) and not isinstance(node, Join | Aggregated) and not is_internal(node):
-        delta = released(delta)
+def _passed(node: Node, delta: Delta, names: Sequence[str]) -> Delta:
+    """What a node gets of an input: aggregates what its windows hold; who keeps whole rows the columns that it asked
+    for."""
+    if isinstance(node, Aggregated):
+        delta = delta.as_held()
     fresh = delta.fresh
     if isinstance(node, Filter | Project | Join | Union | LookedUp) or tuple(fresh.rows.column_names) == tuple(names):
         return delta
-    return Delta(Lives(fresh.rows.select(list(names)), fresh.ids, fresh.start, fresh.end), delta.gone, delta.now)
+    return Delta(fresh.with_rows(fresh.rows.select(list(names))), delta.gone, delta.now, delta.let_go)
 
 
 def _widened(parts: Parts, takes: Sequence[Sequence[str]], schemas: Sequence[pa.Schema]) -> Parts:
