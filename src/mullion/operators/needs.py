@@ -42,9 +42,9 @@ def needs(roots: Collection[Node], known: Mapping[Node, Collection[str]] | None 
     for root in roots:
         found[root] |= set(root.types)
     for node in reversed(found):
-        found[node] |= set((known or {}).get(node, ()))
+        found[node] = set(chosen(node, found[node] | set((known or {}).get(node, ()))))
         for below, names in zip(node.inputs, needs_of(node, found[node]), strict=True):
-            found[below] |= names
+            found[below] |= set(chosen(below, names))
     return {node: chosen(node, names) for node, names in found.items()}
 
 
