@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import lives_of, reference_lives, same
 
 from mullion.catalog.algebra import Join, LookedUp, Project, Scan
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.streams import Table
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, STRING
+from networks import lives_of, reference_lives, same
 
 COLUMNS = (("ts", BIGINT), ("k", BIGINT))
 LOOKUP = Lookup("t", ((Column("k"), Column("id")),), None, (("id", BIGINT), ("name", STRING)))

@@ -28,13 +28,11 @@ from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Scan,
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
+from mullion.operators.needs import HIDDEN_START
 from mullion.operators.probing import Partial, extended, probe
 from mullion.operators.state import Cut, Keyed, Store, store_for
 from mullion.operators.sub_window import START, SubWindow, id_names
 from mullion.planner.update_pattern import Pattern, kept_as, pattern_of
-
-HIDDEN_START = "#s"
-"""#s0, #s1, ...: the starts of a result's rows, for views with windows of their own (`Restricted`)."""
 
 
 class JoinOperator(Operator):
@@ -229,4 +227,4 @@ def _lets_go(node: Node) -> bool:
             return False
 
 
-__all__ = ["HIDDEN_START", "JoinOperator"]
+__all__ = ["JoinOperator"]
