@@ -22,7 +22,7 @@ from mullion.operators.network import Events, Network
 from mullion.planner.column_names import traced
 from mullion.planner.probing_orders import probing_orders
 from mullion.planner.relation_stats import Stats
-from mullion.planner.rewrites import optimise_together
+from mullion.planner.rewrites import all_plans, optimise_together
 
 SECOND = 1_000_000
 MORE_THAN_TWO = 3
@@ -34,13 +34,9 @@ def chosen_plans(relations: Sequence[Relation], stats: Stats, strategy: str) -> 
     return {relation.name: plan.root for relation, plan in zip(relations, chosen, strict=True)}
 
 
-def recorded_plan(relation: Relation, name: str, stats: Stats, strategy: str) -> Node:
+def recorded_plan(relation: Relation, name: str) -> Node:
     """The plan that a commit names."""
-    (chosen,) = optimise_together([relation.plan], stats, strategy)
-    shared = optimise_together([relation.plan, relation.plan], stats, strategy)[0]
-    candidates = [relation.plan, chosen.root, shared.root]
-    candidates += [root for some in (chosen, shared) for root, _ in some.rejected]
-    for root in candidates:
+    for root in (relation.plan, *all_plans(relation.plan)):
         if name_of(root) == name:
             return root
     hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"

@@ -147,7 +147,7 @@ class RelationRun:
         """The plans of relations that are new here: as recorded, of those that a run before this one had."""
         stats = self.observing.stats
         known = [r for r in relations if self._manifest is not None and r.name in self.known]
-        found = {r.name: recorded_plan(r, self.known[r.name]["plan"], stats, self.strategy) for r in known}
+        found = {r.name: recorded_plan(r, self.known[r.name]["plan"]) for r in known}
         new = [relation for relation in relations if relation.name not in found]
         together = [new] if self.shared else [[relation] for relation in new]
         for some in together:
