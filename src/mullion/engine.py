@@ -187,7 +187,7 @@ class Engine:
                 self.catalog.drop_synopsis(name, statement.place)
             case Explain(name=name):
                 if name is not None:
-                    self.catalog.query(name, statement.place)
+                    self.catalog.known(name, statement.place)
                 return self.explain(name)
             case Ask(query=query):
                 if any(run.view is not None for run in self.runs.values()):
@@ -286,7 +286,7 @@ class Engine:
         """The shared plan of all queries, or the part of it that serves one."""
         with self._lock:
             if name is not None:
-                name = self.catalog.query(name).name
+                name = self.catalog.known(name).name
             plans = []
             for stream in self.catalog.streams.values():
                 queries = self.catalog.queries_over(stream.name)
@@ -300,7 +300,9 @@ class Engine:
                         if name is None or any(q.name == name for q in mine)
                     ]
             observed = {n: asdict(r.counts) for n, r in self.runs.items() if r.counts.batches}
-            return Explanation(tuple(plans), self.sharing, name, observed, dict(self._pasts))
+            shown = [relation for relation in self.catalog.relations.values() if name in (None, relation.name)]
+            relations = self.relations.explain(shown, self.relations.observed()) if shown else None
+            return Explanation(tuple(plans), self.sharing, name, observed, dict(self._pasts), relations)
 
     def _plan(self, stream: Stream, axis: Axis, queries: Sequence[StandingQuery]) -> Plan:
         run = self.runs.get(stream.name)

@@ -20,9 +20,10 @@ from mullion.operators.join import JoinOperator
 from mullion.operators.naming import name_of
 from mullion.operators.network import Events, Network
 from mullion.planner.column_names import traced
+from mullion.planner.operator_cost import CostModel
 from mullion.planner.probing_orders import probing_orders
 from mullion.planner.relation_stats import Stats
-from mullion.planner.rewrites import optimise_together
+from mullion.planner.rewrites import Chosen, optimise_together
 
 SECOND = 1_000_000
 MORE_THAN_TWO = 3
@@ -32,6 +33,19 @@ def chosen_plans(relations: Sequence[Relation], stats: Stats, strategy: str) -> 
     """The plans of relations that join together, by the names of the relations."""
     chosen = optimise_together([relation.plan for relation in relations], stats, strategy)
     return {relation.name: plan.root for relation, plan in zip(relations, chosen, strict=True)}
+
+
+def plans_at_work(
+    relations: Sequence[Relation], at_work: Mapping[str, Node], stats: Stats, strategy: str
+) -> list[Chosen]:
+    """The plans by which relations run, or would run if they began now, with what else was considered."""
+    model = CostModel(stats, strategy)
+    found = []
+    for relation, now in zip(relations, optimise_together([r.plan for r in relations], stats, strategy), strict=True):
+        root = at_work.get(relation.name, now.root)
+        other = Chosen(root, model.plan(root), (), ((now.root, now.cost),))
+        found.append(now if root == now.root else other)
+    return found
 
 
 def recorded_plan(relation: Relation, name: str, stats: Stats, strategy: str) -> Node:
@@ -106,4 +120,4 @@ def reorder_probing(network: Network, stats: Stats) -> None:
             working.operator.orders = dict(probing_orders(node, stats))
 
 
-__all__ = ["Observing", "chosen_plans", "compared_columns", "recorded_plan", "reorder_probing"]
+__all__ = ["Observing", "chosen_plans", "compared_columns", "plans_at_work", "recorded_plan", "reorder_probing"]
