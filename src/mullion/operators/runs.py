@@ -79,7 +79,7 @@ class RelationRuns:
         for streams in dict.fromkeys(relation.streams for relation in relations):
             mine = [relation for relation in relations if relation.streams == streams]
             run = self.runs.get(streams)
-            stats, at_work = (NO_STATS, {}) if run is None else (run.observing.stats, run.plans)
+            stats, at_work = (NO_STATS, {}) if run is None else (run.stats, run.plans)
             together = [mine] if self._shared else [[relation] for relation in mine]
             for some in together:
                 plans = plans_at_work(some, at_work, stats, self._strategy)
