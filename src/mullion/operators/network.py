@@ -14,13 +14,14 @@ NULL, and no answer of the new query ever sees these rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Aggregated, Filter, Join, LookedUp, Node, Project, Scan, Union
+from mullion.catalog.algebra import Aggregated, Filter, Join, LookedUp, Node, Project, Rewindowed, Scan, Union, nodes
 from mullion.language.vector import arrow_type
+from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import schema_of
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
@@ -105,13 +106,27 @@ class Network:
         deltas: dict[Node, Delta] = {}
         for node, working in self.working.items():
             if isinstance(node, Scan):
-                inputs = [_arriving(node, working.takes[0], streams[node.stream], now)]
-            else:
+                arriving = _arriving(node, working.takes[0], streams[node.stream], now)
+                deltas[node] = working.operator.advance([arriving], now)
+                self._widen(node, deltas[node].fresh)
+        for node, working in self.working.items():
+            if not isinstance(node, Scan):
                 inputs = [
                     _passed(node, deltas[below], names) for below, names in zip(node.inputs, working.takes, strict=True)
                 ]
-            deltas[node] = working.operator.advance(inputs, now)
+                deltas[node] = working.operator.advance(inputs, now)
+                if isinstance(node, Rewindowed):
+                    self._widen(node, deltas[node].fresh)
         return {root: deltas[root] for root in self.roots}
+
+    def _widen(self, window: Scan | Rewindowed, fresh: Lives) -> None:
+        """Tell those that aggregate what came into a window."""
+        lives = _inside(window, fresh)
+        for node, working in self.working.items():
+            if isinstance(working.operator, AggregatedOperator):
+                is_below = window in nodes(node)
+                if is_below or isinstance(window, Scan):
+                    working.operator.widen(lives, is_below=is_below)
 
     def _numbered(self, stream: str, events: Events | None) -> tuple[Events, Ids] | None:
         if events is None or not len(events.times):
@@ -183,6 +198,14 @@ def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | No
     columns = [_cast(events.rows.column(name), arrow_type(node.types[name])) for name in names]
     rows = pa.Table.from_arrays(columns, names=list(names))
     return Delta(Lives(rows, ids, events.times, np.full(len(ids), FOREVER)), Gone.none(1), now)
+
+
+def _inside(node: Scan | Rewindowed, fresh: Lives) -> Lives:
+    """The lives of events in their window, also where the window does not promise when they end."""
+    window = node.window
+    if window.is_endless or window.rows is not None:
+        return fresh
+    return replace(fresh, end=fresh.start + (1 if window.now else window.range or 0))
 
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
