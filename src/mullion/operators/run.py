@@ -225,7 +225,7 @@ class RelationRun:
             for relation in self.relations if name == "shared" else [name]:
                 result = self.results[relation]
                 result.take(deltas[self.plans[relation]])
-                told = result.answers(now, ended=mark.end)
+                told = result.answers(now, last=self.newest, ended=mark.end)
                 answers.append(Answers((relation,), [0, len(told)], told))
         self.answers += sum(len(some.table) for some in answers)
         self.sink.write(self.name, mark, answers)
