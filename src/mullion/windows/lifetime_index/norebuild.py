@@ -26,7 +26,7 @@ from mullion.windows.lifetime_index.sub_index import (
     Work,
     order_by_key_and_end,
     read_directory,
-    write_directory,
+    write_file,
 )
 
 AT_A_TIME = 1 << 27
@@ -164,7 +164,8 @@ class Bucketed(SubIndex):
         if not len(buckets):
             return self.empty(self.shape, self.number), work
         name = f"{change.name}-{self.number:03d}.keys"
-        written = write_directory(self.shape.directory / name, buckets.to_table())
+        directory = buckets.to_table()
+        written = write_file(self.shape.directory / name, directory.schema, [directory])
         new = Bucketed(self.shape, self.number, buckets, name)
         return new, Work(work.bytes_read, work.bytes_written + written, work.inserted, work.deleted)
 
@@ -209,7 +210,6 @@ class Bucketed(SubIndex):
         try:
             for first, last in _runs(place):
                 _write_fully(handle, records[first:last], int(place[first]) * self._bucket_bytes)
-            os.fsync(handle)
         finally:
             os.close(handle)
         step("index file")

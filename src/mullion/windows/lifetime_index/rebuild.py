@@ -20,10 +20,9 @@ from mullion.windows.lifetime_index.sub_index import (
     Shape,
     SubIndex,
     Work,
-    flushed,
     order_by_key_and_end,
     read_directory,
-    write_directory,
+    write_file,
 )
 
 AT_A_TIME = 1 << 14
@@ -88,11 +87,11 @@ class Rebuilt(SubIndex):
         if not len(merged.order):
             return self.empty(self.shape, self.number), work
         path = self.shape.directory / f"{change.name}-{self.number:03d}.rows"
-        written = merged.write(path)
+        written = write_file(path, self.shape.stored, merged.pieces())
         present = np.flatnonzero(merged.counts)
         keys, counts = merged.keys.take(present), merged.counts[present]
         directory = pa.table({"key": keys.values, "count": counts})
-        written += write_directory(path.with_suffix(".keys"), directory)
+        written += write_file(path.with_suffix(".keys"), directory.schema, [directory])
         new = Rebuilt(self.shape, self.number, len(merged.order), merged.soonest, path.name, keys, counts)
         return new, Work(work.bytes_read, written, work.inserted, work.deleted)
 
@@ -151,12 +150,9 @@ class _Merged:
         counts = np.bincount(codes, minlength=len(keys))
         return _Merged(old, fresh, order, keys, counts, int(ends.min(initial=NEVER)))
 
-    def write(self, path: Path) -> int:
-        with path.open("wb") as file:
-            with pa.ipc.new_file(file, self.fresh.rows.schema) as writer:
-                for begin in range(0, len(self.order), AT_A_TIME):
-                    writer.write_table(self._piece(self.order[begin : begin + AT_A_TIME]).combine_chunks())
-            return flushed(file)
+    def pieces(self) -> Iterator[pa.Table]:
+        for begin in range(0, len(self.order), AT_A_TIME):
+            yield self._piece(self.order[begin : begin + AT_A_TIME])
 
     def _piece(self, order: Index) -> pa.Table:
         """The rows of a part of the order. The old ones among them lie close together, since old rows are in order."""
