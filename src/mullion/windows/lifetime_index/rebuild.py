@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.windows.lifetime_index.keys import NOT_THERE, Codes, Keys
+from mullion.windows.lifetime_index.mapped import Mapped
 from mullion.windows.lifetime_index.rows import END, Fresh, Index, Mask, matching, numbers
 from mullion.windows.lifetime_index.sub_index import (
     NEVER,
@@ -77,7 +78,7 @@ class Rebuilt(SubIndex):
     def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, Work]:
         if change.fresh is None and change.gone is None and self.soonest > change.now:
             return self, Work()
-        old = self._mapped()
+        old = self._all()
         stays = self._stays(old, change)
         if change.fresh is None and stays.all():
             return self, Work(bytes_read=self._bytes)
@@ -104,11 +105,11 @@ class Rebuilt(SubIndex):
         found = found[found != NOT_THERE]
         if not len(found):
             return self.shape.stored.empty_table()
-        rows = self._mapped()
-        return pa.concat_tables([rows.slice(self._offsets[code], self.counts[code]) for code in found])
+        rows = Mapped.pieces(self._path)
+        return pa.concat_tables([rows.piece(self._offsets[code], self.counts[code]) for code in found])
 
     def tables(self) -> Iterator[pa.Table]:
-        for batch in self._mapped().to_batches():
+        for batch in self._all().to_batches():
             yield pa.Table.from_batches([batch])
 
     @cached_property
@@ -117,14 +118,15 @@ class Rebuilt(SubIndex):
 
     @property
     def _bytes(self) -> int:
-        return 0 if self.file is None else (self.shape.directory / self.file).stat().st_size
+        return 0 if self.file is None else self._path.stat().st_size
 
-    def _mapped(self) -> pa.Table:
-        """All rows, read from the disk only where they are looked at. The file is unmapped with the last of them."""
-        if self.file is None:
-            return self.shape.stored.empty_table()
-        with pa.memory_map(str(self.shape.directory / self.file)) as file:
-            return pa.ipc.open_file(file).read_all()
+    @property
+    def _path(self) -> Path:
+        assert self.file is not None
+        return self.shape.directory / self.file
+
+    def _all(self) -> pa.Table:
+        return self.shape.stored.empty_table() if self.file is None else Mapped.whole(self._path)
 
 
 @dataclass(frozen=True)

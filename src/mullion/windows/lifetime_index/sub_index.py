@@ -104,7 +104,7 @@ class SubIndex(ABC):
 
     @abstractmethod
     def tables(self) -> Iterator[pa.Table]:
-        """All rows, some at a time, those of a key one after the other."""
+        """All rows, some at a time."""
 
 
 def order_by_key_and_end(codes: Codes, end: Times) -> Times:
