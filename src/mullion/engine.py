@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from mullion.catalog.algebra import Relation
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.journal import Journal, write_whole
 from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.restart import as_journaled, check_manifest, from_journal, stream_text, to_journal
+from mullion.catalog.relations import bind_relation, is_relational, joining_at
+from mullion.catalog.restart import as_journaled, check_manifest, check_text, from_journal, stream_text, to_journal
 from mullion.catalog.streams import Stream, Table
 from mullion.catalog.synopses import checked
-from mullion.errors import CheckError, CheckpointError, MullionError, NotSupported, Place, closest
+from mullion.errors import CheckError, MullionError, NotSupported, Place, closest
 from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.query import (
     EVERYTHING,
@@ -45,9 +47,11 @@ from mullion.language.query import (
     Query,
     Statement,
 )
+from mullion.operators.runs import RelationRuns
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
 from mullion.planner.plan import Plan
+from mullion.planner.relations import answer_schema
 from mullion.planner.rules import make_plan
 from mullion.sinks.callback import CallbackSink, OnAnswer
 from mullion.sinks.memory import MemorySink
@@ -91,6 +95,7 @@ class Engine:
     slicing: str = "paired"
     way: str = "auto"
     method: str = "auto"
+    strategy: str = "upa"
     shard_above: int = 200_000
     config: Mapping[str, str] = field(default_factory=dict)
     on_batch: Callable[[Engine], None] | None = None
@@ -118,6 +123,13 @@ class Engine:
         self._files = None if self.out is None else ParquetSink(Path(self.out).absolute())
         self._callbacks = CallbackSink()
         self.sink = SeveralSinks([self._files or self._memory])
+        self.relations = RelationRuns(
+            self.sink,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint).absolute(),
+            strategy=self.strategy,
+            shared=self.sharing != "off",
+            table=lambda reader, name, step: self.tables_of(reader).current(name, step),
+        )
         self._stopping = threading.Event()
 
     # Setting up
@@ -241,7 +253,12 @@ class Engine:
                 self._call(on_answer, bound.name)
         return bound.name
 
-    def _add(self, query: Query) -> StandingQuery:
+    def _add(self, query: Query) -> StandingQuery | Relation:
+        known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
+        if is_relational(query, *known):
+            relation = bind_relation(query, *known)
+            self.catalog.add_relation(relation, query.place)
+            return relation
         bound = bind(query, self.catalog.streams, self.catalog.tables)
         run = self.runs.get(bound.stream)
         if run is not None and run.begun:
@@ -313,11 +330,16 @@ class Engine:
         """Begin to read. With `follow` the sources are read on and on in the background, otherwise to their end."""
         self._stopping.clear()
         asked = {query.stream for query in self.catalog.queries.values()}
+        asked |= {stream for relation in self.catalog.relations.values() for stream in relation.streams}
         asked |= {synopsis.stream for synopsis in self.catalog.synopses.values()}
         asked |= {s.name for s in self.catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
         if not asked:
             raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
         self._open_checkpoint()
+        with self._lock:
+            self._use_relations()
+        for run in self.relations.runs.values():
+            self.sink.resume(run.name, list(run.relations), run.committed)
         for name in [n for n in self.catalog.streams if n in asked]:
             stream = self.catalog.streams[name]
             names = [query.name for query in self.catalog.queries_over(name)]
@@ -370,7 +392,9 @@ class Engine:
         for feed in feeds:
             feed.raise_failure()
         if feeds:
-            self.sink.finish({q.name: q.shape.schema for q in self.catalog.queries.values()})
+            schemas = {query.name: query.shape.schema for query in self.catalog.queries.values()}
+            schemas |= {name: answer_schema(relation) for name, relation in self.catalog.relations.items()}
+            self.sink.finish(schemas)
 
     def close(self) -> None:
         self.stop()
@@ -408,8 +432,11 @@ class Engine:
         with self._lock:
             queries = self._queries_of_batch(run, number)
             synopses = self.catalog.synopses_on(name)
+            self._use_relations()
+            run.wanted, run.relations = self.relations.columns_needed(name), self.relations.names_over(name)
         run.use(queries, synopses)
         run.process(batch, number)
+        self._hand_over(run)
         if self.on_batch is not None:
             self.on_batch(self)
 
@@ -418,9 +445,40 @@ class Engine:
         with self._lock:
             self._join_fresh(run)
             run.use(self.catalog.queries_over(name), self.catalog.synopses_on(name))
+            self._use_relations()
         run.finish(self.session)
+        self._hand_over(run, ended=True)
         if self.on_batch is not None:
             self.on_batch(self)
+
+    # Relations
+
+    def _use_relations(self) -> None:
+        """Let the relations of now take part. Who is new to running streams answers what starts after their newest
+        event."""
+        kept = {relation.root for relation in self.catalog.materialized.values()}
+        for relation in list(self.catalog.relations.values()):
+            run = self.relations.run_of(relation.streams)
+            if relation.name in run.relations:
+                continue
+            entry = run.known.get(relation.name)
+            if entry is None:
+                newest = [r.newest for s in relation.streams if (r := self.runs.get(s)) and r.newest is not None]
+                start = max([t for t in (relation.start, *(t + 1 for t in newest)) if t is not None], default=None)
+            else:
+                check_text(relation.name, relation.text, entry["text"])
+                start = entry["start"]
+            self.catalog.replace_relation(joining_at(relation, start, kept))
+        self.relations.use(self.catalog.relations.values())
+
+    def _hand_over(self, run: StreamRun, *, ended: bool = False) -> None:
+        """Let relations take what a stream has handed on, and let go what all of them have taken."""
+        name, intake = run.stream.name, run.intake
+        for relations in self.relations.over(name):
+            relations.take(name, [] if intake is None else intake.batches, run.watermark, ended=ended)
+        taken = self.relations.taken(name)
+        if intake is not None and taken is not None:
+            intake.forget(taken)
 
     # What a restart needs
 
@@ -478,10 +536,8 @@ class Engine:
             if entry is None:
                 self._check_joins(run, query)
                 self._join(run, query)
-            elif entry["text"] != query.text:
-                hint = "give the changed query another name, or start with a new checkpoint directory"
-                raise CheckpointError(f"query '{query.name}' is not the one that the checkpoint knows", hint=hint)
             else:
+                check_text(query.name, query.text, entry["text"])
                 self.catalog.replace_query(as_journaled(query, entry, self.catalog))
 
     # Questions asked once
@@ -545,8 +601,8 @@ class Engine:
 
     def results(self, name: str) -> Results:
         """The answers of a query so far."""
-        query = self.catalog.query(name)
-        schema = query.shape.schema
+        query = self.catalog.known(name)
+        schema = answer_schema(query) if isinstance(query, Relation) else query.shape.schema
         tables = self._memory.tables(query.name) if self._files is None else self._files.tables(query.name)
         return Results(pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in tables)]), self._ensured)
 
@@ -575,6 +631,7 @@ _CHOICES = {
     "slicing": ("paired", "paned"),
     "way": ("auto", "native", "kernel", "direct"),
     "method": ("auto", "fragments", "rows"),
+    "strategy": ("upa", "nt", "direct"),
 }
 
 

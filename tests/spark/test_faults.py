@@ -40,19 +40,28 @@ CREATE QUERY by_symbol AS SELECT symbol, sum(volume) AS volume, stddev_pop(volum
 CREATE QUERY hops AS SELECT count(*) AS n, count(DISTINCT symbol) AS d
   FROM trades [RANGE '7 s' SLIDE '20 s' OFFSET '3 s'];
 CREATE QUERY last_rows AS SELECT median(price) AS m, first(symbol) AS f, count(*) AS n FROM trades [ROWS 5 SLIDE 3];
+CREATE QUERY pairs AS SELECT t.symbol AS symbol, t.price AS price, q.price AS quoted
+  FROM trades [RANGE '20 s'] t, quotes [RANGE '10 s'] q WHERE t.symbol = q.symbol AND t.volume < q.volume;
+CREATE QUERY unquoted AS SELECT symbol, price FROM trades [RANGE '20 s' SLIDE '5 s'] t
+  WHERE NOT EXISTS (SELECT 1 FROM quotes [RANGE '6 s'] q WHERE q.symbol = t.symbol AND q.volume > 60);
+CREATE QUERY symbols AS SELECT DISTINCT symbol FROM quotes [RANGE '4 s'];
+CREATE QUERY quoted AS SELECT t.symbol AS symbol, count(*) AS n, sum(q.volume) AS volume
+  FROM trades [ROWS 7] t, quotes [RANGE '10 s' SLIDE '10 s'] q WHERE t.symbol = q.symbol GROUP BY t.symbol;
 """
-FEW = ("total", "last_rows")
+RELATIONS = ("pairs", "unquoted", "symbols", "quoted")
+FEW = ("total", "last_rows", "pairs", "unquoted")
 """The queries of runs that are killed for real."""
 
 
 def script(batches: Replay, queries: str = QUERIES) -> str:
     columns = "ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT"
-    stream = f"CREATE STREAM trades ({columns}) USING json OPTIONS ({batches.options})"
+    source = f"({columns}) USING json OPTIONS ({batches.options}) TIMESTAMP BY ts LATENESS '5 s'"
     synopses = (
         "CREATE SYNOPSIS best ON trades(price) USING ordered_sharing (rows 30);"
         "CREATE SYNOPSIS grams ON trades(price) USING timegram (buckets 8, rows 30);"
     )
-    return f"{stream} TIMESTAMP BY ts LATENESS '5 s' KEEP '1 min';\n{synopses}\n{queries}"
+    streams = f"CREATE STREAM trades {source} KEEP '1 min';\nCREATE STREAM quotes {source};"
+    return f"{streams}\n{synopses}\n{queries}"
 
 
 def some(names: Sequence[str]) -> str:
@@ -101,7 +110,7 @@ def uninterrupted(
         write_questions(engine, out)
     found = answers(out)
     assert found["_late"] and found["_malformed"]
-    assert all(found[name] for name in ("total", "by_symbol", "hops", "last_rows"))
+    assert all(found[name] for name in ("total", "by_symbol", "hops", "last_rows", *RELATIONS))
     assert len(found["questions"]) == 3
     return found
 

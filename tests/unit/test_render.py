@@ -115,7 +115,7 @@ def test_canonical_expressions(written: str, canonical: str) -> None:
         ("select a from t [wattr c from -5 slide 6 offset 1]", "SELECT a FROM t [FROM -5 SLIDE 6 OFFSET 1 WATTR c]"),
         ("select first(a) ignore nulls from t", "SELECT first(a, TRUE) FROM t"),
         ("select last(a) filter (where b) respect nulls from t", "SELECT last(a, FALSE) FILTER (WHERE b) FROM t"),
-        ("select a from t except all select b from u", "SELECT a FROM t EXCEPT ALL SELECT b FROM u"),
+        ("(select a from t) except all select b from u", "SELECT a FROM t EXCEPT ALL SELECT b FROM u"),
         (
             "select a from t union all select b from u except all (select c from v limit 1) except all select d from w",
             "SELECT a FROM t UNION ALL SELECT b FROM u EXCEPT ALL (SELECT c FROM v LIMIT 1) EXCEPT ALL SELECT d FROM w",

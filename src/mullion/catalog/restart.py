@@ -31,6 +31,12 @@ def check_manifest(found: dict[str, Any], streams: dict[str, str], out: str | No
             raise CheckpointError(message, hint=f"{hint}\n  then: {text}\n  now:  {streams[name]}")
 
 
+def check_text(name: str, now: str, then: str) -> None:
+    if now != then:
+        hint = "give the changed query another name, or start with a new checkpoint directory"
+        raise CheckpointError(f"query '{name}' is not the one that the checkpoint knows", hint=hint)
+
+
 def to_journal(query: StandingQuery) -> dict[str, Any]:
     entry = {"name": query.name, "text": query.text}
     return entry | {name: getattr(query, name) for name in _JOINED if getattr(query, name) is not None}

@@ -26,7 +26,7 @@ from mullion.operators.base import Operator, Parts
 from mullion.operators.kept import KeptRows
 from mullion.operators.lives import FOREVER, Delta, Gone, Index, Lives
 from mullion.operators.multiplicities import Multiplicities
-from mullion.operators.values import Codes, Values, decoded, decoded_schema, grown, in_time_order
+from mullion.operators.values import Codes, Values, decoded_schema, grown, in_time_order, lasting
 from mullion.planner.update_pattern import Pattern, pattern_of
 
 
@@ -40,10 +40,7 @@ class DistinctOperator(Operator):
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
-        fresh = delta.fresh
-        lasting = fresh.start < fresh.end
-        fresh = fresh if lasting.all() else fresh.take(lasting)
-        return self.form.advance(Lives(decoded(fresh.rows), fresh.ids, fresh.start, fresh.end), delta.gone, now)
+        return self.form.advance(lasting(delta.fresh), delta.gone, now)
 
     @property
     def held(self) -> int:
@@ -171,8 +168,8 @@ class Naive(Form):
 
     def advance(self, fresh: Lives, gone: Gone, now: int) -> Delta:
         kept = self._input
-        early = kept.find(gone.ids)
-        kept.end[early] = gone.at
+        early, at = kept.find(gone)
+        kept.end[early] = at
         came = kept.add(fresh, self.values.codes(fresh.rows))
         self._make_room()
         due = self._due(came, early, now)
@@ -261,7 +258,7 @@ class Counting(Form):
 
     @property
     def held(self) -> int:
-        return len(self._rows.kept) + len(self.values)
+        return len(self._rows) + len(self.values)
 
     def parts(self) -> Parts:
         code = self.values.known()

@@ -6,8 +6,7 @@
     count               1   2    3 2 1 0  1     0
     crossings           on             off on   off
 
-An end is found on the agenda when it was promised, by the row's id when a negative tuple tells it. A row that starts
-when the last one ends leaves no gap.
+A row that starts when the last one ends leaves no gap.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mullion.kernels.agenda import Agenda
 from mullion.kernels.distinct import crossings
 from mullion.operators.base import Parts
-from mullion.operators.kept import KeptRows
-from mullion.operators.lives import EVER_BEFORE, FOREVER, Gone, Ids, Index, Lives, Mask, Times
+from mullion.operators.ending import EndingRows
+from mullion.operators.lives import Gone, Ids, Lives, Mask, Times
 from mullion.operators.values import Codes, grown
 
 
@@ -41,63 +39,42 @@ class Multiplicities:
     """Counts of rows by code. The rows are kept as the strategy wants them: hashed by id, or in one list ("direct")."""
 
     def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
-        self._listed = strategy == "direct"
-        self.kept = KeptRows(schema, width, by_id=not self._listed, eager=self._listed)
-        self.count = np.zeros(0, np.int64)
-        self._agenda = Agenda()
+        self._rows = EndingRows(schema, width, strategy, by_id=True, by_key=False)
+        self._count = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        """How many rows are kept."""
+        return len(self._rows)
 
     def advance(self, lives: Lives, codes: Codes, gone: Gone, now: int) -> Crossings:
         """What the rows that came and went change. All lives have a length."""
-        kept = self.kept
-        early = kept.find(gone.ids)
-        came = kept.add(lives, codes)
-        if len(codes):
-            self.count = grown(self.count, int(codes.max()) + 1, 0)
-        late = np.setdiff1d(self._due(came, now), early)
-        row = np.concatenate([came, late, early])
-        time = np.concatenate([kept.start[came], kept.end[late], gone.at])
-        step = np.repeat([1, -1], [len(came), len(late) + len(early)])
+        kept = self._rows.kept
+        did = self._rows.begin(lives, codes, gone, now)
+        self._count = grown(self._count, int(codes.max(initial=-1)) + 1, 0)
+        row = np.concatenate([did.came, did.late, did.early])
+        time = np.concatenate([kept.start[did.came], kept.end[did.late], did.at])
+        step = np.repeat([1, -1], [len(did.came), len(did.late) + len(did.early)])
         order = np.lexsort((row, -step, time))
         row, time, step = row[order], time[order], step[order]
         out = np.empty(len(row), np.intp)
-        out = out[: crossings(kept.code[row], step, self.count, out)]
+        out = out[: crossings(kept.code[row], step, self._count, out)]
         row = row[out]
         found = Crossings(kept.code[row], time[out], step[out] > 0, kept.ids[row])
-        kept.ended(np.concatenate([late, early]))
-        if kept.forget_ended(now) is not None:
-            self._agenda = Agenda()
-            self._plan(np.arange(len(kept)))
+        self._rows.finish(did, now)
         return found
-
-    def _due(self, came: Index, now: int) -> Index:
-        """The rows whose promised end has come."""
-        if self._listed:
-            return self.kept.ending(now)
-        self._plan(came)
-        due = self._agenda.before(now)
-        return due[self.kept.end[due] > EVER_BEFORE]
-
-    def _plan(self, rows: Index) -> None:
-        if not self._listed:
-            end = self.kept.end[rows]
-            known = (end < FOREVER) & (end > EVER_BEFORE)
-            self._agenda.add(end[known], rows[known])
 
     def covered(self, codes: Codes) -> Mask:
         """Which codes have any row now."""
-        self.count = grown(self.count, int(codes.max(initial=-1)) + 1, 0)
-        found: Mask = self.count[codes] > 0
+        self._count = grown(self._count, int(codes.max(initial=-1)) + 1, 0)
+        found: Mask = self._count[codes] > 0
         return found
 
     def parts(self, name: str) -> Parts:
-        return self.kept.parts(name)
+        return self._rows.parts(name)
 
     def restore(self, parts: Parts, name: str, codes: Callable[[pa.Table], Codes]) -> None:
-        kept = self.kept
-        kept.restore(parts, name, codes)
-        there = np.flatnonzero(kept.end[: len(kept)] > EVER_BEFORE)
-        self.count = np.bincount(kept.code[there]).astype(np.int64)
-        self._plan(there)
+        self._rows.restore(parts, name, codes)
+        self._count = np.bincount(self._rows.kept.code[self._rows.there()]).astype(np.int64)
 
 
 __all__ = ["Crossings", "Multiplicities"]

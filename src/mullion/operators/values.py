@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mullion.kernels.encode import canonical_floats, codes_of, combine
 from mullion.kernels.words import FREE, lay_out, put, take_out
-from mullion.operators.lives import Index
+from mullion.operators.lives import Index, Lives
 
 Codes = npt.NDArray[np.int64]
 
@@ -239,6 +239,13 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
     )
 
 
+def lasting(lives: Lives) -> Lives:
+    """The rows that are there at all, without dictionaries."""
+    lasts = lives.start < lives.end
+    lives = lives if lasts.all() else lives.take(lasts)
+    return Lives(decoded(lives.rows), lives.ids, lives.start, lives.end)
+
+
 def grown(array: npt.NDArray[np.int64], size: int, filler: int) -> npt.NDArray[np.int64]:
     """The array with room for at least `size` rows."""
     if size <= len(array):
@@ -261,4 +268,4 @@ def in_time_order(start: npt.NDArray[np.int64], ids: npt.NDArray[np.int64]) -> I
     return np.lexsort((*ids.T[::-1], start))
 
 
-__all__ = ["Codes", "Values", "decoded", "decoded_schema", "grown", "in_time_order", "keys_of"]
+__all__ = ["Codes", "Values", "decoded", "decoded_schema", "grown", "in_time_order", "keys_of", "lasting"]

@@ -63,6 +63,7 @@ from mullion.windows.axis import axis_name
 from mullion.windows.coverage import Coverage
 from mullion.windows.due import Cursor, Due, first_end, slices_within
 from mullion.windows.finalize import Answers, Work
+from mullion.windows.intake import Intake
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
 from mullion.windows.tier import check_complete, is_endless
@@ -120,6 +121,11 @@ class StreamRun:
         self.queries: tuple[StandingQuery, ...] = ()
         self.synopses: tuple[Synopsis, ...] = ()
         self.keeper: Keeper | None = None
+        self.wanted: frozenset[str] | None = None
+        """The columns that relations want of the events; None while no relation reads the stream."""
+        self.relations: tuple[str, ...] = ()
+        """The names of the queries that they answer."""
+        self.intake: Intake | None = None
         self.view: View | None = None
         """What the last batch left, for questions."""
         self.asking = threading.Lock()
@@ -339,8 +345,9 @@ class StreamRun:
         seen: Tally | None = None
         paths = self._files_of(events)
         self._keep(events, mark, paths)
+        handed = self._hand_on(events, mark, paths)
         if not self.sets and not self.ordered:
-            told = _times_only(events)
+            told = handed or _times_only(events)
             self.counts.events += told.events
             return told
         if self.ordered:
@@ -365,18 +372,42 @@ class StreamRun:
             return
         if self.keeper is None:
             self.keeper = Keeper(self.stream, self._directory("kept"))
-        names = [name for name, _ in self.stream.columns]
+        table = self._read(events, [name for name, _ in self.stream.columns], paths)
+        wanted = table.column("t").is_valid()
+        if self.watermark is not None:
+            wanted = pc.and_(wanted, pc.greater_equal(table.column("t"), self.watermark))
+        self.keeper.add(mark, table.filter(wanted))
+
+    def _hand_on(self, events: Events, mark: Mark, paths: list[str] | None) -> Tally | None:
+        """Hand the batch's events on to relations, but for those that are late or have no time."""
+        if self.wanted is None:
+            return None
+        if self.intake is None:
+            self.intake = Intake(None if self.journal is None else self._directory("intake"))
+        table = self._read(events, [name for name, _ in self.stream.columns if name in self.wanted], paths)
+        times, limit = table.column("t"), self.watermark
+        told = Tally(malformed=times.null_count)
+        if told.malformed:
+            table = table.filter(times.is_valid())
+        kept = table if limit is None else table.filter(pc.greater_equal(table.column("t"), limit))
+        if limit is not None and len(kept) < len(table):
+            add_counts(self.counts.late_by_query, dict.fromkeys(self.relations, len(table) - len(kept)))
+            if not self.sets and not self.ordered:
+                self._write_late(events.before(limit), mark, limit)
+        table = kept
+        self.intake.add(mark, table)
+        told.events = len(table)
+        extremes = pc.min_max(table.column("t")).as_py()
+        told.oldest, told.newest = extremes["min"], extremes["max"]
+        return told
+
+    def _read(self, events: Events, names: Sequence[str], paths: list[str] | None) -> pa.Table:
+        """Columns of the batch's events in the order of arrival, with their time as `t`; from the files themselves
+        where that is possible."""
         pieces = None if paths is None else pieces_of(paths, self.stream, names)
-        if pieces is not None:
-            tables = list(read(pieces, names, self.stream.time_column, []))
-            table = pa.concat_tables(tables) if tables else None
-        else:
-            table = events.select([f"{TIME} AS t", *map(identifier, names)]).toArrow()
-        if table is not None:
-            wanted = table.column("t").is_valid()
-            if self.watermark is not None:
-                wanted = pc.and_(wanted, pc.greater_equal(table.column("t"), self.watermark))
-            self.keeper.add(mark, table.filter(wanted))
+        if pieces:
+            return pa.concat_tables(read(pieces, names, self.stream.time_column, []))
+        return events.select([f"{TIME} AS t", *map(identifier, names)]).toArrow()
 
     def _order(self, events: Events, mark: Mark, paths: list[str] | None) -> Tally:
         """Let the batch's events wait for their place in the order; late events are put aside."""
@@ -583,6 +614,7 @@ class StreamRun:
             "sets": {name: one.snapshot() for name, one in self.sets.items()},
             "ordered": self.ordered.snapshot(),
             "kept": None if self.keeper is None else self.keeper.snapshot(),
+            "intake": None if self.intake is None else self.intake.snapshot(),
         }
         self.journal.commit(Commit(mark, state, tuple(tables), snapshot))
         self._sweep()
@@ -594,6 +626,8 @@ class StreamRun:
                 shards.sweep()
         if self.keeper is not None:
             self.keeper.sweep()
+        if self.intake is not None:
+            self.intake.sweep()
 
     def restore(self) -> None:
         """Go on from the last commit."""
@@ -611,6 +645,9 @@ class StreamRun:
         if commit.state["kept"] is not None:
             self.keeper = Keeper(self.stream, self._directory("kept"))
             self.keeper.restore(commit.state["kept"])
+        if commit.state.get("intake") is not None:
+            self.intake = Intake(self._directory("intake"))
+            self.intake.restore(commit.state["intake"])
         for name, state in commit.state["sets"].items():
             one = self.sets.setdefault(name, SharingSet())
             mine = [t for label, t in labelled if label == f"set {name}"]

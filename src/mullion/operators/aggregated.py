@@ -1,0 +1,256 @@
+"""GROUP BY over a relation that changes: one row for each group, replaced when the group's rows are others.
+
+    SLIDE 5                       5    10   15   20         at every change
+    rows of a group           *-------------*                  *-------------*
+                                     *-----------*                    *-----------*
+    count of the group          [ 1 ][ 2 ][ 1 ]                [  1  ][   2  ][ 1 ]
+
+A periodic query sees each of its instants t by itself: a row lives [t - 1, t + slide - 1), so that t sees it and no
+other instant does. At every change, a row lives until the group's values are others; when that will be is not known, so
+a negative tuple tells.
+
+When all windows are INTERNAL, results stay: a new one does not end the one before (golab 3.3.2, Figure 3.2).
+
+Without keys there is one group, which has a row also over nothing, at all instants from the first to the last at which
+a window holds an event (`widen` tells of these).
+
+Space: the columns that are aggregated, of all rows that can still be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.algebra import Aggregated, scans
+from mullion.kernels.columns import Columns
+from mullion.kernels.encode import canonical_floats
+from mullion.language.query import Column, Expr, walk
+from mullion.language.types import BOOLEAN, Type
+from mullion.language.vector import Vector, arrow_type
+from mullion.operators.base import Operator, Parts
+from mullion.operators.clock import Changes, Periodic
+from mullion.operators.cover import Cover
+from mullion.operators.grouped import Grouped, Moments, Rows, every_change, every_instant
+from mullion.operators.held import Held, as_table, from_table
+from mullion.operators.lives import EVER_BEFORE, FOREVER, THE_END, Delta, Gone, Index, Lives, Mask, Times
+from mullion.operators.row_codes import value_codes
+from mullion.windows.arrange import ranked
+
+
+class AggregatedOperator(Operator):
+    width = 1
+
+    def __init__(self, node: Aggregated, inputs: Sequence[Operator], strategy: str = "upa") -> None:
+        (below,) = inputs
+        self.node, self.strategy = node, strategy
+        self.schema = pa.schema([(name, arrow_type(type_)) for name, type_ in node.columns])
+        self._clock = None if node.slide is None else Periodic(node.slide, node.offset)
+        self._stays = all(scan.window.internal for scan in scans(node))
+        self._types = _evaluated(node)
+        self._read = _columns_read(node, self._types)
+        fields = [(f"x{i}", arrow_type(type_)) for i, type_ in enumerate(self._types.values())]
+        self._rows = pa.schema(fields or [("x", pa.null())])
+        self._held = Held(self._rows, below.width)
+        self._cover, self._others = Cover(), Cover()
+        self._told = EVER_BEFORE
+        """The last time that the output is known of."""
+        self._made = 0
+        """How many rows it gave so far; a row's id is its number."""
+        self._current = Lives.empty(self.schema, 1)
+        """Of a continuous query, the rows that are there now."""
+
+    @property
+    def held(self) -> int:
+        return len(self._held) + len(self._current)
+
+    def widen(self, window: Lives, *, is_below: bool = True) -> None:
+        """Rows that came into a window below, or into another one: at the end, what never leaves is aggregated as long
+        as these are there. To be told before the `advance` that they take part in."""
+        (self._cover if is_below else self._others).widen(window, self._clock)
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        (delta,) = inputs
+        self._held.finish(delta.gone)
+        self._held.add(self._needed(delta.fresh))
+        made = self._at_changes(now) if self._clock is None else self._at_instants(self._clock, now)
+        self._held.keep(self._is_needed)
+        return made
+
+    def _needed(self, fresh: Lives) -> Lives:
+        """The rows with what is evaluated on them instead of their own columns."""
+        columns = Columns.of(fresh.rows, self._read)
+        arrays = [columns.value(expr).to_arrow() for expr in self._types] or [pa.nulls(len(fresh))]
+        return replace(fresh, rows=pa.table(arrays, schema=self._rows))
+
+    def _is_needed(self, lives: Lives) -> Mask:
+        """Which rows can still be seen."""
+        if self._clock is None:
+            return lives.end > self._told
+        return self._clock.last(lives.end) > self._clock.due(self._told)
+
+    # Periodic
+
+    def _at_instants(self, clock: Periodic, now: int) -> Delta:
+        lives, low = self._held.lives, clock.due(self._told) + 1
+        first, last = clock.first(lives.start), clock.last(lives.end)
+        high = clock.due(now)
+        if now >= THE_END:
+            ends = int(last[lives.end < FOREVER].max(initial=EVER_BEFORE))
+            high = max(self._cover.last, self._others.last, ends)
+        self._told = now
+        seen = (first <= last) & (last >= low) & (first <= high)
+        keys, rows = self._grouped_rows(lives.take(seen), np.maximum(first, low)[seen], np.minimum(last, high)[seen])
+        if self.node.keys:
+            moments = every_instant(rows.group, rows.first, rows.last)
+        else:
+            high = min(high, self._cover.last) if now >= THE_END else high
+            ranks = np.arange(max(low, self._cover.first), high + 1)
+            moments = Moments(np.zeros(len(ranks), np.int64), ranks)
+        table = self._answers(keys, Grouped(rows, moments))
+        order = self._in_order(table, moments.rank)
+        times = clock.time(moments.rank[order])
+        start = times - 1
+        return Delta(self._numbered(table.take(pa.array(order)), start, start + clock.slide), Gone.none(1), now)
+
+    # At every change
+
+    def _at_changes(self, now: int) -> Delta:
+        lives = self._held.lives
+        clock = self._changes(lives, now)
+        self._told = now - 1
+        if not len(clock.times):
+            return Delta(Lives.empty(self.schema, 1), Gone.none(1), now)
+        first, last = clock.first(lives.start), clock.last(lives.end)
+        seen = last >= -1
+        keys, rows = self._grouped_rows(lives.take(seen), first[seen], last[seen])
+        if self.node.keys:
+            moments = every_change(rows.group, rows.first, rows.last, len(clock.times) - 1)
+        else:
+            moments = Moments(np.zeros(len(clock.times), np.int64), np.arange(len(clock.times)))
+        grouped = Grouped(rows, moments)
+        times = clock.time(moments.rank)
+        there = grouped.count > 0 if self.node.keys else self._is_covered(times, now)
+        return self._replaced(self._answers(keys, grouped), times, there, now)
+
+    def _changes(self, lives: Lives, now: int) -> Changes:
+        """When rows come or leave; without keys also when the first event comes and the last one leaves."""
+        clock = Changes.of(lives, self._told, now)
+        if self.node.keys:
+            return clock
+        times = [self._cover.first, *([self._cover.last] if now >= THE_END else [])]
+        return Changes(np.union1d(clock.times, [time for time in times if self._told < time < now]).astype(np.int64))
+
+    def _is_covered(self, times: Times, now: int) -> Mask:
+        return (times >= self._cover.first) & (times < (self._cover.last if now >= THE_END else FOREVER))
+
+    def _replaced(self, table: pa.Table, times: Times, there: Mask, now: int) -> Delta:
+        """What the groups are from these times on, where they differ from before: by value, and whether there is any
+        row at all."""
+        before = len(self._current)
+        known = pa.concat_tables([self._current.rows, table])
+        there = np.concatenate([np.ones(before, np.bool_), there])
+        times = np.concatenate([np.full(before, EVER_BEFORE), times])
+        keys = len(self.node.keys)
+        group = value_codes(known.select(range(keys))) if keys else np.zeros(len(known), np.int64)
+        order = np.lexsort((times, group))
+        same = np.zeros(len(order), np.bool_)
+        value = np.where(there, value_codes(known) if known.num_columns else 0, -1)[order]
+        same[1:] = (group[order[1:]] == group[order[:-1]]) & (value[1:] == value[:-1])
+        begins = np.ones(len(order), np.bool_)
+        begins[1:] = group[order[1:]] != group[order[:-1]]
+        kept = order[~same & (there[order] | ~begins)]
+        end = np.full(len(known), FOREVER)
+        follows = group[kept[1:]] == group[kept[:-1]]
+        end[kept[:-1][follows]] = times[kept[1:][follows]]
+        fresh = kept[(kept >= before) & there[kept]]
+        fresh = fresh[self._in_order(known.take(pa.array(fresh)), times[fresh])]
+        made = self._numbered(known.take(pa.array(fresh)), times[fresh], end[fresh])
+        over = np.flatnonzero(end[:before] < FOREVER)
+        gone = Gone(self._current.ids[over], end[over])
+        staying = self._current.take(end[:before] == FOREVER)
+        self._current = Lives.concat([staying, made.take(end[fresh] == FOREVER)])
+        return Delta(made, Gone.none(1) if self._stays else gone, now)
+
+    # Both
+
+    def _grouped_rows(self, lives: Lives, first: Times, last: Times) -> tuple[pa.Table, Rows]:
+        """The keys of rows, and the rows by groups."""
+        order = np.lexsort((*lives.ids.T[::-1], lives.start))
+        place = np.empty(len(order), np.intp)
+        place[order] = np.arange(len(order))
+        columns = zip(self._types.items(), lives.rows.columns, strict=False)
+        values = {expr: Vector.from_arrow(column, type_) for (expr, type_), column in columns}
+        keys = pa.table({f"#k{i}": _key(values[expr]) for i, (expr, _) in enumerate(self.node.keys)})
+        group = value_codes(keys) if self.node.keys else np.zeros(len(lives), np.int64)
+        return keys, Rows(group, first, last, lives.start, place, values)
+
+    def _answers(self, keys: pa.Table, grouped: Grouped) -> pa.Table:
+        """Keys and aggregates at each moment."""
+        one = np.zeros(int(grouped.rows.group.max(initial=-1)) + 1, np.intp)
+        one[grouped.rows.group] = np.arange(len(grouped.rows))
+        arrays = [column.take(pa.array(one[grouped.moments.group])) for column in keys.columns]
+        arrays += [vector.to_arrow() for vector in grouped.lower(self.node.aggregates)]
+        return pa.table(arrays, schema=self.schema)
+
+    def _in_order(self, table: pa.Table, times: Times) -> Index:
+        """By time, then by keys: an order that does not depend on which steps were made."""
+        keys = [ranked(table.column(i), descending=False, nulls_first=True) for i in range(len(self.node.keys))]
+        return np.lexsort((*keys[::-1], times))
+
+    def _numbered(self, rows: pa.Table, start: Times, end: Times) -> Lives:
+        numbers = self._made + np.arange(len(start))
+        end = np.full(len(end), FOREVER) if self._stays else end
+        self._made += len(start)
+        return Lives(rows, numbers[:, None], start, end)
+
+    # Restart
+
+    def parts(self) -> Parts:
+        small = pa.table({"told": [self._told], "made": [self._made]})
+        current = [as_table(self._current)] if len(self._current) else []
+        return {
+            "small": [small],
+            "cover": [self._cover.to_table(), self._others.to_table()],
+            "current": current,
+            **self._held.parts(),
+        }
+
+    def restore(self, parts: Parts) -> None:
+        if not parts:
+            return
+        (small,) = parts["small"]
+        self._told, self._made = (small.column(name)[0].as_py() for name in ("told", "made"))
+        self._cover, self._others = map(Cover.from_table, parts["cover"])
+        for table in parts.get("current", ()):
+            self._current = from_table(table)
+        self._held.restore(parts)
+
+
+def _evaluated(node: Aggregated) -> dict[Expr, Type]:
+    """What is evaluated on every row: keys, arguments, counted values and conditions."""
+    types = dict(node.keys)
+    for bound in node.aggregates:
+        types |= {expr: type_ for expr, type_ in bound.values if expr not in types}
+        if bound.argument is not None and not bound.values and bound.argument not in types:
+            assert bound.argument_type is not None
+            types[bound.argument] = bound.argument_type
+        if bound.where is not None:
+            types.setdefault(bound.where, BOOLEAN)
+    return types
+
+
+def _columns_read(node: Aggregated, expressions: Iterable[Expr]) -> dict[str, Type]:
+    names = {part.name for expr in expressions for part in walk(expr) if isinstance(part, Column)}
+    return {name: type_ for name, type_ in node.input.columns if name in names}
+
+
+def _key(values: Vector) -> pa.Array:
+    array = values.to_arrow()
+    return canonical_floats(array) if pa.types.is_floating(array.type) else array
+
+
+__all__ = ["AggregatedOperator"]

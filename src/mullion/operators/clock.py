@@ -1,0 +1,95 @@
+"""When a relation is looked at: instants as whole numbers in their order, from lives and back.
+
+    periodic, SLIDE 5        rank     1    2    3    4         a row that lives [3, 12) is seen
+                             time     5   10   15   20         from rank 1 to rank 2
+
+    at every change          rank     0    1    2              the same row among others with
+                             time     3    7   12              changes at 7: from rank 0 to rank 1
+
+With ranks a row is seen from its first to its last one, both included, whatever the instants are; nothing else in the
+operators that look at a relation needs to know which kind of query it serves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mullion.operators.lives import Lives, Times
+
+
+class Clock(Protocol):
+    def first(self, start: Times) -> Times:
+        """The rank of the first instant that sees rows which start then."""
+        ...
+
+    def last(self, end: Times) -> Times:
+        """The rank of the last instant that sees rows which end then. Less than the first: no instant does."""
+        ...
+
+    def time(self, rank: Times) -> Times:
+        """When an instant is."""
+        ...
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """The multiples t of the slide. They see what lives just before them: start < t <= end.
+
+    >>> clock = Periodic(5)
+    >>> clock.first(np.array([3, 5])).tolist(), clock.last(np.array([12, 15])).tolist()
+    ([1, 2], [2, 3])
+    """
+
+    slide: int
+    offset: int = 0
+
+    def first(self, start: Times) -> Times:
+        return (start - self.offset) // self.slide + 1
+
+    def last(self, end: Times) -> Times:
+        return (end - self.offset) // self.slide
+
+    def time(self, rank: Times) -> Times:
+        return self.offset + rank * self.slide
+
+    def due(self, now: int) -> int:
+        """The rank of the last instant up to now."""
+        return (now - self.offset) // self.slide
+
+    def since(self, time: int) -> int:
+        """The rank of the first instant that is not before a time."""
+        return -((self.offset - time) // self.slide)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Every time at which a row comes or leaves. They see what lives from then on: start <= t < end.
+
+    What came before the first of these times has the rank -1, what left before it -2.
+    """
+
+    times: Times
+
+    @staticmethod
+    def of(lives: Lives, after: int, before: int) -> Changes:
+        """The changes of these rows with after < t < before."""
+        times = np.unique(np.concatenate([lives.start, lives.end]))
+        return Changes(times[(times > after) & (times < before)])
+
+    def first(self, start: Times) -> Times:
+        return np.searchsorted(self.times, start) - self._before(start)
+
+    def last(self, end: Times) -> Times:
+        return np.searchsorted(self.times, end) - 1 - self._before(end)
+
+    def _before(self, when: Times) -> Times:
+        return (when < self.times[0]).astype(np.int64) if len(self.times) else np.ones(len(when), np.int64)
+
+    def time(self, rank: Times) -> Times:
+        return self.times[rank]
+
+
+__all__ = ["Changes", "Clock", "Periodic"]

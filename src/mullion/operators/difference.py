@@ -1,0 +1,193 @@
+"""EXCEPT ALL over windows: of v1 equal rows on the left and v2 on the right the v1 - v2 youngest of the left are there.
+
+    left     a |---------------|
+             b     |---------------|
+    right             |---|
+    result   a |------|   |----|
+             b     |---------------|
+
+Both sides are kept with their multiplicities (golab 2.2.2). A step works on the values to which something happens; of
+those, on all rows only where the right has any, since elsewhere all of the left is there. A stay promises the end of
+its row, and a negative tuple tells when the right ends it earlier. A row may come back: ids are that of the left row,
+and the start of the stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.algebra import Difference
+from mullion.kernels.difference import LEFT_ENDS, LEFT_STARTS, NEVER, RIGHT_CHANGES, surplus
+from mullion.operators.base import Operator, Parts
+from mullion.operators.ending import EndingRows, Step
+from mullion.operators.lives import EVER_BEFORE, Delta, Gone, Index, Lives, Mask, Times
+from mullion.operators.values import Codes, Values, decoded_schema, grown, lasting
+from mullion.planner.update_pattern import Pattern, pattern_of
+
+THROUGHOUT = EVER_BEFORE
+"""The note of a row that has been there since it started."""
+EXCLUDED = EVER_BEFORE + 1
+"""The note of a row that is not there. Any other note tells since when it is."""
+
+
+class DifferenceOperator(Operator):
+    """Rows of the left in excess of equal rows of the right, the youngest of them."""
+
+    def __init__(self, node: Difference, inputs: Sequence[Operator], strategy: str) -> None:
+        left, right = inputs
+        self.schema, self.width = decoded_schema(left.schema), left.width + 1
+        self._values = Values(self.schema)
+        told = [strategy == "nt" or pattern_of(side) is Pattern.STRICT for side in (node.left, node.right)]
+        self._left = EndingRows(self.schema, left.width, strategy, by_id=told[0], by_key=True)
+        self._right = EndingRows(self.schema, right.width, strategy, by_id=told[1], by_key=False)
+        self._left_count, self._right_count = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._before = EVER_BEFORE
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        left, right = (self._begin(side, delta, now) for side, delta in zip(self._sides, inputs, strict=True))
+        self._make_room()
+        told = self._sweep(left, right, now)
+        ended = self._count(self._left, self._left_count, left), self._count(self._right, self._right_count, right)
+        self._left.finish(left, now)
+        self._right.finish(right, now)
+        self._forget(np.union1d(*ended))
+        self._before = now
+        return told
+
+    @property
+    def _sides(self) -> tuple[EndingRows, EndingRows]:
+        return self._left, self._right
+
+    def _begin(self, side: EndingRows, delta: Delta, now: int) -> Step:
+        fresh = lasting(delta.fresh)
+        rows = fresh.rows.rename_columns(self.schema.names)
+        fresh = Lives(rows, fresh.ids, fresh.start, fresh.end)
+        return side.begin(fresh, self._values.codes(rows), delta.gone, now)
+
+    def _make_room(self) -> None:
+        room = self._values.room
+        self._left_count, self._right_count = grown(self._left_count, room, 0), grown(self._right_count, room, 0)
+
+    def _sweep(self, left: Step, right: Step, now: int) -> Delta:
+        events = _Events.of(self._left, left, self._right, right)
+        contested = self._contested(events, right)
+        events = events.take(contested[events.code] | ~events.is_plain_end)
+        rows = self._rows(left, contested)
+        kept = self._left.kept
+        code, start, promised = kept.code[rows], kept.start[rows], kept.end[rows]
+        index_of = np.empty(len(kept), np.intp)
+        index_of[rows] = np.arange(len(rows))
+        end = promised.copy()
+        end[index_of[left.early]] = left.at
+        since = self._since(rows)
+        since[index_of[left.came]] = NEVER
+        group = np.unique(events.code)
+        first = np.searchsorted(code, np.append(group, len(contested)))
+        first_event = np.searchsorted(events.code, np.append(group, len(contested)))
+        of_left = events.kind != RIGHT_CHANGES
+        what = events.what.copy()
+        what[of_left] = index_of[what[of_left]]
+        most = len(rows) + len(what)
+        row, begin, until, gone_row, gone_start, gone_at = (np.empty(most, np.int64) for _ in range(6))
+        found, ended = surplus(
+            first, first_event, self._right_count[group], self._before, start, end, promised, since,
+            events.time, events.kind, what, row, begin, until, gone_row, gone_start, gone_at,
+        )  # fmt: skip
+        self._keep_since(rows, since)
+        order = np.argsort(begin[:found], kind="stable")
+        row, begin, until = rows[row[order]], begin[order], until[order]
+        gone_row, gone_start = rows[gone_row[:ended]], gone_start[:ended]
+        results = Lives(kept.rows(row), np.column_stack([kept.ids[row], begin]), begin, until)
+        return Delta(results, Gone(np.column_stack([kept.ids[gone_row], gone_start]), gone_at[:ended]), now)
+
+    def _contested(self, events: _Events, right: Step) -> Mask:
+        """Codes to which something happens and that the right has at some time of the step."""
+        happens = np.zeros(self._values.room, np.bool_)
+        happens[events.code] = True
+        has = self._right_count[: self._values.room] > 0
+        has[self._right.kept.code[right.came]] = True
+        return happens & has
+
+    def _rows(self, left: Step, contested: Mask) -> Index:
+        """The rows of the left to work on, by value, oldest first."""
+        kept = self._left.kept
+        touched = np.concatenate([left.came, left.early])
+        alone = touched[~contested[kept.code[touched]]]
+        rows = np.concatenate([kept.of_codes(np.flatnonzero(contested), self._before - 1), alone])
+        order: Index = np.lexsort((rows, kept.code[rows]))
+        return rows[order]
+
+    def _since(self, rows: Index) -> Times:
+        kept = self._left.kept
+        note = kept.note[rows]
+        since: Times = np.where(note == THROUGHOUT, kept.start[rows], np.where(note == EXCLUDED, NEVER, note))
+        return since
+
+    def _keep_since(self, rows: Index, since: Times) -> None:
+        kept = self._left.kept
+        kept.note[rows] = np.where(since == kept.start[rows], THROUGHOUT, np.where(since == NEVER, EXCLUDED, since))
+
+    def _count(self, side: EndingRows, count: Codes, step: Step) -> Codes:
+        """Bring the multiplicities of a side up to date; the codes of rows that have ended."""
+        ended = side.kept.code[np.concatenate([step.late, step.early])]
+        np.add.at(count, side.kept.code[step.came], 1)
+        np.subtract.at(count, ended, 1)
+        return ended
+
+    def _forget(self, codes: Codes) -> None:
+        over = codes[(self._left_count[codes] == 0) & (self._right_count[codes] == 0)]
+        self._left.kept.unlink(over)
+        self._values.forget(over)
+
+    @property
+    def held(self) -> int:
+        return len(self._left) + len(self._right)
+
+    def parts(self) -> Parts:
+        before = pa.table({"before": [self._before]})
+        return {**self._left.parts("left"), **self._right.parts("right"), "before": [before]}
+
+    def restore(self, parts: Parts) -> None:
+        self._left.restore(parts, "left", self._values.codes)
+        self._right.restore(parts, "right", self._values.codes)
+        self._make_room()
+        for side, count in zip(self._sides, (self._left_count, self._right_count), strict=True):
+            np.add.at(count, side.kept.code[side.there()], 1)
+        self._before = parts["before"][0]["before"][0].as_py()
+
+
+@dataclass(frozen=True)
+class _Events:
+    """What happens in a step, by code and then in the order of time."""
+
+    code: Codes
+    time: Times
+    kind: Codes
+    what: Codes
+    """Where a row of the left stands, or by how much the right changes."""
+    is_plain_end: Mask
+    """Whether a row of the left ends as it promised: nobody needs to hear of it unless the right has its value."""
+
+    @staticmethod
+    def of(left_rows: EndingRows, left: Step, right_rows: EndingRows, right: Step) -> _Events:
+        mine, others = left_rows.kept, right_rows.kept
+        sizes = [len(side) for side in (left.came, left.late, left.early, right.came, right.late, right.early)]
+        of_left = np.concatenate([left.came, left.late, left.early])
+        of_right = np.concatenate([right.came, right.late, right.early])
+        code = np.concatenate([mine.code[of_left], others.code[of_right]])
+        time = np.concatenate([mine.start[left.came], mine.end[left.late], left.at,
+                               others.start[right.came], others.end[right.late], right.at])  # fmt: skip
+        kind = np.repeat([LEFT_STARTS, LEFT_ENDS, LEFT_ENDS, *[RIGHT_CHANGES] * 3], sizes)
+        what = np.concatenate([of_left, np.repeat([1, -1, -1], sizes[3:])])
+        plain = np.repeat([False, True, False, False, False, False], sizes)
+        return _Events(code, time, kind, what, plain).take(np.lexsort((kind, time, code)))
+
+    def take(self, which: Index | Mask) -> _Events:
+        return _Events(self.code[which], self.time[which], self.kind[which], self.what[which], self.is_plain_end[which])
+
+
+__all__ = ["DifferenceOperator"]

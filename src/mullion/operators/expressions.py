@@ -1,0 +1,64 @@
+"""Expressions over the rows of a relation. What several operators compute over the same rows is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.kernels.columns import Columns
+from mullion.kernels.hashing import Keys, keys_of
+from mullion.language.query import Column, Expr, walk
+from mullion.language.types import Type
+from mullion.language.vector import arrow_type
+from mullion.operators.lives import Lives, Mask
+
+KeyFunction = Callable[[pa.Table], Keys]
+
+
+def names_in(expressions: Iterable[Expr]) -> set[str]:
+    """The columns that expressions read."""
+    return {node.name for expr in expressions for node in walk(expr) if isinstance(node, Column)}
+
+
+def is_true(predicate: Expr, lives: Lives, types: Mapping[str, Type]) -> Mask:
+    """The rows for which a predicate is true, and not false or NULL."""
+    found = _columns(lives.decoded, lives.rows, types, [predicate]).value(predicate)
+    return np.broadcast_to(found.values & found.valid, (len(lives),))
+
+
+def computed(expr: Expr, lives: Lives, types: Mapping[str, Type]) -> pa.Array | pa.ChunkedArray:
+    """The values of an expression."""
+    if isinstance(expr, Column):
+        return lives.rows.column(expr.name)
+    return _plain(_columns(lives.decoded, lives.rows, types, [expr]).array(expr))
+
+
+def _columns(decoded: Columns, rows: pa.Table, types: Mapping[str, Type], expressions: Sequence[Expr]) -> Columns:
+    for name in names_in(expressions):
+        if name not in decoded:
+            decoded.add(name, rows.column(name), types[name])
+    return decoded
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def key_function(keys: Sequence[Expr], types: Mapping[str, Type], *, null_is_value: bool = False) -> KeyFunction:
+    """What gives the keys of rows."""
+
+    def keys_of_rows(rows: pa.Table) -> Keys:
+        decoded = _columns(Columns(rows.num_rows), rows, types, [key for key in keys if not isinstance(key, Column)])
+        found = [rows.column(key.name) if isinstance(key, Column) else decoded.array(key) for key in keys]
+        return keys_of(found, rows.num_rows, null_is_value=null_is_value)
+
+    return keys_of_rows
+
+
+def schema_of(columns: Iterable[tuple[str, Type]]) -> pa.Schema:
+    return pa.schema([(name, arrow_type(type_)) for name, type_ in columns])
+
+
+__all__ = ["KeyFunction", "computed", "is_true", "key_function", "names_in", "schema_of"]

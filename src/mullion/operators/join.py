@@ -1,0 +1,237 @@
+"""The join of n windows: rows with equal keys that live at the same time (golab 2.3.2, 5.2).
+
+    new rows of input 0 --probe--> what is kept of 1 --probe--> what is kept of 2 --> results
+    then they are kept, and the new rows of input 1 probe 0 and 2, and so on
+
+So every combination is found once: by the last of its rows to be kept. A result lives while all its rows do: from the
+latest start until the earliest end. INTERNAL windows only say which rows meet: their rows do not end when they are held
+no more, and so results stay (3.3.2).
+
+When a row of an earlier step is gone before its promised end, the results that it is part of and that promised to live
+longer are gone too. They need not be kept to be told: the row probes the others once more, as they were before.
+
+Only where INTERNAL windows meet strict inputs are results kept, by their ids: a row may be forgotten long before its
+results end.
+
+Time: per step, new rows and results, with a factor of the number of sub-windows; space: the windows of the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Scan, Union
+from mullion.operators.base import Operator, Parts
+from mullion.operators.expressions import is_true, key_function, names_in
+from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
+from mullion.operators.probing import Partial, extended, probe
+from mullion.operators.state import Cut, Keyed, Store, store_for
+from mullion.operators.sub_window import START, SubWindow, codes_of_ids, equal_codes, id_names
+from mullion.planner.update_pattern import Pattern, kept_as, pattern_of
+
+HIDDEN_START = "#s"
+"""#s0, #s1, ...: the starts of a result's rows, for views with windows of their own (`Restricted`)."""
+
+
+class JoinOperator(Operator):
+    """`needed`: the columns that somebody above reads; all by default."""
+
+    def __init__(
+        self, node: Join, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+    ) -> None:
+        self.node = node
+        self.types = node.types
+        self.widths = [source.width for source in inputs]
+        self.width = sum(self.widths)
+        self.lets_go = any(map(_lets_go, node.parts))
+        self.stores = [
+            store_for(kept_as(part), strategy, source.schema, source.width, key_function(keys, part.types))
+            for part, keys, source in zip(node.parts, node.keys, inputs, strict=True)
+        ]
+        self.places = {f"{i}.{name}": (i, name) for i, source in enumerate(inputs) for name in source.schema.names}
+        self.places |= {f"{HIDDEN_START}{i}": (i, START) for i in range(len(inputs))}
+        self.schema = self._schema(inputs, needed)
+        strict = strategy == "nt" or any(pattern_of(part) is Pattern.STRICT for part in node.parts)
+        self.results = Keyed(pa.schema([]), self.width) if strict and self.lets_go else None
+        self.orders: dict[int, Sequence[int]] = {}
+        """In which order the new rows of an input probe the others; those with the fewest rows first by default."""
+
+    def _schema(self, inputs: Sequence[Operator], needed: Collection[str] | None) -> pa.Schema:
+        offered = [(f"{i}.{field.name}", field.type) for i, source in enumerate(inputs) for field in source.schema]
+        if needed is None:
+            return pa.schema(offered)
+        chosen = [(name, type_) for name, type_ in offered if name in needed]
+        chosen += [(name, pa.int64()) for name in self.places if name in needed and name.startswith(HIDDEN_START)]
+        return pa.schema(chosen or offered[:1])
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        gone, let_go = self._gone(inputs)
+        found: list[Lives] = []
+        for i, (store, delta) in enumerate(zip(self.stores, inputs, strict=True)):
+            fresh = store.sorted(delta.fresh)
+            if fresh is not None:
+                found += self._results(i, fresh)
+                store.add(fresh)
+        for store in self.stores:
+            store.expire(now)
+        results = Lives.concat(found) if found else Lives.empty(self.schema, self.width)
+        if self.results is not None:
+            self.results.insert(Lives(results.rows, results.ids, results.start, results.end))
+            self.results.expire(now)
+        return Delta(results, gone, now, let_go)
+
+    @property
+    def held(self) -> int:
+        return sum(store.held for store in self._all_stores().values())
+
+    def parts(self) -> Parts:
+        saved = {name: store.parts() for name, store in self._all_stores().items()}
+        return {f"{name}.{kind}": tables for name, own in saved.items() for kind, tables in own.items()}
+
+    def restore(self, parts: Parts) -> None:
+        for name, store in self._all_stores().items():
+            own = {
+                kind.removeprefix(f"{name}."): tables for kind, tables in parts.items() if kind.startswith(f"{name}.")
+            }
+            store.restore(own)
+
+    def _all_stores(self) -> dict[str, Store]:
+        stores = {str(i): store for i, store in enumerate(self.stores)}
+        return stores if self.results is None else {**stores, "results": self.results}
+
+    # Combinations
+
+    def _combinations(self, i: int, rows: Partial, *, before_cuts: bool = False) -> Iterator[Partial]:
+        """Rows of input i with those of all others that live at the same time."""
+        others = [j for j in range(len(self.stores)) if j != i]
+        order = self.orders.get(i) or sorted(others, key=lambda j: self.stores[j].held)
+        partials = iter([rows])
+        for j in order:
+            partials = self._probed(partials, j, before_cuts=before_cuts, is_last=j == order[-1])
+        return partials
+
+    def _probed(self, partials: Iterator[Partial], j: int, *, before_cuts: bool, is_last: bool) -> Iterator[Partial]:
+        for partial in partials:
+            for found in probe(partial, self.stores[j], before_cuts=before_cuts):
+                yield extended(partial, found, j, is_last=is_last)
+
+    def _gathered(self, i: int, own: SubWindow, partial: Partial, names: Sequence[str]) -> pa.Table:
+        """Columns of the join for combinations that rows of input i found, which stand in a sub-window of their own."""
+        columns: dict[str, pa.ChunkedArray] = {}
+        for part, store in enumerate(self.stores):
+            mine = [name for name in names if self.places[name][0] == part]
+            if mine:
+                inner = list(dict.fromkeys(self.places[name][1] for name in mine))
+                at = partial.at[part]
+                taken = own.table.select(inner).take(pa.array(at)) if part == i else store.taken(at, inner)
+                columns |= {name: taken.column(self.places[name][1]) for name in mine}
+        return pa.Table.from_arrays([columns[name] for name in names], names=list(names))
+
+    def _ids(self, i: int, own: SubWindow, partial: Partial) -> Ids:
+        ids = np.empty((len(partial), self.width), np.int64)
+        first = 0
+        for part, (store, width) in enumerate(zip(self.stores, self.widths, strict=True)):
+            at = partial.at[part]
+            if part == i:
+                ids[:, first : first + width] = own.ids[at]
+            else:
+                for k, column in enumerate(store.taken(at, id_names(width)).columns):
+                    ids[:, first + k] = column.to_numpy()
+            first += width
+        return ids
+
+    def _where_residual(self, i: int, own: SubWindow, partial: Partial) -> Partial:
+        """The combinations for which the residual predicate is true."""
+        if self.node.residual is None:
+            return partial
+        rows = self._gathered(i, own, partial, sorted(names_in([self.node.residual])))
+        lives = Lives(rows, np.empty((len(partial), 0), np.int64), partial.start, partial.end)
+        return partial.take(np.flatnonzero(is_true(self.node.residual, lives, self.types)))
+
+    # New results
+
+    def _results(self, i: int, fresh: SubWindow) -> Iterator[Lives]:
+        for combinations in self._combinations(i, Partial.of(i, fresh)):
+            found = self._where_residual(i, fresh, combinations)
+            if len(found):
+                rows = self._gathered(i, fresh, found, self.schema.names)
+                ids = self._ids(i, fresh, found)
+                if self.lets_go:
+                    yield Lives(rows, ids, found.start, self._ends(i, fresh, found), found.end)
+                else:
+                    yield Lives(rows, ids, found.start, found.end)
+
+    def _ends(self, i: int, fresh: SubWindow, partial: Partial) -> Times:
+        """When the first of the rows ends, which may be after it is held no more."""
+        end = np.full(len(partial), FOREVER, np.int64)
+        for part, store in enumerate(self.stores):
+            end = np.minimum(end, (fresh.end if part == i else store.ends())[partial.at[part]])
+        return end
+
+    # Results that are gone
+
+    def _gone(self, inputs: Sequence[Delta]) -> tuple[Gone, Gone | None]:
+        """The results that end, and those that are held no more, before they promised to."""
+        if not any(len(delta.gone) or delta.let_go is not None for delta in inputs):
+            return Gone.none(self.width), None
+        cuts = [store.cut(delta.gone) for store, delta in zip(self.stores, inputs, strict=True)]
+        for store, delta, own in zip(self.stores, inputs, cuts, strict=True):
+            own += [] if delta.let_go is None else store.cut(delta.let_go, let_go=True)
+        found = [gone for i, own in enumerate(cuts) for cut in own for gone in self._gone_with(i, cut)]
+        gone, let_go = Gone.concat([Gone.none(self.width), *found]), None
+        if self.lets_go:
+            kept = [] if self.results is None else self._kept_gone(self.results, [delta.gone for delta in inputs])
+            gone, let_go = Gone.concat([Gone.none(self.width), *kept]), gone
+        for store in self._all_stores().values():
+            store.settle()
+        return gone, let_go
+
+    def _gone_with(self, i: int, cut: Cut) -> Iterator[Gone]:
+        """The results of rows that were cut, when they promised to live longer. Those of several rows that were cut are
+        told with the first of them."""
+        for combinations in self._combinations(i, Partial.of(i, cut.window, cut.rows), before_cuts=True):
+            at = cut.window.meets[combinations.at[i]]
+            told = np.zeros(len(combinations), np.bool_)
+            for j, store in enumerate(self.stores):
+                if j != i:
+                    until = store.meets()[combinations.at[j]]
+                    at = np.minimum(at, until)
+                    if j < i:
+                        told |= until != store.meets(before_cuts=True)[combinations.at[j]]
+            early = np.flatnonzero((at < combinations.end) & ~told)
+            sooner = replace(combinations.take(early), end=at[early])
+            found = self._where_residual(i, cut.window, sooner)
+            if len(found):
+                yield Gone(self._ids(i, cut.window, found), found.end)
+
+    def _kept_gone(self, results: Store, inputs: Sequence[Gone]) -> Iterator[Gone]:
+        """The results that end, when results are kept."""
+        last = np.cumsum(self.widths)
+        for i, gone in enumerate(inputs):
+            own = slice(last[i] - self.widths[i], last[i])
+            for window in results.windows if len(gone) else ():
+                rows, which = equal_codes(codes_of_ids(window.ids[:, own]), codes_of_ids(gone.ids))
+                at = gone.at[which]
+                early = (window.ids[rows, own] == gone.ids[which]).all(axis=1) & (at < window.end[rows])
+                window.cut(rows[early], at[early])
+        for window in results.windows:
+            cut = np.flatnonzero(window.end != window.was)
+            yield Gone(window.ids[cut], window.end[cut])
+
+
+def _lets_go(node: Node) -> bool:
+    """Whether rows may be held by their windows for less than they live, since some of them are INTERNAL."""
+    match node:
+        case Scan(window=window):
+            return window.internal
+        case Filter() | Project() | LookedUp() | Union() | Join():
+            return any(map(_lets_go, node.inputs))
+        case _:
+            return False
+
+
+__all__ = ["HIDDEN_START", "JoinOperator"]

@@ -1,0 +1,246 @@
+"""All relations of all standing queries at work: each is computed once, for everybody who stands on it.
+
+    use(roots)                          which plans there are now; nodes come and go with them
+    advance(events, now) -> deltas      events of all streams before `now`; what became known of every root
+
+Equal nodes are one operator. A node that comes while others run starts empty: queries that join late answer when all
+their windows began after they joined.
+
+Relations carry only the columns that somebody above them reads (`needs`). When a new query needs more of what is
+there already, operators are made anew with the state that they had; in rows that came before, the new columns are
+NULL, and no answer of the new query ever sees these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.algebra import Aggregated, Filter, Join, LookedUp, Node, Project, Rewindowed, Scan, Union, nodes
+from mullion.language.vector import arrow_type
+from mullion.operators.aggregated import AggregatedOperator
+from mullion.operators.base import Operator, Parts
+from mullion.operators.expressions import schema_of
+from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
+from mullion.operators.make import STRATEGIES, make
+from mullion.operators.naming import name_of
+from mullion.operators.needs import chosen, needs, needs_of, scan_needs
+from mullion.operators.stateless import Narrowed
+
+
+@dataclass(frozen=True)
+class Events:
+    """Events of a stream, in the order of time and arrival. `numbers`: how many of the stream came before each, when
+    somebody else counts them."""
+
+    rows: pa.Table
+    times: Times
+    numbers: Times | None = None
+
+
+@dataclass(frozen=True)
+class Working:
+    """A node at work: its operator, the columns it delivers, and for every input those that it takes."""
+
+    operator: Operator
+    needed: tuple[str, ...]
+    takes: tuple[tuple[str, ...], ...]
+
+
+class Network:
+    def __init__(self, strategy: str = "upa") -> None:
+        assert strategy in STRATEGIES, strategy
+        self.strategy = strategy
+        self.roots: tuple[Node, ...] = ()
+        self.working: dict[Node, Working] = {}
+        self.counts: dict[str, int] = {}
+        """How many events of each stream have come."""
+
+    # Which plans there are
+
+    def use(self, roots: Iterable[Node]) -> None:
+        """Work for these plans from now on."""
+        self.roots = tuple(dict.fromkeys(roots))
+        self._build({node: working.needed for node, working in self.working.items()}, self.working)
+
+    def _build(self, known: Mapping[Node, Sequence[str]], before: Mapping[Node, Working]) -> None:
+        working: dict[Node, Working] = {}
+        for node, needed in needs(self.roots, known).items():
+            old = before.get(node)
+            working[node] = old if old is not None and old.needed == needed else self._made(node, needed, working, old)
+        self.working = working
+
+    def _made(
+        self, node: Node, needed: tuple[str, ...], working: Mapping[Node, Working], old: Working | None
+    ) -> Working:
+        takes = _takes(node, needed)
+        if isinstance(node, Scan):
+            inputs: list[Operator] = [_Stream(node, takes[0])]
+        else:
+            inputs = [Narrowed(working[below].operator, names) for below, names in zip(node.inputs, takes, strict=True)]
+        operator = make(node, inputs, self.strategy, needed)
+        if old is not None:
+            operator.restore(_widened(old.operator.parts(), old.takes, [source.schema for source in inputs]))
+        return Working(operator, needed, takes)
+
+    def columns_needed(self) -> dict[str, tuple[str, ...]]:
+        """The columns that each stream must deliver."""
+        found: dict[str, dict[str, None]] = {}
+        for node, working in self.working.items():
+            if isinstance(node, Scan):
+                names = found.setdefault(node.stream, {})
+                names |= dict.fromkeys(working.takes[0])
+        return {stream: tuple(names) for stream, names in found.items()}
+
+    def operator(self, node: Node) -> Operator:
+        return self.working[node].operator
+
+    # Time goes on
+
+    def advance(self, events: Mapping[str, Events], now: int) -> dict[Node, Delta]:
+        """Go on to `now` with the events before it, and tell what became known of every root."""
+        streams = {stream: self._numbered(stream, events.get(stream)) for stream in self.columns_needed()}
+        deltas: dict[Node, Delta] = {}
+        for node, working in self.working.items():
+            if isinstance(node, Scan):
+                arriving = _arriving(node, working.takes[0], streams[node.stream], now)
+                deltas[node] = working.operator.advance([arriving], now)
+                self._widen(node, deltas[node].fresh)
+        for node, working in self.working.items():
+            if not isinstance(node, Scan):
+                inputs = [
+                    _passed(node, deltas[below], names) for below, names in zip(node.inputs, working.takes, strict=True)
+                ]
+                deltas[node] = working.operator.advance(inputs, now)
+                if isinstance(node, Rewindowed):
+                    self._widen(node, deltas[node].fresh)
+        return {root: deltas[root] for root in self.roots}
+
+    def _widen(self, window: Scan | Rewindowed, fresh: Lives) -> None:
+        """Tell those that aggregate what came into a window."""
+        lives = _inside(window, fresh)
+        for node, working in self.working.items():
+            if isinstance(working.operator, AggregatedOperator):
+                is_below = window in nodes(node)
+                if is_below or isinstance(window, Scan):
+                    working.operator.widen(lives, is_below=is_below)
+
+    def _numbered(self, stream: str, events: Events | None) -> tuple[Events, Ids] | None:
+        if events is None or not len(events.times):
+            return None
+        before = self.counts.get(stream, 0)
+        numbers = before + np.arange(len(events.times)) if events.numbers is None else events.numbers
+        self.counts[stream] = int(numbers[-1]) + 1
+        return events, numbers.reshape(-1, 1)
+
+    # State
+
+    def held(self) -> dict[str, int]:
+        """How many rows each operator holds, by the names of their nodes."""
+        return {name_of(node): working.operator.held for node, working in self.working.items()}
+
+    def parts(self) -> dict[str, Parts]:
+        """The state of everything, by the names of nodes."""
+        counts = pa.table({"stream": list(self.counts), "count": pa.array(self.counts.values(), pa.int64())})
+        found: dict[str, Parts] = {"streams": {"counts": [counts]}}
+        for node, working in self.working.items():
+            needed = pa.table({"column": pa.array(working.needed, pa.string())})
+            found[name_of(node)] = {**working.operator.parts(), "#needed": [needed]}
+        return found
+
+    def restore(self, parts: Mapping[str, Parts]) -> None:
+        """Go on with a state that `parts` gave. Called after `use` and before the first `advance`; nodes that were not
+        there then start empty."""
+        for table in parts.get("streams", {}).get("counts", ()):
+            self.counts = dict(zip(table["stream"].to_pylist(), table["count"].to_pylist(), strict=True))
+        saved = {node: parts[name] for node in self.working if (name := name_of(node)) in parts}
+        known = {node: own["#needed"][0]["column"].to_pylist() for node, own in saved.items()}
+        self._build(known, {})
+        for node, own in saved.items():
+            working = self.working[node]
+            state = {name: tables for name, tables in own.items() if name != "#needed"}
+            schemas = [
+                pa.schema([field for field in _offered(node, i, self.working) if field.name in names])
+                for i, names in enumerate(working.takes)
+            ]
+            working.operator.restore(_widened(state, _takes(node, tuple(known[node])), schemas))
+
+
+class _Stream(Operator):
+    """The events of a stream, as they come: they live forever."""
+
+    def __init__(self, node: Scan, names: Sequence[str]) -> None:
+        self.schema = schema_of((name, node.types[name]) for name in names)
+        self.width = 1
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        raise AssertionError("events come from outside")
+
+
+def _offered(node: Node, i: int, working: Mapping[Node, Working]) -> pa.Schema:
+    return schema_of(node.columns) if isinstance(node, Scan) else working[node.inputs[i]].operator.schema
+
+
+def _takes(node: Node, needed: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The columns that a node takes from each of its inputs, or a scan from its stream."""
+    if isinstance(node, Scan):
+        return (scan_needs(node, needed),)
+    return tuple(chosen(below, names) for below, names in zip(node.inputs, needs_of(node, needed), strict=True))
+
+
+def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | None, now: int) -> Delta:
+    if arrived is None:
+        return Delta(Lives.empty(schema_of((n, node.types[n]) for n in names), 1), Gone.none(1), now)
+    events, ids = arrived
+    columns = [_cast(events.rows.column(name), arrow_type(node.types[name])) for name in names]
+    rows = pa.Table.from_arrays(columns, names=list(names))
+    return Delta(Lives(rows, ids, events.times, np.full(len(ids), FOREVER)), Gone.none(1), now)
+
+
+def _inside(node: Scan | Rewindowed, fresh: Lives) -> Lives:
+    """The lives of events in their window, also where the window does not promise when they end."""
+    window = node.window
+    if window.is_endless or window.rows is not None:
+        return fresh
+    return replace(fresh, end=fresh.start + (1 if window.now else window.range or 0))
+
+
+def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == wanted else column.cast(wanted)
+
+
+def _passed(node: Node, delta: Delta, names: Sequence[str]) -> Delta:
+    """What a node gets of an input: aggregates what its windows hold; who keeps whole rows the columns that it asked
+    for."""
+    if isinstance(node, Aggregated):
+        delta = delta.as_held()
+    fresh = delta.fresh
+    if isinstance(node, Filter | Project | Join | Union | LookedUp) or tuple(fresh.rows.column_names) == tuple(names):
+        return delta
+    return Delta(fresh.with_rows(fresh.rows.select(list(names))), delta.gone, delta.now, delta.let_go)
+
+
+def _widened(parts: Parts, takes: Sequence[Sequence[str]], schemas: Sequence[pa.Schema]) -> Parts:
+    """State of an operator whose inputs now have more columns: in tables with the columns that it took before, the new
+    ones are NULL."""
+    for before, schema in zip(takes, schemas, strict=True):
+        if tuple(before) != tuple(schema.names):
+            parts = {name: [_wider(table, before, schema) for table in tables] for name, tables in parts.items()}
+    return parts
+
+
+def _wider(table: pa.Table, before: Sequence[str], schema: pa.Schema) -> pa.Table:
+    if not set(before) <= set(table.column_names):
+        return table
+    added = [
+        table.column(field.name) if field.name in table.column_names else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    others = [name for name in table.column_names if name not in schema.names]
+    return pa.Table.from_arrays([*added, *(table.column(name) for name in others)], names=[*schema.names, *others])
+
+
+__all__ = ["Events", "Network"]

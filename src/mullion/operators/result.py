@@ -1,0 +1,242 @@
+"""The result of a standing query, and what is told of it at every instant.
+
+    root of the plan --Delta--> Result: the rows that can still be seen --answers--> rows of the sink
+
+What is told depends on the query's output (see `telling`). A row that can no longer be seen, or told to have left, is
+not kept. Rows of one instant are told in the query's order, then in the order in which they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.catalog.algebra import Relation
+from mullion.kernels.columns import Columns
+from mullion.language.types import TIMESTAMP
+from mullion.language.vector import Vector, arrow_type
+from mullion.operators.base import Parts
+from mullion.operators.clock import Changes, Clock, Periodic
+from mullion.operators.held import Held
+from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Index, Lives, Mask, Times
+from mullion.operators.row_codes import Codes, value_codes
+from mullion.operators.telling import Seen, Told, came, changes, left, missed, new, old, stretches, turns, whole
+from mullion.planner.relations import answer_schema, has_lives, has_sign
+from mullion.planner.update_pattern import Pattern
+from mullion.windows.arrange import ranked
+
+
+class Result:
+    """The materialised result of a relation.
+
+    A periodic query is told at the instants up to `now`, a continuous one at the changes before it. At the end of the
+    input all instants are told that see a row; rows that never end are seen as long as others, and at least until the
+    first instant after the newest event. LIMIT is part of the result: what is new or gone is what came into the limited
+    result or left it.
+    """
+
+    def __init__(
+        self, relation: Relation, pattern: Pattern, schema: pa.Schema | None = None, strategy: str = "upa"
+    ) -> None:
+        self.relation, self.pattern, self.strategy = relation, pattern, strategy
+        self.schema = answer_schema(relation) if schema is None else schema
+        self._signed = has_sign(relation)
+        self._periodic = None if relation.slide is None else Periodic(relation.slide, relation.offset)
+        self._rows = pa.schema([(name, arrow_type(type_)) for name, type_ in relation.root.columns])
+        self._held: Held | None = None
+        self._told = EVER_BEFORE
+        """The last time that is told."""
+
+    @property
+    def held(self) -> int:
+        return 0 if self._held is None else len(self._held)
+
+    def take(self, delta: Delta) -> None:
+        """What became known of the root."""
+        if self._held is None:
+            self._held = Held(self._rows, delta.fresh.ids.shape[1])
+        self._held.finish(delta.gone)
+        self._held.add(replace(delta.fresh, rows=delta.fresh.rows.select(self._rows.names)))
+
+    def answers(self, now: int, *, last: int | None = None, ended: bool = False) -> pa.Table:
+        """What is due up to now and was not told yet. `last` is the time of the newest event of its streams; it matters
+        when the input has ended."""
+        lives = Lives.empty(self._rows, 1) if self._held is None else self._held.lives
+        found: list[pa.Table] = []
+        if len(lives):
+            if self._periodic is not None:
+                high = self._last_instant(self._periodic, lives, last) if ended else self._periodic.due(now)
+                found = self._at_instants(self._periodic, lives, high)
+            else:
+                found = self._at_changes(Changes.of(lives, self._told, FOREVER if ended else now), lives)
+        self._told = max(self._told, now if self._periodic is not None else now - 1)
+        if self._held is not None:
+            self._held.keep(self._is_needed)
+        return pa.concat_tables([self.schema.empty_table(), *found])
+
+    def _last_instant(self, clock: Periodic, lives: Lives, newest: int | None) -> int:
+        """The last one that sees a row; for DSTREAM the one after it, which sees it gone."""
+        starts = lives.start if newest is None else np.append(lives.start, newest)
+        last = clock.last(lives.end[lives.end < FOREVER])
+        after = 1 if self.relation.output == "dstream" else 0
+        return max(int(clock.first(starts).max()), int(last.max(initial=EVER_BEFORE)) + after)
+
+    def _at_instants(self, clock: Periodic, lives: Lives, high: int) -> list[pa.Table]:
+        relation, low = self.relation, clock.due(self._told) + 1
+        if relation.stop is not None:
+            high = min(high, clock.due(relation.stop))
+        seen = _seen(lives, clock)
+        before = low - 1
+        if relation.start is not None:
+            begin = clock.since(relation.start + (relation.longest or 0))
+            low, before = max(low, begin), max(before, begin)
+            lives, seen = _from(begin, lives, seen)
+        return [*self._answers(lives, seen, clock, low, high, before)]
+
+    def _at_changes(self, clock: Changes, lives: Lives) -> list[pa.Table]:
+        relation = self.relation
+        low, high = 0, len(clock.times) - 1
+        if relation.start is not None:
+            low = int(np.searchsorted(clock.times, relation.start + (relation.longest or 0)))
+        if relation.stop is not None:
+            high = int(np.searchsorted(clock.times, relation.stop, "right")) - 1
+        return [*self._answers(lives, _seen(lives, clock), clock, low, high, low - 1)] if low <= high else []
+
+    def _answers(self, lives: Lives, seen: Seen, clock: Clock, low: int, high: int, before: int) -> Iterator[pa.Table]:
+        """What is told from low to high, when the result is looked at from `before` on."""
+        if self.relation.limit is None or self.relation.output == "changes":
+            row, shown = np.arange(len(lives)), seen
+        else:
+            row, shown = self._limited(lives, seen, before, high)
+        for told in self._tell(lives, row, shown, seen, low, high):
+            yield self._table(lives, clock, self._arranged(lives, seen.came, told))
+
+    def _limited(self, lives: Lives, seen: Seen, before: int, high: int) -> tuple[Index, Seen]:
+        """The rows that LIMIT lets through, as often as they come back, and when they are seen."""
+        found = []
+        for begin, end in turns(seen, before, high):
+            told = self._arranged(lives, seen.came, whole(seen, begin, end))
+            number = np.arange(len(told.rank)) - np.searchsorted(told.rank, told.rank)
+            found.append(told.take(np.flatnonzero(number < (self.relation.limit or 0))))
+        row, first, last = stretches(Told.concat(*found))
+        return row, seen.take(row)._replace(first=first, last=last)
+
+    def _tell(self, lives: Lives, row: Index, shown: Seen, seen: Seen, low: int, high: int) -> Iterator[Told]:
+        def restored(begin: int, end: int) -> Told:
+            return missed(seen, begin, end) if self.relation.restore else Told.of(row[:0], seen.first[:0])
+
+        match self.relation.output:
+            case "rstream" | "wstream":
+                for begin, end in turns(shown, low, high):
+                    told = whole(shown, begin, end)
+                    yield Told.concat(told._replace(row=row[told.row]), restored(begin, end))
+            case "istream":
+                told = new(shown, self._values(lives, row, shown, low, high), low, high)
+                yield Told.concat(told._replace(row=row[told.row]), restored(low, high))
+            case "dstream":
+                told = old(shown, self._values(lives, row, shown, low, high), low, high)
+                yield told._replace(row=row[told.row])
+            case "changes":
+                yield changes(seen, low, high, signed=self._signed)
+            case other:
+                raise AssertionError(f"no output is called {other}")
+
+    def _values(self, lives: Lives, row: Index, seen: Seen, low: int, high: int) -> Codes:
+        """Numbers by value for the rows that come or leave; all others are as if they were one."""
+        mine = np.flatnonzero(came(seen, low, high) | left(seen, low, high))
+        codes = np.zeros(len(row), np.int64)
+        items = lives.rows.select(range(len(self.relation.names)))
+        codes[mine] = value_codes(items.take(pa.array(row[mine])))
+        return codes
+
+    def _arranged(self, lives: Lives, place: Index, told: Told) -> Told:
+        """By instant, then ORDER BY, then by place."""
+        terms: list[npt.NDArray[np.int64]] = []
+        if self.relation.order_by:
+            columns = Columns.of(lives.rows.take(pa.array(told.row)), self.relation.root.types)
+            for expr, descending, nulls_first in self.relation.order_by:
+                column = columns.value(expr).to_arrow()
+                terms.append(ranked(column, descending=descending, nulls_first=nulls_first))
+        keys: list[npt.NDArray[Any]] = [told.sign, place[told.row], *terms[::-1], told.rank]
+        return told.take(np.lexsort(keys))
+
+    def _table(self, lives: Lives, clock: Clock, told: Told) -> pa.Table:
+        """The answer's columns."""
+        ends = clock.time(told.rank)
+        longest = self.relation.longest
+        known = np.ones(len(ends), np.bool_)
+        arrays = [_times(ends - (longest or 0), known & (longest is not None)), _times(ends, known)]
+        rows = lives.rows.take(pa.array(told.row))
+        arrays += [rows.column(i) for i in range(len(self.relation.names))]
+        if has_lives(self.relation):
+            expires = lives.end[told.row]
+            arrays.append(_times(lives.start[told.row], known))
+            arrays.append(_times(expires, (expires < FOREVER) & (self.pattern is not Pattern.STRICT)))
+            if self._signed:
+                arrays.append(pa.array(told.sign))
+        return pa.table(arrays, names=self.schema.names).cast(self.schema)
+
+    def _is_needed(self, lives: Lives) -> Mask:
+        """Which rows can still be told."""
+        clock = self._periodic
+        if clock is None:
+            return (lives.start if self._is_told_once else lives.end) > self._told
+        told = clock.due(self._told)
+        untold = clock.first(lives.start) > told
+        leaves = clock.last(lives.end) + (0 if self.relation.output in ("rstream", "wstream") else 1)
+        return untold if self._is_told_once else untold | (leaves > told)
+
+    @property
+    def _is_told_once(self) -> bool:
+        """Whether rows are told only when they come."""
+        unsigned = self.relation.output == "changes" and not self._signed
+        return unsigned or (self.pattern is Pattern.MONOTONIC and self.relation.output in ("istream", "changes"))
+
+    # Restart
+
+    def parts(self) -> Parts:
+        told = pa.table({"told": [self._told], "width": [0 if self._held is None else self._held.width]})
+        return {"told": [told], **({} if self._held is None else self._held.parts())}
+
+    def restore(self, parts: Parts) -> None:
+        if not parts:
+            return
+        (told,) = parts["told"]
+        self._told = told.column("told")[0].as_py()
+        width = told.column("width")[0].as_py()
+        if width:
+            self._held = Held(self._rows, width)
+            self._held.restore(parts)
+
+
+def _seen(lives: Lives, clock: Clock) -> Seen:
+    came = _places([*lives.ids.T[::-1], lives.start])
+    return Seen(clock.first(lives.start), clock.last(lives.end), came, _places([came, lives.end]))
+
+
+def _places(keys: Sequence[npt.NDArray[Any]]) -> Index:
+    """The place of each row in the order of the keys, the last of which matters most."""
+    order = np.lexsort(keys)
+    place = np.empty(len(order), np.intp)
+    place[order] = np.arange(len(order))
+    return place
+
+
+def _from(begin: int, lives: Lives, seen: Seen) -> tuple[Lives, Seen]:
+    """As it looks to a query whose first instant is `begin`: all that is there then has just come."""
+    is_there = seen.first <= seen.last
+    kept = np.flatnonzero(~is_there | (seen.last >= begin))
+    first = np.where(is_there, np.maximum(seen.first, begin), seen.first)
+    return lives.take(kept), seen._replace(first=first).take(kept)
+
+
+def _times(values: Times, known: Mask) -> pa.Array:
+    return Vector(TIMESTAMP, np.where(known, values, 0), known).to_arrow()
+
+
+__all__ = ["Result"]

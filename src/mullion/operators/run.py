@@ -1,0 +1,288 @@
+"""The relations over some streams at work: events in, answers out, exactly once.
+
+    stream a --intake--> Order --.                       .--> Result of query 1 --.
+                                  >--before now--> Network                         >--> sink, under mark i
+    stream b --intake--> Order --'                       '--> Result of query 2 --'     then one commit, i
+
+What is known of all streams reaches up to `now`, the least of their watermarks. A step takes every event before it, in
+the order of time, and answers what became due. Since nothing before a watermark is taken in later, `now` alone says
+which events a commit stands on: what comes after it is found again in the streams' intakes, and a step that a crash
+interrupted is simply made again, perhaps with more events.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.catalog.algebra import LookedUp, Node, Relation
+from mullion.catalog.journal import Commit, Journal, Mark, step
+from mullion.kernels.lookup import Prepared, prepare
+from mullion.kernels.partial import TIME
+from mullion.operators.lives import EVER_BEFORE, THE_END
+from mullion.operators.looked_up import LookedUpOperator
+from mullion.operators.naming import name_of
+from mullion.operators.network import Events, Network
+from mullion.operators.planning import Observing, chosen_plans, compared_columns, recorded_plan, reorder_probing
+from mullion.operators.result import Result
+from mullion.operators.shelf import Shelf
+from mullion.planner.relations import answer_schema
+from mullion.planner.update_pattern import pattern_of
+from mullion.windows.finalize import Answers
+from mullion.windows.intake import Arrived
+from mullion.windows.order import Order, times_of
+
+
+class AnswerSink(Protocol):
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
+
+
+def no_table(name: str, step: int) -> pa.Table:
+    raise AssertionError(f"no table '{name}'")
+
+
+@dataclass
+class Incoming:
+    """What one stream has handed on, and how far it is."""
+
+    order: Order = field(default_factory=Order)
+    taken: Mark | None = None
+    """The newest batch that is in the order."""
+    watermark: int | None = None
+    oldest: int | None = None
+    newest: int | None = None
+    settled: int = 0
+    """How many events have left the order: the number that the next one gets."""
+
+    def take(self, batch: Arrived, since: int) -> None:
+        """Take the events of a batch that no step has taken."""
+        if self.taken is not None and batch.mark <= self.taken:
+            return
+        self.taken = batch.mark
+        self.newest = batch.newest if self.newest is None else max(self.newest, batch.newest)
+        events = batch.events
+        if since != EVER_BEFORE:
+            events = events.filter(pc.greater_equal(events.column(TIME), since))
+        if len(events):
+            self.order.add(events)
+
+    def settle(self, now: int) -> Events | None:
+        """The events before `now`, in their order, each with its number."""
+        rows = self.order.settle(None if now == THE_END else now)
+        if rows is None:
+            return None
+        times, first = times_of(rows), self.settled
+        self.settled += len(times)
+        if self.oldest is None:
+            self.oldest = int(times[0])
+        return Events(rows, times, np.arange(first, self.settled))
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"oldest": self.oldest, "newest": self.newest, "settled": self.settled}
+
+
+class RelationRun:
+    """All relations that read the same streams. May be called from the threads of several streams."""
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        sink: AnswerSink,
+        *,
+        journal: Journal | None = None,
+        strategy: str = "upa",
+        shared: bool = True,
+        table: Callable[[str, int], pa.Table] = no_table,
+    ) -> None:
+        """`table` gives a table's rows as a step sees them."""
+        self.name = " + ".join(streams)
+        self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
+        self.incoming = {stream: Incoming() for stream in streams}
+        self.relations: dict[str, Relation] = {}
+        self.plans: dict[str, Node] = {}
+        self.observing = Observing()
+        self.networks: dict[str, Network] = {}
+        self.results: dict[str, Result] = {}
+        self.now = EVER_BEFORE
+        self.committed: Mark | None = None
+        self.answers = 0
+        self.seconds = 0.0
+        self.known: dict[str, dict[str, Any]] = {}
+        """The relations of the last commit, with when they joined."""
+        self._lock = threading.RLock()
+        self._shelf = None if journal is None else Shelf(journal.directory / "shelf")
+        self._manifest: Mapping[str, Any] | None = None
+        """The state of a run before this one, until the first relations are known."""
+        self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
+        self._compared: dict[str, set[str]] = {}
+
+    # Relations
+
+    def use(self, relations: Sequence[Relation]) -> None:
+        """The relations from now on. Who is new sees the events that no step has taken yet."""
+        with self._lock:
+            wanted = {relation.name: relation for relation in relations}
+            before, self.relations = self.relations, wanted
+            if wanted == before:
+                return
+            stays = {name for name, relation in wanted.items() if before.get(name) == relation}
+            self.plans = {name: self.plans[name] for name in wanted if name in stays}
+            self.plans |= self._plans_of([relation for name, relation in wanted.items() if name not in stays])
+            groups = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
+            self.networks = {name: self.networks.get(name) or Network(self.strategy) for name in groups}
+            for name, mine in groups.items():
+                self.networks[name].use([self.plans[relation] for relation in mine])
+            self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
+            self._compared = compared_columns(list(self.plans.values()))
+            self._restore_operators()
+
+    def _plans_of(self, relations: Sequence[Relation]) -> dict[str, Node]:
+        """The plans of relations that are new here: as recorded, of those that a run before this one had."""
+        stats = self.observing.stats
+        known = [r for r in relations if self._manifest is not None and r.name in self.known]
+        found = {r.name: recorded_plan(r, self.known[r.name]["plan"], stats, self.strategy) for r in known}
+        new = [relation for relation in relations if relation.name not in found]
+        together = [new] if self.shared else [[relation] for relation in new]
+        for some in together:
+            found |= chosen_plans(some, stats, self.strategy)
+        return found
+
+    def _result(self, relation: Relation) -> Result:
+        return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
+
+    def columns_needed(self, stream: str) -> set[str]:
+        return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
+
+    @property
+    def oldest(self) -> int | None:
+        return min((i.oldest for i in self.incoming.values() if i.oldest is not None), default=None)
+
+    @property
+    def newest(self) -> int | None:
+        return max((i.newest for i in self.incoming.values() if i.newest is not None), default=None)
+
+    @property
+    def held(self) -> int:
+        """Rows in all states."""
+        operators = sum(rows for network in self.networks.values() for rows in network.held().values())
+        return operators + sum(result.held for result in self.results.values())
+
+    # Events
+
+    def take(self, stream: str, batches: Sequence[Arrived], watermark: int | None, *, ended: bool = False) -> None:
+        """What a stream has handed on, and up to when that is complete; answers what this makes due."""
+        with self._lock:
+            incoming = self.incoming[stream]
+            for batch in batches:
+                incoming.take(batch, self.now)
+            incoming.watermark = THE_END if ended else watermark
+            marks = [i.watermark for i in self.incoming.values()]
+            known = [mark for mark in marks if mark is not None]
+            if self.relations and len(known) == len(marks) and min(known) > self.now and not self._has_told_all:
+                self._step(min(known))
+
+    @property
+    def _has_told_all(self) -> bool:
+        """Whether the input has ended before, and nothing came after it."""
+        waiting = [incoming.order.waiting for incoming in self.incoming.values()]
+        return self.committed is not None and self.committed.end and not any(len(w) for w in waiting if w is not None)
+
+    def _step(self, now: int) -> None:
+        began = time.perf_counter()
+        mark = Mark(0 if self.committed is None else self.committed.batch + 1, end=now == THE_END)
+        step("before operators")
+        settled = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
+        answers = []
+        for name, network in self.networks.items():
+            self._look_up(network, mark.batch)
+            reorder_probing(network, self.observing.stats)
+            deltas = network.advance(settled, now)
+            for relation in self.relations if name == "shared" else [name]:
+                result = self.results[relation]
+                result.take(deltas[self.plans[relation]])
+                told = result.answers(now, ended=mark.end)
+                answers.append(Answers((relation,), [0, len(told)], told))
+        self.observing.saw(settled, self._compared)
+        self.answers += sum(len(some.table) for some in answers)
+        self.sink.write(self.name, mark, answers)
+        self.now = now
+        self._commit(mark)
+        self.seconds += time.perf_counter() - began
+
+    def _look_up(self, network: Network, number: int) -> None:
+        """Give operators the tables that rows are looked up in, as this step finds them. They are prepared once for
+        each version."""
+        for node, working in network.working.items():
+            if not isinstance(node, LookedUp):
+                continue
+            assert isinstance(working.operator, LookedUpOperator)
+            rows = self._table(node.lookup.table, number)
+            known = self._prepared.get(node.lookup)
+            if known is None or known[0] is not rows:
+                known = self._prepared[node.lookup] = rows, prepare(node.lookup, rows)
+            if working.operator.prepared is not known[1]:
+                working.operator.table_changed(known[1], self.now)
+
+    # What a restart needs
+
+    def _commit(self, mark: Mark) -> None:
+        self.committed = mark
+        self.known = {
+            r.name: {"text": r.text, "start": r.start, "plan": name_of(self.plans[r.name])}
+            for r in self.relations.values()
+        }
+        if mark.end:
+            self._begin_anew()
+        if self.journal is None or self._shelf is None:
+            return
+        networks = {} if mark.end else self.networks
+        state = {f"{name}: {owner}": parts for name, n in networks.items() for owner, parts in n.parts().items()}
+        state |= {f"result {name}": result.parts() for name, result in self.results.items()}
+        manifest = self._shelf.save(state, mark.text)
+        header = {
+            "now": self.now,
+            "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
+            "relations": self.known,
+            "answers": self.answers,
+            "state": manifest,
+        }
+        self.journal.commit(Commit(mark, header, (), snapshot=True))
+        self._shelf.sweep()
+
+    def _begin_anew(self) -> None:
+        """The input has ended, every row has left and everything was told. Should more come, it comes after it."""
+        self.now = EVER_BEFORE if self.newest is None else self.newest + 1
+
+    def restore(self) -> None:
+        """Go on from the last commit."""
+        loaded = None if self.journal is None else self.journal.load()
+        if loaded is None:
+            return
+        commit = loaded[0]
+        self.committed, self.now = commit.at, commit.state["now"]
+        self.answers, self.known = commit.state["answers"], commit.state["relations"]
+        for stream, state in commit.state["incoming"].items():
+            self.incoming[stream] = Incoming(**state)
+        self._manifest = commit.state["state"]
+
+    def _restore_operators(self) -> None:
+        manifest, self._manifest = self._manifest, None
+        if manifest is None or self._shelf is None:
+            return
+        state = self._shelf.load(manifest)
+        for name, network in self.networks.items():
+            prefix = f"{name}: "
+            network.restore({o.removeprefix(prefix): p for o, p in state.items() if o.startswith(prefix)})
+        for name, result in self.results.items():
+            if f"result {name}" in state:
+                result.restore(state[f"result {name}"])
+
+
+__all__ = ["RelationRun"]

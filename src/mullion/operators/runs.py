@@ -1,0 +1,79 @@
+"""The relations of an engine, by the streams that they read: relations over the same streams go in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from mullion.catalog.algebra import Relation
+from mullion.catalog.journal import Journal
+from mullion.operators.run import AnswerSink, RelationRun
+
+Streams = tuple[str, ...]
+
+
+class RelationRuns:
+    def __init__(
+        self,
+        sink: AnswerSink,
+        *,
+        checkpoint: Path | None,
+        strategy: str,
+        shared: bool,
+        table: Callable[[str, str, int], pa.Table],
+    ) -> None:
+        """`table` gives the rows of a table as a step of the relations over some streams sees them."""
+        self._sink, self._checkpoint, self._strategy, self._shared = sink, checkpoint, strategy, shared
+        self._table = table
+        self.runs: dict[Streams, RelationRun] = {}
+
+    def directory(self, streams: Streams) -> Path | None:
+        """Where the relations over these streams keep what a restart needs."""
+        if self._checkpoint is None:
+            return None
+        return self._checkpoint / "relations" / "+".join(quote(name, safe=" ") for name in streams)
+
+    def run_of(self, streams: Streams) -> RelationRun:
+        run = self.runs.get(streams)
+        if run is None:
+            directory = self.directory(streams)
+            run = self.runs[streams] = RelationRun(
+                streams,
+                self._sink,
+                journal=None if directory is None else Journal(directory),
+                strategy=self._strategy,
+                shared=self._shared,
+                table=lambda name, step: self._table(" + ".join(streams), name, step),
+            )
+            run.restore()
+        return run
+
+    def use(self, relations: Iterable[Relation]) -> None:
+        """All relations from now on."""
+        by_streams: dict[Streams, list[Relation]] = {streams: [] for streams in self.runs}
+        for relation in relations:
+            by_streams.setdefault(relation.streams, []).append(relation)
+        for streams, mine in by_streams.items():
+            self.run_of(streams).use(mine)
+
+    def over(self, stream: str) -> list[RelationRun]:
+        """Those that read a stream and have something to answer."""
+        return [run for streams, run in self.runs.items() if stream in streams and run.relations]
+
+    def columns_needed(self, stream: str) -> frozenset[str] | None:
+        """The columns of a stream that relations need; None when none reads it."""
+        over = self.over(stream)
+        return frozenset().union(*(run.columns_needed(stream) for run in over)) if over else None
+
+    def names_over(self, stream: str) -> tuple[str, ...]:
+        return tuple(name for run in self.over(stream) for name in run.relations)
+
+    def taken(self, stream: str) -> int | None:
+        """The event time before which every relation has taken what the stream handed on."""
+        return min((run.now for run in self.over(stream)), default=None)
+
+
+__all__ = ["RelationRuns"]

@@ -1,0 +1,316 @@
+"""Where an operator keeps rows, by how they leave (golab 3.5.2).
+
+| store | for | rows leave |
+|---|---|---|
+| Fifo | weakest, monotonic | in the order in which they came: whole sub-windows are dropped from the front |
+| Calendar | weak | at times known before: rows are partitioned by their ends into days; whole days are dropped |
+| Keyed | strict | when negative tuples say so: rows are found by their ids |
+| Flat | any (the direct strategy) | whenever: one list that is scanned at every step |
+
+All hold sub-windows sorted by key, so that all of them are probed in the same way, and all can cut rows off. They
+differ in how rows are put together and in what it costs to let them go. A few large sub-windows are faster to probe
+than many small ones: when a sub-window comes after one that is not much larger, both are merged, so a store of n rows
+has about log n of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.kernels.hashing import Keys, keys_of
+from mullion.operators.base import Parts
+from mullion.operators.expressions import KeyFunction
+from mullion.operators.lives import EVER_BEFORE, FOREVER, Gone, Index, Lives, Times
+from mullion.operators.sub_window import END, HELD, START, SubWindow, codes_of_ids, id_names
+from mullion.planner.update_pattern import Pattern
+
+GROWTH = 2
+"""A sub-window is merged with the one before it when that has at most so many times its rows."""
+SHARE_OF_LIFE = 4
+"""Sub-windows are not merged beyond this part of their rows' lives, so that few rows wait for others to expire."""
+DAYS = 4
+"""So many days of a calendar make the longest life of a row."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Rows of a sub-window that were cut off."""
+
+    window: SubWindow
+    rows: Index
+
+
+def no_key(rows: pa.Table) -> Keys:
+    """For rows that are not found by key."""
+    return keys_of([], rows.num_rows)
+
+
+class Store(ABC):
+    """Rows of one relation, found by key. `key` gives the keys of rows; rows whose key is NULL match nothing and are
+    not kept."""
+
+    def __init__(self, schema: pa.Schema, width: int, key: KeyFunction = no_key) -> None:
+        self.schema, self.width, self.key = schema, width, key
+        self.windows: list[SubWindow] = []
+        self.now = EVER_BEFORE
+
+    def insert(self, lives: Lives) -> SubWindow | None:
+        """Add rows. Returns them in the order of their keys, or None when there are none."""
+        fresh = self.sorted(lives)
+        if fresh is not None:
+            self.add(fresh)
+        return fresh
+
+    def sorted(self, lives: Lives) -> SubWindow | None:
+        """Rows as a sub-window, without those whose key is NULL."""
+        if not len(lives):
+            return None
+        lives = lives.with_rows(lives.rows.select(self.schema.names))
+        keys = self.key(lives.rows)
+        if keys.known is not None:
+            known = np.flatnonzero(keys.known)
+            lives, keys = lives.take(known), keys.take(known)
+            keys = Keys(keys.codes, None, keys.exact, keys.columns)
+        return SubWindow.of(lives, keys) if len(lives) else None
+
+    @abstractmethod
+    def add(self, fresh: SubWindow) -> None:
+        """Add rows that `sorted` has put in order."""
+
+    @abstractmethod
+    def expire(self, now: int) -> None:
+        """Drop what has ended. Rows that ended may be held for longer; who probes compares lives."""
+
+    def cut(self, gone: Gone, *, let_go: bool = False) -> list[Cut]:
+        """End rows earlier than they promised, or only hold them no longer. How it was stays known until `settle`."""
+        cuts = []
+        codes = codes_of_ids(gone.ids)
+        for window in self.windows if len(gone) else ():
+            rows, which = self._find(window, gone, codes, let_go=let_go)
+            if len(rows):
+                (window.let_go if let_go else window.cut)(rows, gone.at[which])
+                cuts.append(Cut(window, rows))
+        return cuts
+
+    def _find(self, window: SubWindow, gone: Gone, codes: Times, *, let_go: bool) -> tuple[Index, Index]:
+        return window.find(gone, codes, let_go=let_go)
+
+    def settle(self) -> None:
+        for window in self.windows:
+            window.settle()
+
+    def offsets(self) -> Index:
+        """The number of the first row of each sub-window, when rows are counted through."""
+        return np.cumsum([0, *map(len, self.windows)])[:-1]
+
+    def taken(self, index: Index, names: Sequence[str]) -> pa.Table:
+        """Columns of rows counted through all sub-windows, #id0.. and #start among them."""
+        table = pa.concat_tables([window.table.select(names) for window in self.windows])
+        return table.take(pa.array(index))
+
+    def ends(self) -> Times:
+        return np.concatenate([window.end for window in self.windows])
+
+    def meets(self, *, before_cuts: bool = False) -> Times:
+        return np.concatenate([window.met if before_cuts else window.meets for window in self.windows])
+
+    def lives(self) -> Lives:
+        """All rows that have not ended."""
+        if not self.windows:
+            return Lives.empty(self.schema, self.width)
+        return Lives.concat([window.lives.take(window.alive(self.now)) for window in self.windows])
+
+    @property
+    def held(self) -> int:
+        return sum(map(len, self.windows))
+
+    def parts(self) -> Parts:
+        """Sub-windows as they are, and the cuts among them."""
+        cuts = [pa.table({name: np.zeros(0, np.int64) for name in ("window", "row", "end", "held")})]
+        for i, window in enumerate(self.windows):
+            rows = window.changed()
+            own = np.full(len(rows), i), rows, window.end[rows], window.meets[rows]
+            cuts.append(pa.table(dict(zip(cuts[0].column_names, own, strict=True))))
+        cut = pa.concat_tables(cuts)
+        return {"rows": [window.table for window in self.windows], "cuts": [cut.combine_chunks()] if len(cut) else []}
+
+    def restore(self, parts: Mapping[str, Sequence[pa.Table]]) -> None:
+        for i, saved in enumerate(parts.get("rows", ())):
+            table = self._with_all_columns(saved)
+            window = SubWindow.restored(table, self.key(table), self.width)
+            for cuts in parts.get("cuts", ()):
+                own = cuts.filter(pa.array(cuts["window"].to_numpy() == i))
+                window.cut(own["row"].to_numpy(), own["end"].to_numpy())
+                if window.held is not None:
+                    window.let_go(own["row"].to_numpy(), own["held"].to_numpy())
+            window.settle()
+            self.windows.append(window)
+
+    def _with_all_columns(self, table: pa.Table) -> pa.Table:
+        """Columns that nobody needed when the rows came are NULL."""
+        names = [*self.schema.names, *id_names(self.width), START, END]
+        names += [HELD] if HELD in table.column_names else []
+        if table.column_names == names:
+            return table
+        for field in self.schema:
+            if field.name not in table.column_names:
+                table = table.append_column(field, pa.nulls(len(table), field.type))
+        return table.select(names)
+
+    def merged(self, windows: Sequence[SubWindow]) -> SubWindow | None:
+        """One sub-window for several, without what has ended."""
+        alive = [(window, window.alive(self.now)) for window in windows]
+        alive = [(window, rows) for window, rows in alive if len(rows)]
+        if len(alive) == 1 and len(alive[0][1]) == len(alive[0][0]):
+            return alive[0][0]
+        lives = [window.lives if len(rows) == len(window) else window.lives.take(rows) for window, rows in alive]
+        keys = [window.keys if len(rows) == len(window) else window.keys.take(rows) for window, rows in alive]
+        return SubWindow.of(Lives.concat(lives), Keys.concat(keys)) if alive else None
+
+    def _append(self, windows: list[SubWindow], fresh: SubWindow, *, within_life: bool = False) -> None:
+        """Add a sub-window after others, merged with those before it that are not much larger."""
+        while windows and len(windows[-1]) <= GROWTH * len(fresh):
+            last = windows[-1]
+            if within_life and not _close(last, fresh):
+                break
+            both = self.merged([last, fresh])
+            windows.pop()
+            if both is None:
+                return
+            fresh = both
+        windows.append(fresh)
+
+
+class Fifo(Store):
+    """Sub-windows in the order in which they came. Those whose rows have all ended leave from the front."""
+
+    def add(self, fresh: SubWindow) -> None:
+        self._append(self.windows, fresh, within_life=True)
+
+    def expire(self, now: int) -> None:
+        self.now = now
+        gone = 0
+        while gone < len(self.windows) and self.windows[gone].last_end <= now:
+            gone += 1
+        del self.windows[:gone]
+
+
+class Calendar(Store):
+    """Rows partitioned by when they end.
+
+        days            | [0, 5) | [5, 10) | [10, 15) | FOREVER
+        sub-windows     |  a  b  |  c      |  d  e    |  f
+
+    A row that ends at 7 is put into the second day, whenever it comes; when it is 10, the day is dropped as a whole.
+    A day is about a fourth of the longest life.
+    """
+
+    def __init__(self, schema: pa.Schema, width: int, key: KeyFunction = no_key) -> None:
+        super().__init__(schema, width, key)
+        self.day = 1
+        self.days: dict[int, list[SubWindow]] = {}
+
+    def add(self, fresh: SubWindow) -> None:
+        self._lengthen_days(fresh)
+        self._put(fresh)
+        self._list()
+
+    def _lengthen_days(self, fresh: SubWindow) -> None:
+        """Days that turn out to be much too short are made longer, and what is there is put into new ones."""
+        lives = np.where(fresh.meets >= FOREVER, 0, fresh.meets - fresh.start)
+        longest = int(lives.max())
+        if longest > 2 * DAYS * self.day:
+            self.day = max(longest // DAYS, 1)
+            for window in self._emptied():
+                self._put(window)
+
+    def _emptied(self) -> list[SubWindow]:
+        windows, self.days = self.windows, {}
+        return windows
+
+    def _put(self, fresh: SubWindow) -> None:
+        days = np.where(fresh.promised >= FOREVER, FOREVER, fresh.promised // self.day)
+        for day in np.unique(days).tolist():
+            rows = np.flatnonzero(days == day)
+            own = fresh if len(rows) == len(fresh) else SubWindow.of(fresh.lives.take(rows), fresh.keys.take(rows))
+            self._append(self.days.setdefault(day, []), own)
+
+    def _list(self) -> None:
+        self.windows = [window for day in sorted(self.days) for window in self.days[day]]
+
+    def expire(self, now: int) -> None:
+        self.now = now
+        over = [day for day in self.days if (day + 1) * self.day <= now + 1]
+        for day in over:
+            del self.days[day]
+        if over:
+            self._list()
+
+    def parts(self) -> Parts:
+        return {**super().parts(), "day": [pa.table({"day": [self.day]})]}
+
+    def restore(self, parts: Mapping[str, Sequence[pa.Table]]) -> None:
+        for table in parts.get("day", ()):
+            self.day = table["day"][0].as_py()
+        super().restore(parts)
+        for window in self._emptied():
+            last = int(window.promised.max())
+            self.days.setdefault(FOREVER if last >= FOREVER else last // self.day, []).append(window)
+        self._list()
+
+
+class Keyed(Store):
+    """Rows found by their ids. Sub-windows with more ended than living rows are made anew."""
+
+    def add(self, fresh: SubWindow) -> None:
+        self._append(self.windows, fresh)
+
+    def expire(self, now: int) -> None:
+        self.now = now
+        kept = []
+        for window in self.windows:
+            alive = int((window.meets > now).sum())
+            if 2 * alive >= len(window):
+                kept.append(window)
+            elif alive and (smaller := self.merged([window])) is not None:
+                kept.append(smaller)
+        self.windows = kept
+
+
+class Flat(Store):
+    """One list of all rows. It is looked through at every step, for rows that have ended and for rows that are gone."""
+
+    def add(self, fresh: SubWindow) -> None:
+        both = self.merged([*self.windows, fresh])
+        self.windows = [] if both is None else [both]
+
+    def expire(self, now: int) -> None:
+        self.now = now
+        kept = self.merged(self.windows)
+        self.windows = [] if kept is None else [kept]
+
+    def _find(self, window: SubWindow, gone: Gone, codes: Times, *, let_go: bool) -> tuple[Index, Index]:
+        return window.scan(gone, codes, let_go=let_go)
+
+
+def store_for(pattern: Pattern, strategy: str, schema: pa.Schema, width: int, key: KeyFunction = no_key) -> Store:
+    """The store for rows that leave in this way."""
+    if strategy == "direct":
+        return Flat(schema, width, key)
+    if strategy == "nt" or pattern is Pattern.STRICT:
+        return Keyed(schema, width, key)
+    return Calendar(schema, width, key) if pattern is Pattern.WEAK else Fifo(schema, width, key)
+
+
+def _close(last: SubWindow, fresh: SubWindow) -> bool:
+    """Whether the rows of both end so close to each other that they may wait for the last of them."""
+    span = max(last.last_end, fresh.last_end) - min(last.first_end, fresh.first_end)
+    return span * SHARE_OF_LIFE <= fresh.last_end - int(fresh.start.min())
+
+
+__all__ = ["Calendar", "Cut", "Fifo", "Flat", "Keyed", "Store", "no_key", "store_for"]

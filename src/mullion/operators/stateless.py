@@ -1,0 +1,87 @@
+"""Operators that need no memory: each row in, at most one row out, with the life that it had."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.algebra import Filter, Project, Union
+from mullion.operators.base import Operator
+from mullion.operators.expressions import computed, is_true, schema_of
+from mullion.operators.lives import Delta, Gone, Ids, Lives
+
+
+class FilterOperator(Operator):
+    """The rows for which a predicate is true. `needed`: the columns that somebody above reads."""
+
+    def __init__(
+        self, node: Filter, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+    ) -> None:
+        self.node = node
+        fields = [field for field in inputs[0].schema if needed is None or field.name in needed]
+        self.schema, self.width = pa.schema(fields), inputs[0].width
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        fresh = inputs[0].fresh
+        kept = fresh.with_rows(fresh.rows.select(self.schema.names))
+        if len(fresh):
+            holds = is_true(self.node.predicate, fresh, self.node.types)
+            kept = kept if holds.all() else kept.take(holds)
+        return Delta(kept, inputs[0].gone, now, inputs[0].let_go)
+
+
+class ProjectOperator(Operator):
+    """Other columns, row by row."""
+
+    def __init__(self, node: Project, inputs: Sequence[Operator], strategy: str) -> None:
+        self.node = node
+        self.schema, self.width = schema_of(node.columns), inputs[0].width
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        fresh = inputs[0].fresh
+        columns = [computed(expr, fresh, self.node.input.types) for _, expr, _ in self.node.items]
+        rows = pa.Table.from_arrays(columns, schema=self.schema) if len(fresh) else self.schema.empty_table()
+        return Delta(fresh.with_rows(rows), inputs[0].gone, now, inputs[0].let_go)
+
+
+class UnionOperator(Operator):
+    """All rows of all inputs. The number of the input is part of an id, so that ids stay apart."""
+
+    def __init__(self, node: Union, inputs: Sequence[Operator], strategy: str) -> None:
+        self.schema = inputs[0].schema
+        self.width = max(source.width for source in inputs) + 1
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        fresh, gone, let_go = [], [], []
+        for i, delta in enumerate(inputs):
+            own = delta.fresh
+            rows = own.rows.select(self.schema.names)
+            fresh.append(Lives(rows, self._ids(own.ids, i), own.start, own.end, own.held))
+            gone.append(Gone(self._ids(delta.gone.ids, i), delta.gone.at))
+            if delta.let_go is not None:
+                let_go.append(Gone(self._ids(delta.let_go.ids, i), delta.let_go.at))
+        return Delta(Lives.concat(fresh), Gone.concat(gone), now, Gone.concat(let_go) if let_go else None)
+
+    def _ids(self, ids: Ids, branch: int) -> Ids:
+        wide = np.zeros((len(ids), self.width), np.int64)
+        wide[:, 0] = branch
+        wide[:, 1 : ids.shape[1] + 1] = ids
+        return wide
+
+
+class Narrowed(Operator):
+    """Only the columns that somebody asks for."""
+
+    def __init__(self, source: Operator, names: Sequence[str]) -> None:
+        self.schema = pa.schema([source.schema.field(name) for name in names])
+        self.width = source.width
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        fresh = inputs[0].fresh
+        rows = fresh.rows.select(self.schema.names)
+        return Delta(fresh.with_rows(rows), inputs[0].gone, now, inputs[0].let_go)
+
+
+__all__ = ["FilterOperator", "Narrowed", "ProjectOperator", "UnionOperator"]

@@ -1,0 +1,92 @@
+"""Plans at work over a few events: what a network tells in steps, and what the reference says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from changing import Heard, Life
+from mullion.catalog.algebra import Columns, Node, Relation, Scan
+from mullion.catalog.streams import Stream
+from mullion.language.vector import arrow_type
+from mullion.operators.network import Events, Network
+from mullion.reference.relations import World
+
+Row = Mapping[str, Any]
+Streams = Mapping[str, Sequence[Row]]
+"""The events of each stream, in the order of time; `ts` is the time."""
+
+
+class Patient(Heard):
+    """Hears of rows that nobody told of before, as filters pass them on, and of ids that come again after they went."""
+
+    def hear(self, told: Any) -> None:
+        known = [tuple(numbers) in self._lives for numbers in told.gone.ids.tolist()]
+        gone = type(told.gone)(told.gone.ids[known], told.gone.at[known])
+        super().hear(type(told)(told.fresh, gone, told.now))
+
+
+def columns_of(streams: Mapping[str, Columns], events: Streams, name: str, low: int, high: int) -> Events:
+    own = [row for row in events.get(name, ()) if low <= row["ts"] < high]
+    rows = pa.table({column: pa.array([row[column] for row in own], arrow_type(t)) for column, t in streams[name]})
+    return Events(rows, np.array([row["ts"] for row in own], np.int64))
+
+
+def lives_of(
+    root: Node,
+    events: Streams,
+    times: Sequence[int],
+    *,
+    strategy: str = "upa",
+    restarts: bool = False,
+    watch: Callable[[Network], None] = lambda network: None,
+) -> list[Life]:
+    """The lives that a network tells of a plan when it is told of events in steps that end at some times."""
+    streams = _columns(root)
+    network = Network(strategy)
+    network.use([root])
+    heard, before = Patient(), -(1 << 60)
+    for now in times:
+        heard.hear(
+            network.advance({name: columns_of(streams, events, name, before, now) for name in streams}, now)[root]
+        )
+        watch(network)
+        before = now
+        if restarts:
+            parts = network.parts()
+            network = Network(strategy)
+            network.use([root])
+            network.restore(parts)
+    return heard.lives
+
+
+def reference_lives(root: Node, events: Streams, tables: Any = None, versions: Any = None) -> list[Life]:
+    """The lives by definition."""
+    streams = {name: Stream(name, columns, "ts") for name, columns in _columns(root).items()}
+    world = World(Relation("q", "", root), streams, events, tables or {}, versions or {})
+    return [(row.values, row.start, row.end) for row in world.rows(root)]
+
+
+def same(lives: Sequence[Life]) -> list[Any]:
+    """Lives that can be compared, NaNs and all."""
+    return sorted(((_plain(values), start, end) for values, start, end in lives), key=repr)
+
+
+def _plain(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple("nan" if value != value else value for value in values)
+
+
+def _columns(root: Node) -> dict[str, Columns]:
+    found, stack = {}, [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Scan):
+            found[node.stream] = node.stream_columns
+        stack += node.inputs
+    return found
+
+
+__all__ = ["Patient", "columns_of", "lives_of", "reference_lives", "same"]
