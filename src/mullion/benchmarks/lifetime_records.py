@@ -17,7 +17,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -168,6 +168,12 @@ class Measured:
     spread: float
     """The standard deviation of sub-index sizes, as a part of their mean."""
 
+    @property
+    def told(self) -> str:
+        """On one line."""
+        times = f"update {self.update:.3f} s, probe {1000 * self.probe:.1f} ms, scan {self.scan:.3f} s"
+        return f"{self.technique.name}: {times}, {self.touched:g} touched, {self.written / 1e6:,.0f} MB written"
+
     def to_json(self) -> dict[str, Any]:
         names = ("update", "probe", "scan", "touched", "read", "written", "spread")
         workload = {"megabytes": self.workload.megabytes, "fluctuating": self.workload.fluctuating}
@@ -190,12 +196,10 @@ def _measure(technique: Technique, workload: Workload, index: LifetimeIndex) -> 
     updates, probes, scans, counts, spreads = [], [], [], [], []
     for number, arrivals in enumerate(workload.arrivals, 1):
         now = number * workload.interval
-        rows, start, end = source.next(now, arrivals)
-        seconds, count = _timed(index, lambda now=now, new=(rows, start, end): index.update(now, *new))
+        seconds, count = _timed(index, partial(index.update, now, *source.next(now, arrivals)))
         updates.append(seconds)
         counts.append(count)
-        key = source.key()
-        probes.append(_timed(index, lambda key=key: look_at([index.search(key)]))[0])
+        probes.append(_timed(index, partial(_probe, index, source.key()))[0])
         if number % workload.scan_every == 0 or number == workload.updates:
             scans.append(_timed(index, lambda: look_at(index.tables()))[0])
         spreads.append(np.std(index.sizes) / np.mean(index.sizes))
@@ -210,6 +214,10 @@ def _measure(technique: Technique, workload: Workload, index: LifetimeIndex) -> 
         written=float(np.mean([count.bytes_written for count in counts])),
         spread=float(np.mean(spreads)),
     )
+
+
+def _probe(index: LifetimeIndex, key: int) -> int:
+    return look_at([index.search(key)])
 
 
 def _timed(index: LifetimeIndex, work: Callable[[], Any]) -> tuple[float, Any]:
@@ -236,7 +244,7 @@ def look_at(tables: Iterable[pa.Table]) -> int:
         for chunk in table.column("contents").chunks:
             data = np.frombuffer(chunk.buffers()[1], np.uint8)
             part = data[chunk.offset * CONTENTS : (chunk.offset + len(chunk)) * CONTENTS]
-            total += int(np.bitwise_xor.reduce(part))
+            total ^= int(np.bitwise_xor.reduce(part))
     return total
 
 
