@@ -30,9 +30,11 @@ from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.looked_up import LookedUpOperator
 from mullion.operators.naming import name_of
 from mullion.operators.network import Events, Network
-from mullion.operators.planning import Observing, chosen_plans, compared_columns, recorded_plan, reorder_probing
+from mullion.operators.observing import Observing
+from mullion.operators.planning import chosen_plans, recorded_plan
 from mullion.operators.result import Result
 from mullion.operators.shelf import Shelf
+from mullion.planner.relation_stats import NO_STATS, Stats
 from mullion.planner.relations import answer_schema
 from mullion.planner.update_pattern import pattern_of
 from mullion.windows.finalize import Answers
@@ -121,7 +123,6 @@ class RelationRun:
         self._manifest: Mapping[str, Any] | None = None
         """The state of a run before this one, until the first relations are known."""
         self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
-        self._compared: dict[str, set[str]] = {}
 
     # Relations
 
@@ -140,12 +141,22 @@ class RelationRun:
             for name, mine in groups.items():
                 self.networks[name].use([self.plans[relation] for relation in mine])
             self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
-            self._compared = compared_columns(list(self.plans.values()))
             self._restore_operators()
+            self._note()
+
+    def _note(self) -> None:
+        """Write down who takes part and since when, before the first event that they see can be lost."""
+        self.known = {r.name: self._entry(r) for r in self.relations.values()}
+        if self.journal is not None:
+            number = 0 if self.committed is None else self.committed.batch + 1
+            self.journal.begin(number, [{"name": name, **entry} for name, entry in self.known.items()])
+
+    def _entry(self, relation: Relation) -> dict[str, Any]:
+        return {"text": relation.text, "start": relation.start, "plan": name_of(self.plans[relation.name])}
 
     def _plans_of(self, relations: Sequence[Relation]) -> dict[str, Node]:
         """The plans of relations that are new here: as recorded, of those that a run before this one had."""
-        stats = self.observing.stats
+        stats = self.stats
         known = [r for r in relations if self._manifest is not None and r.name in self.known]
         found = {r.name: recorded_plan(r, self.known[r.name]["plan"]) for r in known}
         new = [relation for relation in relations if relation.name not in found]
@@ -167,6 +178,12 @@ class RelationRun:
     @property
     def newest(self) -> int | None:
         return max((i.newest for i in self.incoming.values() if i.newest is not None), default=None)
+
+    @property
+    def stats(self) -> Stats:
+        """What was seen of the streams."""
+        network = next(iter(self.networks.values()), None)
+        return NO_STATS if network is None else self.observing.stats(network)
 
     @property
     def held(self) -> int:
@@ -199,17 +216,17 @@ class RelationRun:
         mark = Mark(0 if self.committed is None else self.committed.batch + 1, end=now == THE_END)
         step("before operators")
         settled = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
+        self.observing.see(settled)
         answers = []
         for name, network in self.networks.items():
             self._look_up(network, mark.batch)
-            reorder_probing(network, self.observing.stats)
+            self.observing.reorder(network)
             deltas = network.advance(settled, now)
             for relation in self.relations if name == "shared" else [name]:
                 result = self.results[relation]
                 result.take(deltas[self.plans[relation]])
-                told = result.answers(now, ended=mark.end)
+                told = result.answers(now, last=self.newest, ended=mark.end)
                 answers.append(Answers((relation,), [0, len(told)], told))
-        self.observing.saw(settled, self._compared)
         self.answers += sum(len(some.table) for some in answers)
         self.sink.write(self.name, mark, answers)
         self.now = now
@@ -230,14 +247,14 @@ class RelationRun:
             if working.operator.prepared is not known[1]:
                 working.operator.table_changed(known[1], self.now)
 
+    def table_now(self, name: str) -> pa.Table:
+        """A table's rows as the next step would see them."""
+        return self._table(name, 0 if self.committed is None else self.committed.batch + 1)
+
     # What a restart needs
 
     def _commit(self, mark: Mark) -> None:
         self.committed = mark
-        self.known = {
-            r.name: {"text": r.text, "start": r.start, "plan": name_of(self.plans[r.name])}
-            for r in self.relations.values()
-        }
         if mark.end:
             self._begin_anew()
         if self.journal is None or self._shelf is None:
@@ -249,7 +266,6 @@ class RelationRun:
         header = {
             "now": self.now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
-            "relations": self.known,
             "answers": self.answers,
             "state": manifest,
         }
@@ -262,12 +278,14 @@ class RelationRun:
 
     def restore(self) -> None:
         """Go on from the last commit."""
-        loaded = None if self.journal is None else self.journal.load()
+        if self.journal is None:
+            return
+        self.known = {entry["name"]: entry for entry in self.journal.last_queries()}
+        loaded = self.journal.load()
         if loaded is None:
             return
         commit = loaded[0]
-        self.committed, self.now = commit.at, commit.state["now"]
-        self.answers, self.known = commit.state["answers"], commit.state["relations"]
+        self.committed, self.now, self.answers = commit.at, commit.state["now"], commit.state["answers"]
         for stream, state in commit.state["incoming"].items():
             self.incoming[stream] = Incoming(**state)
         self._manifest = commit.state["state"]
