@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +45,15 @@ from mullion.windows.order import Order, times_of
 
 class AnswerSink(Protocol):
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
+
+
+def run_name(streams: Sequence[str]) -> str:
+    """What relations over these streams are called: no stream has such a name, and a directory may.
+
+    >>> run_name(["orders", "payments"])
+    'relations/orders+payments'
+    """
+    return "relations/" + "+".join(quote(stream, safe=" ") for stream in streams)
 
 
 def no_table(name: str, step: int) -> pa.Table:
@@ -104,7 +114,7 @@ class RelationRun:
         table: Callable[[str, int], pa.Table] = no_table,
     ) -> None:
         """`table` gives a table's rows as a step sees them."""
-        self.name = " + ".join(streams)
+        self.name = run_name(streams)
         self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
         self.incoming = {stream: Incoming() for stream in streams}
         self.relations: dict[str, Relation] = {}
@@ -303,4 +313,4 @@ class RelationRun:
                 result.restore(state[f"result {name}"])
 
 
-__all__ = ["RelationRun"]
+__all__ = ["RelationRun", "run_name"]
