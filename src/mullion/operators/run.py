@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -29,6 +30,7 @@ from mullion.kernels.lookup import Prepared, prepare
 from mullion.kernels.partial import TIME
 from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.looked_up import LookedUpOperator
+from mullion.operators.materialized import MaterializedResult
 from mullion.operators.naming import name_of
 from mullion.operators.network import Events, Network
 from mullion.operators.observing import Observing
@@ -112,8 +114,9 @@ class RelationRun:
         strategy: str = "upa",
         shared: bool = True,
         table: Callable[[str, int], pa.Table] = no_table,
+        scratch: Callable[[], Path] | None = None,
     ) -> None:
-        """`table` gives a table's rows as a step sees them."""
+        """`table` gives a table's rows as a step sees them, `scratch` a directory for what need not survive."""
         self.name = run_name(streams)
         self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
         self.incoming = {stream: Incoming() for stream in streams}
@@ -122,6 +125,8 @@ class RelationRun:
         self.observing = Observing()
         self.networks: dict[str, Network] = {}
         self.results: dict[str, Result] = {}
+        self.materialized: dict[str, MaterializedResult] = {}
+        self._scratch = scratch
         self.now = EVER_BEFORE
         self.committed: Mark | None = None
         self.answers = 0
@@ -151,6 +156,11 @@ class RelationRun:
             for name, mine in groups.items():
                 self.networks[name].use([self.plans[relation] for relation in mine])
             self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
+            self.materialized = {
+                name: self.materialized[name] if name in stays else self._materialized(relation)
+                for name, relation in wanted.items()
+                if relation.materialized
+            }
             self._restore_operators()
             self._note()
 
@@ -177,6 +187,11 @@ class RelationRun:
 
     def _result(self, relation: Relation) -> Result:
         return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
+
+    def _materialized(self, relation: Relation) -> MaterializedResult:
+        assert self.journal is not None or self._scratch is not None
+        base = self.journal.directory if self.journal is not None else self._scratch() if self._scratch else Path()
+        return MaterializedResult(relation, base / "materialized" / quote(relation.name, safe=" "))
 
     def columns_needed(self, stream: str) -> set[str]:
         return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
@@ -234,7 +249,11 @@ class RelationRun:
             deltas = network.advance(settled, now)
             for relation in self.relations if name == "shared" else [name]:
                 result = self.results[relation]
-                result.take(deltas[self.plans[relation]])
+                delta = deltas[self.plans[relation]]
+                result.take(delta)
+                if relation in self.materialized:
+                    until = None if not mark.end else None if self.newest is None else self.newest + 1
+                    self.materialized[relation].take(delta, until=until)
                 told = result.answers(now, last=self.newest, ended=mark.end)
                 answers.append(Answers((relation,), [0, len(told)], told))
         self.answers += sum(len(some.table) for some in answers)
@@ -272,6 +291,7 @@ class RelationRun:
         networks = {} if mark.end else self.networks
         state = {f"{name}: {owner}": parts for name, n in networks.items() for owner, parts in n.parts().items()}
         state |= {f"result {name}": result.parts() for name, result in self.results.items()}
+        state |= {f"materialized {name}": result.parts() for name, result in self.materialized.items()}
         manifest = self._shelf.save(state, mark.text)
         header = {
             "now": self.now,
@@ -311,6 +331,9 @@ class RelationRun:
         for name, result in self.results.items():
             if f"result {name}" in state:
                 result.restore(state[f"result {name}"])
+        for name, kept in self.materialized.items():
+            if f"materialized {name}" in state:
+                kept.restore(state[f"materialized {name}"])
 
 
 __all__ = ["RelationRun", "run_name"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from mullion.catalog.algebra import Relation
 from mullion.catalog.journal import Journal
+from mullion.operators.materialized import MaterializedResult
 from mullion.operators.planning import plans_at_work
 from mullion.operators.run import AnswerSink, RelationRun, run_name
 from mullion.planner.explain_relations import RelationExplanation, explain_relations
@@ -33,6 +35,7 @@ class RelationRuns:
         self._sink, self._checkpoint, self._strategy, self._shared = sink, checkpoint, strategy, shared
         self._table = table
         self.runs: dict[Streams, RelationRun] = {}
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def directory(self, streams: Streams) -> Path | None:
         """Where the relations over these streams keep what a restart needs."""
@@ -51,9 +54,25 @@ class RelationRuns:
                 strategy=self._strategy,
                 shared=self._shared,
                 table=lambda name, step: self._table(run_name(streams), name, step),
+                scratch=self._scratch_directory,
             )
             run.restore()
         return run
+
+    def _scratch_directory(self) -> Path:
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
+        return Path(self._scratch.name)
+
+    def discard(self) -> None:
+        """Remove what was for this run alone."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None
+
+    def materialized(self, name: str) -> MaterializedResult | None:
+        """The kept result of a materialised query."""
+        return next((run.materialized[name] for run in self.runs.values() if name in run.materialized), None)
 
     def use(self, relations: Iterable[Relation]) -> None:
         """All relations from now on."""
