@@ -77,7 +77,7 @@ def test_json_tells_the_same() -> None:
     (unpaid,) = told["relations"]
     assert told["strategy"] == "upa"
     assert (unpaid["pattern"], unpaid["plan"]["operator"]) == ("strict", "Negation")
-    assert unpaid["plan"]["state"] == {"left": "calendar queue", "right": "FIFO queue", "keys": "counting"}
+    assert unpaid["plan"]["state"] == {"left": "calendar queue or hash by key", "right": "coverage of keys"}
     assert [below["pattern"] for below in unpaid["plan"]["inputs"]] == ["weak", "weakest"]
     assert not unpaid["plan"]["negative_tuples"]
     assert unpaid["rules"][-1]["rule"] == "pull_up_negation"
@@ -108,6 +108,14 @@ def test_state_follows_pattern_and_strategy(
     assert state_of(Distinct(r), strategy) == distinct_state
     assert state_of(Distinct(unless(r, s)), strategy) == {"values": "counting"}
     assert state_of(where(r, "b > 1"), strategy) == {}
+
+
+def test_not_exists_keeps_coverage_where_ends_are_known_and_counts_where_not() -> None:
+    r, s, counted = scan("r"), scan("s"), scan("s", "ROWS 5")
+    assert state_of(unless(r, s))["right"] == "coverage of keys"
+    assert state_of(unless(r, counted))["right"] == state_of(unless(r, s), "nt")["right"] == "counting"
+    assert state_of(unless(counted, s))["left"] == "hash by key and id"
+    assert state_of(unless(r, s), "direct")["left"] == "list"
 
 
 def test_only_negative_tuples_materialise_windows_of_time() -> None:

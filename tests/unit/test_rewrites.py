@@ -6,9 +6,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from mullion.catalog.algebra import Aggregated, Difference, Distinct, Filter, Join, LookedUp, Node, Project, Union
+from mullion.aggregates import REGISTRY
+from mullion.catalog.algebra import (
+    Aggregated,
+    Difference,
+    Distinct,
+    Filter,
+    Join,
+    LookedUp,
+    Node,
+    Project,
+    Rewindowed,
+    Union,
+)
 from mullion.catalog.algebra import Scan as Window
 from mullion.catalog.lookups import Lookup
+from mullion.catalog.queries import BoundAggregate
 from mullion.language.query import Column
 from mullion.language.types import DOUBLE, INT, TIMESTAMP
 from mullion.planner.operator_cost import plan_cost
@@ -149,6 +162,8 @@ def test_negation_comes_up_through_a_projection_that_keeps_its_keys() -> None:
     lost = Project(tested, (("k", column("b"), INT),))
     (found,) = offers("pull_up_negation", Join((kept, scan("s")), ((column("k"),), (column("a"),))))
     assert pattern_of(found.inputs[0]) is Pattern.WEAK
+    renamed = Project(unless(scan("r"), scan("q"), on="b"), (("a", column("a"), INT), ("b", column("a"), INT)))
+    assert not offers("pull_up_negation", join(renamed, scan("s")))
     assert not offers("pull_up_negation", Join((lost, scan("s")), ((column("k"),), (column("a"),))))
 
 
@@ -195,6 +210,17 @@ def test_distinct_goes_down_only_where_lifetimes_are_not_seen() -> None:
     grouped = Aggregated(Distinct(Project(weak, items)), (), (), slide=60_000_000)
     assert len(offers("push_distinct", grouped)) == 1
     assert not offers("push_distinct", Aggregated(Distinct(Project(weak, items)), (), ()))
+
+
+def test_distinct_stays_where_somebody_above_puts_rows_in_order() -> None:
+    plan = Distinct(Project(join(unless(scan("r"), scan("q")), scan("s")), (("a", column("0.a"), INT),)))
+    assert offers("push_distinct", where(plan, "a > 1"))
+    assert not offers("push_distinct", Rewindowed(plan, scan("s", "ROWS 5").window))
+    assert not offers("push_distinct", Difference(plan, plan))
+    first = BoundAggregate("first", column("a"), INT, INT, REGISTRY["first"])
+    count = BoundAggregate("count", None, None, INT, REGISTRY["count"])
+    for aggregate, found in ((first, 0), (count, 2)):
+        assert len(offers("push_distinct", Aggregated(plan, (), (aggregate,), slide=60_000_000))) == found
 
 
 def test_negation_is_pulled_up_when_the_join_lets_little_through() -> None:

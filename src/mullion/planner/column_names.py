@@ -86,12 +86,17 @@ def through(project: Project, expr: Expr) -> Expr:
 def above(project: Project, expr: Expr) -> Expr | None:
     """An expression over what a projection reads, over what it gives; None if it drops a part of it."""
     names = {item: name for name, item, _ in reversed(project.items)}
+    dropped = False
 
     def named(part: Expr) -> Expr | None:
-        return Column(names[part]) if part in names else None
+        nonlocal dropped
+        if part in names:
+            return Column(names[part])
+        dropped = dropped or isinstance(part, Column)
+        return None
 
     found = rewrite(expr, named)
-    return found if names_in(found) <= {name for name, _, _ in project.items} else None
+    return None if dropped else found
 
 
 def traced(node: Node, expr: Expr) -> tuple[Scan, Expr] | None:

@@ -231,8 +231,11 @@ class CostModel:
                 return self._join_cost(node)
             case Distinct(input=below):
                 return self._distinct_cost(node, below)
-            case Negation(left=left, right=right) | Difference(left=left, right=right):
+            case Negation(left=left, right=right):
                 return self._negation_cost(left, right, self._together(node))
+            case Difference(left=left, right=right):
+                both = (self._passing(left, 2), self._passing(right, 2), self._kept(left), self._kept(right))
+                return _sum(both)
             case Aggregated(input=below):
                 arrivals = self.flow(below).rate
                 return self._passing(below) + self._kept(below) + OperatorCost(arrivals)
@@ -274,12 +277,14 @@ class CostModel:
         return cost + self._kept(below)
 
     def _negation_cost(self, left: Node, right: Node, values: float) -> OperatorCost:
-        """Both sides are kept; a value that the right meets or loses touches all its rows on the left."""
+        """The left is kept, and of the right until when each value is covered, or all of it where that is not known; a
+        value that the right meets or loses touches all its rows on the left."""
         own, other = self.flow(left), self.flow(right)
         touched = 2 * other.rate * exp(-other.size / values) * own.size / values
-        return _sum([self._passing(left), self._passing(right, 2), self._kept(left), self._kept(right)]) + OperatorCost(
-            processing=touched
-        )
+        known = self.strategy == "upa" and pattern_of(right) is not Pattern.STRICT
+        covered = OperatorCost(state=HASH * min(other.rate, values / max(other.life, 1e-9)))
+        kept = [self._kept(left), covered if known else self._kept(right)]
+        return _sum([self._passing(left), self._passing(right, 2), *kept]) + OperatorCost(processing=touched)
 
 
 def _life(window: Window, rate: float) -> float:

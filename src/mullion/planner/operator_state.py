@@ -6,7 +6,9 @@
 | weak | calendar queue | hash by id | list |
 | strict | hash by id | hash by id | list |
 
-DISTINCT keeps results and the youngest row of each (delta*) unless its input is strict: then it counts.
+DISTINCT keeps results and the youngest row of each (delta*) unless its input is strict: then it counts. NOT EXISTS
+keeps of its right side until when each key is covered, or counts; its left side waits in a calendar queue or a hash by
+key, whichever is cheaper for what is observed (3.6.4).
 """
 
 from __future__ import annotations
@@ -60,19 +62,27 @@ def _state_of(node: Node, strategy: str) -> Iterator[tuple[str, str]]:
             else:
                 yield from (("input", store_of(below, strategy)), ("results", store_of(node, strategy)))
         case Negation(left=left, right=right):
-            yield from (("left", store_of(left, strategy)), ("right", store_of(right, strategy)), ("keys", "counting"))
+            yield "left", _left_of_negation(left, strategy)
+            known = strategy == "upa" and pattern_of(right) is not Pattern.STRICT
+            yield "right", "coverage of keys" if known else "counting"
         case Difference(left=left, right=right):
-            yield from (
-                ("left", store_of(left, strategy)),
-                ("right", store_of(right, strategy)),
-                ("values", "counting"),
-            )
-        case Aggregated(input=below):
-            yield from (("input", store_of(below, strategy)), ("groups", "hash by group"))
-        case Rewindowed():
-            yield "window", store_of(node, strategy)
+            for name, side in (("left", left), ("right", right)):
+                kept = store_of(side, strategy)
+                yield name, CALENDAR if kept == FIFO else kept
+            yield "values", "counting"
+        case Aggregated():
+            yield "input", "rows that can still be seen"
+        case Rewindowed(window=window):
+            if window.rows is not None and (window.slide_rows or 1) > 1:
+                yield "window", "rows that wait for the slide"
         case _:
             return
+
+
+def _left_of_negation(left: Node, strategy: str) -> str:
+    if strategy == "upa" and pattern_of(left) is not Pattern.STRICT:
+        return f"{CALENDAR} or hash by key"
+    return LIST if strategy == "direct" else "hash by key and id"
 
 
 def hears_negatives(node: Node, strategy: str = "upa") -> bool:

@@ -37,6 +37,7 @@ from mullion.catalog.algebra import (
     Scan,
     Union,
     nodes,
+    with_inputs,
 )
 from mullion.language.query import Call, Column, Expr, children
 from mullion.language.types import DOUBLE, FLOAT, Type
@@ -65,6 +66,9 @@ class Rule:
     name: str
     reason: str
     offers: Callable[[Node], Iterator[Node]]
+    keeps_ids: bool = True
+    """Whether each row stays the same row. If not, rows that come at one moment may stand in another order, and the
+    rule is not for what somebody above puts in order."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +280,7 @@ def push_distinct(node: Node) -> Iterator[Node]:
     match node:
         case Distinct(input=below) if pattern_of(below) is Pattern.STRICT:
             yield from (Distinct(inner) for inner in _distinct_below(below) if pattern_of(inner) is Pattern.STRICT)
-        case Aggregated(input=Distinct(input=below), slide=slide) if slide is not None:
+        case Aggregated(input=Distinct(input=below), slide=slide) if slide is not None and not _orders(node):
             yield from (replace(node, input=Distinct(inner)) for inner in _distinct_below(below))
         case _:
             return
@@ -322,7 +326,7 @@ ALTERNATIVES = (
     ),
     Rule("push_down_negation", "the negation lets few rows through, so fewer reach the join", push_down_negation),
     Rule("swap_negations", "the negation that lets fewer rows through goes first", swap_negations),
-    Rule("push_distinct", "duplicates are dropped before they are multiplied", push_distinct),
+    Rule("push_distinct", "duplicates are dropped before they are multiplied", push_distinct, keeps_ids=False),
 )
 
 
@@ -415,24 +419,21 @@ class _Search:
 def everywhere(root: Node, rule: Rule) -> Iterator[Node]:
     """The plan with the rule applied at one place, for every place and offer; the top first."""
     yield from rule.offers(root)
+    if _orders(root) and not rule.keeps_ids:
+        return
     for i, below in enumerate(root.inputs):
         for other in everywhere(below, rule):
             yield with_inputs(root, (*root.inputs[:i], other, *root.inputs[i + 1 :]))
 
 
-def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
-    """The node over other inputs, which have the columns that it reads."""
-    match node:
-        case Join() | Union():
-            return replace(node, parts=tuple(inputs))
-        case Negation() | Difference():
-            left, right = inputs
-            return replace(node, left=left, right=right)
-        case Scan():
-            return node
-        case _:
-            (below,) = inputs
-            return replace(node, input=below)
+def _orders(node: Node) -> bool:
+    """Whether it asks which of its input's rows came first, also among those of one moment."""
+    if isinstance(node, Aggregated):
+        return any(aggregate.function not in _UNORDERED for aggregate in node.aggregates)
+    return isinstance(node, Rewindowed | Difference)
+
+
+_UNORDERED = frozenset(("avg", "count", "max", "min", "sum"))
 
 
 def _strict_edges(root: Node) -> int:

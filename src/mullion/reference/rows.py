@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -40,7 +41,7 @@ def moments(changes: Iterable[int]) -> list[tuple[int, int]]:
     [(1, 3), (3, 5)]
     """
     known = sorted({change for change in changes if change < FOREVER})
-    return list(zip(known, [*known[1:], FOREVER], strict=True))
+    return list(pairwise([*known, FOREVER]))
 
 
 def glued(pieces: Iterable[tuple[K, int, int]]) -> list[tuple[K, int, int]]:
