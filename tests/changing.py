@@ -24,6 +24,9 @@ COUNTED = Scan("s", Window(rows=3, slide_rows=1), (("k", INT), ("v", DOUBLE)))
 
 Values = tuple[Any, ...]
 
+DROPPED = 1_000_000
+"""Rows numbered from here on are told to be gone and never came."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -57,7 +60,7 @@ def by_negative_tuples(rows: Sequence[Row]) -> list[Row]:
 
 
 def delta(rows: Sequence[Row], before: int, now: int, schema: pa.Schema = SCHEMA) -> Delta:
-    """What becomes known of rows between two times."""
+    """What becomes known of rows between two times, also of some that a filter has dropped: these never came."""
     fresh = [row for row in rows if before <= row.start < now]
     gone = [row for row in rows if row.start < before <= row.end < now and row.end < row.promised]
     columns = list(zip(*(row.values for row in fresh), strict=True)) or [()] * len(schema)
@@ -68,8 +71,8 @@ def delta(rows: Sequence[Row], before: int, now: int, schema: pa.Schema = SCHEMA
         np.array([row.start for row in fresh], np.int64),
         np.array([row.end if row.end < now else row.promised for row in fresh], np.int64),
     )
-    ids = np.array([[row.id] for row in gone], np.int64).reshape(-1, 1)
-    return Delta(lives, Gone(ids, np.array([row.end for row in gone], np.int64)), now)
+    ids = np.array([[number] for row in gone for number in (row.id, row.id + DROPPED)], np.int64).reshape(-1, 1)
+    return Delta(lives, Gone(ids, np.array([row.end for row in gone for _ in range(2)], np.int64)), now)
 
 
 Life = tuple[Values, int, int]

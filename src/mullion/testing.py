@@ -24,6 +24,7 @@ from mullion.windows.finalize import Answers
 
 STEPS = (
     "before partials",
+    "before operators",
     "before answers",
     "between answers",
     "after answers",

@@ -367,10 +367,10 @@ class TestExplain:
         result = inside("explain", "-", "--format", "json", stdin=SCRIPT)
         assert [plan["stream"] for plan in json.loads(result.stdout)["plans"]] == ["trades"]
 
-    def test_svg_is_not_there_yet(self, here: Path) -> None:
+    def test_svg_draws_the_plan(self, here: Path) -> None:
         result = inside("explain", "script.sql", "--format", "svg")
-        assert result.code == 1
-        assert "explain --format svg is not supported yet" in result.stderr
+        assert (result.code, result.stderr) == (0, "")
+        assert result.stdout.startswith("<svg") and "query big" in result.stdout
 
 
 class TestHelp:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changing import (
@@ -86,6 +86,7 @@ def by_all_moments(left: Sequence[Row], right: Sequence[Row]) -> list[Life]:
 
 
 @pytest.mark.parametrize("strategy", ["upa", "direct"])
+@settings(max_examples=20)
 @given(left=relations(strict=False), right=relations(strict=False), times=STEPS, restarts=st.booleans())
 def test_right_at_all_moments(
     left: list[Row], right: list[Row], times: list[int], restarts: bool, strategy: str
@@ -95,6 +96,7 @@ def test_right_at_all_moments(
 
 
 @pytest.mark.parametrize("strategy", ["upa", "nt", "direct"])
+@settings(max_examples=20)
 @given(left=relations(strict=True), right=relations(strict=True), times=STEPS, restarts=st.booleans())
 def test_right_at_all_moments_over_strict_inputs(
     left: list[Row], right: list[Row], times: list[int], restarts: bool, strategy: str
@@ -106,6 +108,7 @@ def test_right_at_all_moments_over_strict_inputs(
 ONE_VALUE = st.just((1, 0.0))
 
 
+@settings(max_examples=20)
 @given(relations(strict=False, values=ONE_VALUE), relations(strict=False, values=ONE_VALUE), STEPS, st.booleans())
 def test_negative_tuples_give_the_same(left: list[Row], right: list[Row], times: list[int], restarts: bool) -> None:
     told = play(operator("nt"), [by_negative_tuples(left), by_negative_tuples(right)], times, restarts=restarts)

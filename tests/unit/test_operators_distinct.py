@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changing import (
@@ -113,17 +113,20 @@ def at_most_twice_the_output(operator: Operator, heard: Heard) -> None:
     assert operator.held <= 2 * heard.alive(heard.before)
 
 
+@settings(max_examples=25)
 @given(relations(strict=False), STEPS, st.booleans())
 def test_delta_star_is_right_at_all_moments_and_small(rows: list[Row], times: list[int], restarts: bool) -> None:
     told = play(operator("upa"), [rows], times, restarts=restarts, watch=at_most_twice_the_output)
     assert same(told) == same(weak_by_all_moments(rows))
 
 
+@settings(max_examples=25)
 @given(relations(strict=False), STEPS, st.booleans())
 def test_direct_is_right_at_all_moments(rows: list[Row], times: list[int], restarts: bool) -> None:
     assert same(play(operator("direct"), [rows], times, restarts=restarts)) == same(weak_by_all_moments(rows))
 
 
+@settings(max_examples=25)
 @given(st.lists(st.tuples(VALUES, st.integers(0, 30)), max_size=14), STEPS, st.booleans())
 def test_negative_tuples_give_the_same_over_a_window(
     events: list[tuple[Any, int]], times: list[int], restarts: bool
@@ -135,6 +138,7 @@ def test_negative_tuples_give_the_same_over_a_window(
 
 
 @pytest.mark.parametrize("strategy", ["upa", "nt", "direct"])
+@settings(max_examples=25)
 @given(rows=relations(strict=True), times=STEPS, restarts=st.booleans())
 def test_counting_is_right_at_all_moments(rows: list[Row], times: list[int], restarts: bool, strategy: str) -> None:
     told = play(operator(strategy, strict=True), [rows], times, restarts=restarts)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changing import (
@@ -97,6 +97,7 @@ def by_all_moments(left: Sequence[Row], right: Sequence[Row], keys: int) -> list
 
 
 @pytest.mark.parametrize("strategy", ["upa", "direct"])
+@settings(max_examples=20)
 @given(
     left=relations(strict=False), right=relations(strict=False), times=STEPS, restarts=st.booleans(), two=st.booleans()
 )
@@ -108,6 +109,7 @@ def test_right_at_all_moments(
 
 
 @pytest.mark.parametrize("strategy", ["upa", "nt", "direct"])
+@settings(max_examples=20)
 @given(
     left=relations(strict=True), right=relations(strict=True), times=STEPS, restarts=st.booleans(), two=st.booleans()
 )
@@ -118,12 +120,14 @@ def test_right_at_all_moments_over_strict_inputs(
     assert same(play(made, [left, right], times, restarts=restarts)) == same(by_all_moments(left, right, 1 + two))
 
 
+@settings(max_examples=20)
 @given(relations(strict=False), relations(strict=False), STEPS, st.booleans())
 def test_negative_tuples_give_the_same(left: list[Row], right: list[Row], times: list[int], restarts: bool) -> None:
     told = play(operator("nt"), [by_negative_tuples(left), by_negative_tuples(right)], times, restarts=restarts)
     assert same(told) == same(by_all_moments(left, right, 1))
 
 
+@settings(max_examples=20)
 @given(relations(strict=False), relations(strict=False), STEPS)
 def test_a_hash_finds_what_a_scan_does(left: list[Row], right: list[Row], times: list[int]) -> None:
     def hashed() -> NegationOperator:

@@ -2,7 +2,7 @@
 
 | Mullion | Spark |
 |---|---|
-| a join of two windows of ten minutes | a stream-stream join with the same condition on times, watermarks on both sides |
+| a join of two windows of ten minutes | a stream-stream join with the same condition on times, and watermarks |
 | SELECT DISTINCT over a window of ten minutes | dropDuplicatesWithinWatermark, ten minutes |
 
 Both write their results to Parquet and keep a checkpoint that a restart goes on from. Each file is a micro-batch.

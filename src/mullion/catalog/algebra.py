@@ -349,6 +349,11 @@ class Relation:
     materialized: bool = False
 
     @cached_property
+    def plan(self) -> Node:
+        """What is told of: the root, for WSTREAM under the window over its new results."""
+        return self.root if self.output_window is None else Rewindowed(self.root, self.output_window)
+
+    @cached_property
     def streams(self) -> tuple[str, ...]:
         """The streams that it reads, by name."""
         return tuple(sorted({scan.stream for scan in scans(self.root)}))

@@ -262,7 +262,7 @@ def lazy_restore_compute_join(windows: Windows, out: Results, group: int, same: 
 
 @njit(cache=True, nogil=True)
 def eager(windows: Windows, out: Results, takes_out: Array) -> None:
-    """Each tuple is joined as it comes, after the other windows were rid of what has expired (golab 5.2.1, Algorithm 2).
+    """Each tuple is joined as it comes, after the other windows were rid of what has expired (golab Algorithm 2).
     A negative tuple removes its tuple and is then joined like any other.
 
     Requires: tuples in the order of time.

@@ -168,8 +168,8 @@ class Naive(Form):
 
     def advance(self, fresh: Lives, gone: Gone, now: int) -> Delta:
         kept = self._input
-        early = kept.find(gone.ids)
-        kept.end[early] = gone.at
+        early, at = kept.find(gone)
+        kept.end[early] = at
         came = kept.add(fresh, self.values.codes(fresh.rows))
         self._make_room()
         due = self._due(came, early, now)

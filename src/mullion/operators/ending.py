@@ -44,9 +44,9 @@ class EndingRows:
 
     def begin(self, lives: Lives, codes: Codes, gone: Gone, now: int) -> Step:
         """Take in new rows, and find those that end. All lives have a length."""
-        early = self.kept.find(gone.ids)
+        early, at = self.kept.find(gone)
         came = self.kept.add(lives, codes)
-        return Step(came, np.setdiff1d(self._due(came, now), early), early, gone.at)
+        return Step(came, np.setdiff1d(self._due(came, now), early), early, at)
 
     def finish(self, step: Step, now: int) -> None:
         """Forget the rows that have ended. The others may stand elsewhere afterwards."""

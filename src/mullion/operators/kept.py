@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from mullion.kernels.links import link_all, linked_rows
 from mullion.operators.base import Parts
-from mullion.operators.lives import EVER_BEFORE, Ids, Index, Lives, Times
+from mullion.operators.lives import EVER_BEFORE, Gone, Ids, Index, Lives, Times
 from mullion.operators.values import Codes, grown, in_time_order
 
 FEW = 1024
@@ -55,7 +55,7 @@ class KeptRows:
         if order is not None:
             lives, codes = lives.take(order), codes[order]
         if len(lives):
-            self._tables.append(as_table(lives))
+            self._tables.append(as_table(lives, self.schema))
             self._merge()
         return self._append(lives.ids, lives.start, lives.end, codes)
 
@@ -73,22 +73,26 @@ class KeptRows:
             self._link(first)
         return np.arange(first, size)
 
-    def find(self, ids: Ids) -> Index:
-        """Where rows with these ids stand. All are there."""
-        if self._by_id:
-            return np.fromiter(map(self._found.__getitem__, hashable(ids)), np.intp, len(ids))
-        if not len(ids):
-            return np.empty(0, np.intp)
+    def find(self, gone: Gone) -> tuple[Index, Times]:
+        """Where the rows stand that are told to be gone, and when they go; those that never came are passed over."""
+        if not len(gone):
+            return np.empty(0, np.intp), gone.at
+        known = self._found if self._by_id else self._alike(gone.ids)
+        at = np.fromiter((known.get(key, -1) for key in hashable(gone.ids)), np.intp, len(gone))
+        return at[at >= 0], gone.at[at >= 0]
+
+    def _alike(self, ids: Ids) -> dict[Hashable, int]:
+        """Rows that may have one of these ids, by looking at all."""
         alike = np.isin(self.ids[: self.size, 0], ids[:, 0]) & (self.end[: self.size] > EVER_BEFORE)
         at = np.flatnonzero(alike)
-        found = dict(zip(hashable(self.ids[at]), at.tolist(), strict=True))
-        return np.fromiter(map(found.__getitem__, hashable(ids)), np.intp, len(ids))
+        return dict(zip(hashable(self.ids[at]), at.tolist(), strict=True))
 
     def ended(self, positions: Index) -> None:
-        """These rows have ended, before they promised."""
+        """These rows have ended. Their ids may have come again since."""
         if self._by_id:
-            for key in hashable(self.ids[positions]):
-                del self._found[key]
+            for key, position in zip(hashable(self.ids[positions]), positions.tolist(), strict=True):
+                if self._found.get(key) == position:
+                    del self._found[key]
         self.end[positions] = EVER_BEFORE
 
     def of_codes(self, codes: Codes, since: int) -> Index:
@@ -194,7 +198,7 @@ class KeptRows:
         by_id, self._by_id = self._by_id, False
         by_key, self.by_key = self.by_key, False
         for table in parts[name]:
-            lives = from_table(table, self.width)
+            lives = from_table(table, self.schema, self.width)
             self._append(lives.ids, lives.start, lives.end, np.zeros(len(lives), np.int64))
         self._tables = list(parts[name])
         (changed,) = parts[f"{name}.changed"]
@@ -216,19 +220,18 @@ def hashable(ids: Ids) -> list[Hashable]:
     return list(map(tuple, ids.tolist()))
 
 
-def as_table(lives: Lives) -> pa.Table:
+def as_table(lives: Lives, schema: pa.Schema) -> pa.Table:
     """Rows and lifetimes in one table."""
-    table = lives.rows.combine_chunks()
+    table = lives.rows.select(schema.names).combine_chunks()
     for i in range(lives.ids.shape[1]):
         table = table.append_column(f"#id{i}", pa.array(lives.ids[:, i]))
     return table.append_column("#start", pa.array(lives.start)).append_column("#end", pa.array(lives.end))
 
 
-def from_table(table: pa.Table, width: int) -> Lives:
+def from_table(table: pa.Table, schema: pa.Schema, width: int) -> Lives:
     """What `as_table` made."""
     ids = np.column_stack([np.asarray(table[f"#id{i}"]) for i in range(width)])
-    rows = table.select(table.schema.names[: -width - 2])
-    return Lives(rows, ids, np.asarray(table["#start"]), np.asarray(table["#end"]))
+    return Lives(table.select(schema.names), ids, np.asarray(table["#start"]), np.asarray(table["#end"]))
 
 
 __all__ = ["KeptRows", "as_table", "from_table", "hashable"]

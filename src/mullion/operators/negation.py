@@ -34,8 +34,9 @@ from mullion.kernels.negation import uncovered
 from mullion.language.query import Expr
 from mullion.operators.base import Operator, Parts
 from mullion.operators.coverage import Coverage
+from mullion.operators.expressions import names_in
 from mullion.operators.kept import KeptRows
-from mullion.operators.lives import EVER_BEFORE, Delta, Gone, Index, Lives
+from mullion.operators.lives import EVER_BEFORE, Delta, Gone, Index, Lives, Times
 from mullion.operators.multiplicities import Crossings, Multiplicities
 from mullion.operators.values import Codes, Values, decoded, decoded_schema, grown, lasting
 from mullion.planner.update_pattern import Pattern, pattern_of
@@ -76,11 +77,11 @@ class NegationOperator(Operator):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         left, right = inputs
         changes = self._cover(right, now)
-        early = self._left.find(left.gone.ids)
+        early, at = self._left.find(left.gone)
         old = np.union1d(self._left.of_codes(np.unique(changes.code), self._before), early)
         fresh = lasting(left.fresh)
         came = self._left.add(fresh, self._keys.of_left(fresh.rows))
-        told = self._leave(np.concatenate([old, came]), len(old), early, left.gone, changes, now)
+        told = self._leave(np.concatenate([old, came]), len(old), early, at, changes, now)
         self._left.ended(early)
         self._note(changes)
         self._tidy(now)
@@ -100,13 +101,13 @@ class NegationOperator(Operator):
         order = order[found.code[order] != NO_KEY]
         return Crossings(found.code[order], found.time[order], found.on[order], found.ids[order])
 
-    def _leave(self, rows: Index, old: int, early: Index, gone: Gone, changes: Crossings, now: int) -> Delta:
+    def _leave(self, rows: Index, old: int, early: Index, at: Times, changes: Crossings, now: int) -> Delta:
         """What the changes leave of rows, the first of which were there before."""
         left = self._left
         self._since = grown(self._since, self._keys.room, EVER_BEFORE)
         start, code, promised = left.start[rows], left.code[rows], left.end[rows]
         end = promised.copy()
-        end[np.searchsorted(rows[:old], early)] = gone.at
+        end[np.searchsorted(rows[:old], early)] = at
         first, behind = np.searchsorted(changes.code, code), np.searchsorted(changes.code, code, side="right")
         # Changes of a key alternate: before the first of them it was the other way round.
         was_covered = self._right.covered(code) & (code != NO_KEY)
@@ -262,7 +263,7 @@ class _Seen:
 
 def _evaluate(rows: pa.Table, node: Node, keys: Sequence[Expr]) -> pa.Table:
     """The keys of rows as a table; without keys all rows have the same one."""
-    columns = Columns.of(rows, {name: node.types[name] for name in rows.column_names})
+    columns = Columns.of(rows, {name: node.types[name] for name in names_in(keys)})
     arrays = [columns.array(key) for key in keys] or [pa.array(np.zeros(len(rows), np.int8))]
     return decoded(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))
 

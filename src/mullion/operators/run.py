@@ -22,13 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.catalog.algebra import LookedUp, Relation
+from mullion.catalog.algebra import LookedUp, Node, Relation
 from mullion.catalog.journal import Commit, Journal, Mark, step
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.kernels.partial import TIME
-from mullion.operators.lives import EVER_BEFORE, FOREVER
+from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.looked_up import LookedUpOperator
+from mullion.operators.naming import name_of
 from mullion.operators.network import Events, Network
+from mullion.operators.planning import Observing, chosen_plans, compared_columns, recorded_plan, reorder_probing
 from mullion.operators.result import Result
 from mullion.operators.shelf import Shelf
 from mullion.planner.relations import answer_schema
@@ -36,9 +38,6 @@ from mullion.planner.update_pattern import pattern_of
 from mullion.windows.finalize import Answers
 from mullion.windows.intake import Arrived
 from mullion.windows.order import Order, times_of
-
-THE_END = FOREVER - 1
-"""After every event and every expiry."""
 
 
 class AnswerSink(Protocol):
@@ -107,6 +106,8 @@ class RelationRun:
         self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
         self.incoming = {stream: Incoming() for stream in streams}
         self.relations: dict[str, Relation] = {}
+        self.plans: dict[str, Node] = {}
+        self.observing = Observing()
         self.networks: dict[str, Network] = {}
         self.results: dict[str, Result] = {}
         self.now = EVER_BEFORE
@@ -120,6 +121,7 @@ class RelationRun:
         self._manifest: Mapping[str, Any] | None = None
         """The state of a run before this one, until the first relations are known."""
         self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
+        self._compared: dict[str, set[str]] = {}
 
     # Relations
 
@@ -130,16 +132,30 @@ class RelationRun:
             before, self.relations = self.relations, wanted
             if wanted == before:
                 return
-            groups = {"shared": list(relations)} if self.shared else {r.name: [r] for r in relations}
+            stays = {name for name, relation in wanted.items() if before.get(name) == relation}
+            self.plans = {name: self.plans[name] for name in wanted if name in stays}
+            self.plans |= self._plans_of([relation for name, relation in wanted.items() if name not in stays])
+            groups = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
             self.networks = {name: self.networks.get(name) or Network(self.strategy) for name in groups}
             for name, mine in groups.items():
-                self.networks[name].use([relation.root for relation in mine])
-            stays = {name: self.results[name] for name, relation in wanted.items() if before.get(name) == relation}
-            self.results = {name: stays.get(name) or self._result(r) for name, r in wanted.items()}
+                self.networks[name].use([self.plans[relation] for relation in mine])
+            self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
+            self._compared = compared_columns(list(self.plans.values()))
             self._restore_operators()
 
+    def _plans_of(self, relations: Sequence[Relation]) -> dict[str, Node]:
+        """The plans of relations that are new here: as recorded, of those that a run before this one had."""
+        stats = self.observing.stats
+        known = [r for r in relations if self._manifest is not None and r.name in self.known]
+        found = {r.name: recorded_plan(r, self.known[r.name]["plan"], stats, self.strategy) for r in known}
+        new = [relation for relation in relations if relation.name not in found]
+        together = [new] if self.shared else [[relation] for relation in new]
+        for some in together:
+            found |= chosen_plans(some, stats, self.strategy)
+        return found
+
     def _result(self, relation: Relation) -> Result:
-        return Result(relation, pattern_of(relation.root), answer_schema(relation), self.strategy)
+        return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
 
     def columns_needed(self, stream: str) -> set[str]:
         return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
@@ -186,13 +202,14 @@ class RelationRun:
         answers = []
         for name, network in self.networks.items():
             self._look_up(network, mark.batch)
+            reorder_probing(network, self.observing.stats)
             deltas = network.advance(settled, now)
-            for relation in self.relations.values():
-                if name in ("shared", relation.name):
-                    result = self.results[relation.name]
-                    result.take(deltas[relation.root])
-                    told = result.answers(now, ended=mark.end)
-                    answers.append(Answers((relation.name,), [0, len(told)], told))
+            for relation in self.relations if name == "shared" else [name]:
+                result = self.results[relation]
+                result.take(deltas[self.plans[relation]])
+                told = result.answers(now, ended=mark.end)
+                answers.append(Answers((relation,), [0, len(told)], told))
+        self.observing.saw(settled, self._compared)
         self.answers += sum(len(some.table) for some in answers)
         self.sink.write(self.name, mark, answers)
         self.now = now
@@ -217,7 +234,10 @@ class RelationRun:
 
     def _commit(self, mark: Mark) -> None:
         self.committed = mark
-        self.known = {r.name: {"text": r.text, "start": r.start} for r in self.relations.values()}
+        self.known = {
+            r.name: {"text": r.text, "start": r.start, "plan": name_of(self.plans[r.name])}
+            for r in self.relations.values()
+        }
         if mark.end:
             self._begin_anew()
         if self.journal is None or self._shelf is None:
@@ -265,4 +285,4 @@ class RelationRun:
                 result.restore(state[f"result {name}"])
 
 
-__all__ = ["THE_END", "RelationRun"]
+__all__ = ["RelationRun"]

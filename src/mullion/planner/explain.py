@@ -14,11 +14,14 @@ from mullion.language.query import EVERYTHING, TIME_AXIS, Period
 from mullion.language.render import duration_text, render
 from mullion.planner.cost import least_rate_to_share
 from mullion.planner.cuts import axis_text, cut_text, has_slices, paired_slices, window_text
+from mullion.planner.drawing import Box, svg
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.slices import SliceManager, paned, slices_of
 from mullion.planner.synopses import shared_synopses
 
 HOUR = 3_600_000_000
+MOST_DRAWN = 20
+"""Queries of a grouping that get a box of their own."""
 
 
 def aggregate_text(aggregate: BoundAggregate) -> str:
@@ -137,12 +140,33 @@ class Explanation:
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
 
+    def to_svg(self) -> str:
+        return svg(self.boxes())
+
+    def boxes(self) -> list[Box]:
+        """Of each stream the groupings, and of each grouping what it keeps and whom it serves."""
+        return [_plan_box(plan, self.query) for plan in self.plans]
+
     def __str__(self) -> str:
         if not self.plans:
             return "no standing queries"
         parts = [_plan_text(plan, self.query, self.pasts) for plan in self.plans]
         parts += [f"seen so far in {name}: {_counts_text(counts)}" for name, counts in self.observed.items()]
         return "\n\n".join(parts)
+
+
+def _plan_box(plan: Plan, only: str | None) -> Box:
+    over = "" if plan.axis == TIME_AXIS else f" over {axis_text(plan.axis)}"
+    groupings = []
+    for grouping in plan.groupings:
+        shown = [q for q in grouping.queries if only is None or q.name == only]
+        boxes = [Box((f"query {q.name}", window_text(q))) for q in shown[:MOST_DRAWN]]
+        if len(shown) > MOST_DRAWN:
+            boxes.append(Box((f"and {len(shown) - MOST_DRAWN} more queries",)))
+        kept = tuple(state.name for state in grouping.states)
+        groupings.append(Box((_grouping_text(grouping), *kept), children=tuple(boxes)))
+    reasons = tuple(f"{reason.rule}: {reason.text}" for reason in plan.reasons)
+    return Box((f"stream {plan.stream.name}{over}: {plan.way} way", *reasons), children=tuple(groupings))
 
 
 def _plan_text(plan: Plan, only: str | None, pasts: Mapping[str, str]) -> str:

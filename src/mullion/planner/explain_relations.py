@@ -35,6 +35,7 @@ from mullion.catalog.algebra import (
 from mullion.language.query import Column, Expr
 from mullion.language.render import duration_text, render, render_window
 from mullion.planner.column_names import outside
+from mullion.planner.drawing import Box, svg
 from mullion.planner.explain import aggregate_text
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.operator_state import hears_negatives, state_of
@@ -147,6 +148,24 @@ class RelationExplanation:
 
     def as_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
+
+    def to_svg(self) -> str:
+        return svg(self.boxes())
+
+    def boxes(self) -> list[Box]:
+        """One tree for each query that is drawn."""
+        shown = list(zip(self.relations, self.chosen, strict=True))[:MOST_SHOWN]
+        shared = self.shared
+        return [
+            Box((f"query {relation.name}", output_text(relation)), children=(self._box(chosen.root, shared),))
+            for relation, chosen in shown
+        ]
+
+    def _box(self, node: Node, shared: Mapping[Node, int]) -> Box:
+        kept = tuple(f"{what}: {how}" for what, how in state_of(node, self.strategy).items())
+        queries = (f"shared by {shared[node]} queries",) if shared[node] > 1 else ()
+        below = tuple(self._box(below, shared) for below in node.inputs)
+        return Box((operator_text(node), *kept, *queries), pattern_of(node).label, below)
 
     @property
     def shared(self) -> Counter[Node]:

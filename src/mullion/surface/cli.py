@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from mullion import __version__
-from mullion.errors import MullionError, NotSupported, closest
+from mullion.errors import MullionError, closest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -148,15 +148,14 @@ def explain(
 ) -> None:
     """Show the shared plan of a script's queries, with its reasons."""
     with told():
-        if format_ is Format.svg:
-            raise NotSupported("explain --format svg", hint="use --format text or --format json")
         text = read_script(script)
         from mullion.engine import Engine
 
         with Engine() as engine:
             engine.execute(text)
             explanation = engine.explain()
-        typer.echo(explanation.to_json() if format_ is Format.json else str(explanation))
+        forms = {Format.json: explanation.to_json, Format.svg: explanation.to_svg}
+        typer.echo(forms.get(format_, explanation.__str__)())
 
 
 @app.command()
