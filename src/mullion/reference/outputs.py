@@ -17,14 +17,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mullion.catalog.algebra import Relation
+from mullion.catalog.algebra import Relation, is_aggregates
 from mullion.catalog.scope import WINDOW_COLUMNS
 from mullion.language.types import INT, TIMESTAMP
 from mullion.reference import Answer
 from mullion.reference.aggregates import sort_key
 from mullion.reference.expressions import one_value, values_of
 from mullion.reference.instants import Instants
-from mullion.reference.patterns import is_aggregates, is_strict
+from mullion.reference.patterns import is_strict
 from mullion.reference.rows import FOREVER, Row
 
 Told = tuple[Row, int]

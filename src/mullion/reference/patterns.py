@@ -1,10 +1,8 @@
-"""Whether the ends of a relation's rows are known when they come, and whether its rows are those of aggregates."""
+"""Whether the ends of a relation's rows are known when they come, and whether they end at all."""
 
 from __future__ import annotations
 
 from mullion.catalog.algebra import (
-    Aggregated,
-    Difference,
     Distinct,
     Filter,
     Join,
@@ -30,20 +28,9 @@ def is_strict(node: Node) -> bool:
             return True
 
 
-def is_aggregates(node: Node) -> bool:
-    """Whether the rows are groups, which have no life of their own."""
-    match node:
-        case Filter() | Project() | Distinct() | Union():
-            return all(map(is_aggregates, node.inputs))
-        case Difference(left=left):
-            return is_aggregates(left)
-        case _:
-            return isinstance(node, Aggregated)
-
-
 def stays(node: Node) -> bool:
     """Whether all windows are INTERNAL, so that results don't expire (golab 3.3.2)."""
     return all(scan.window.internal for scan in scans(node))
 
 
-__all__ = ["is_aggregates", "is_strict", "stays"]
+__all__ = ["is_strict", "stays"]

@@ -58,13 +58,30 @@ def answer_relation(
     versions: Versions | None = None,
 ) -> Answer:
     """The answer of a query over relations to bounded input: the events of each stream in the order of arrival."""
+    relation = _windowed(relation)
     world = World(relation, streams, events, tables or {}, versions or {})
-    root = relation.root
-    if relation.output == "wstream" and not isinstance(root, Rewindowed):
-        assert relation.output_window is not None
-        root = Rewindowed(root, relation.output_window)
     newest = max((time for events in world.events.values() for time, _ in events), default=None)
-    return told(replace(relation, root=root), world.rows(root), newest)
+    return told(relation, world.rows(relation.root), newest)
+
+
+def result_rows(
+    relation: Relation,
+    streams: Mapping[str, Stream],
+    events: Mapping[str, Rows],
+    tables: Tables | None = None,
+    versions: Versions | None = None,
+) -> list[Row]:
+    """The rows of the query's result, with the times from when until when they are there."""
+    relation = _windowed(relation)
+    return World(relation, streams, events, tables or {}, versions or {}).rows(relation.root)
+
+
+def _windowed(relation: Relation) -> Relation:
+    """The relation with its output window, if it has one, as a part of its plan."""
+    if relation.output != "wstream" or isinstance(relation.root, Rewindowed):
+        return relation
+    assert relation.output_window is not None
+    return replace(relation, root=Rewindowed(relation.root, relation.output_window))
 
 
 class World:
@@ -208,4 +225,4 @@ def _in_order(stream: Stream, events: Rows) -> list[tuple[int, Mapping[str, Any]
     return sorted(timed, key=lambda found: found[0])
 
 
-__all__ = ["Versions", "answer_relation"]
+__all__ = ["Versions", "answer_relation", "result_rows"]
