@@ -1,7 +1,7 @@
 """The plans of some relations at work, and what is told of them: wherever that is, on the driver or in a shard.
 
-    settled events of all streams --> Network --Delta--> Result of query 1 --> answers
-                                             '--Delta--> Result of query 2 --> answers
+settled events of all streams --> Network --Delta--> Result of query 1 --> answers
+                                         '--Delta--> Result of query 2 --> answers
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import pyarrow as pa
 from mullion.catalog.algebra import LookedUp, Node, Relation
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.operators.base import Parts
-from mullion.operators.lives import EVER_BEFORE
 from mullion.operators.looked_up import LookedUpOperator
 from mullion.operators.network import Events, Network
 from mullion.operators.planning import reorder_probing
@@ -33,7 +32,6 @@ class Answering:
 
     def __init__(self, strategy: str = "upa", *, shared: bool = True) -> None:
         self.strategy, self.shared = strategy, shared
-        self.now = EVER_BEFORE
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
         self.networks: dict[str, Network] = {}
@@ -66,12 +64,12 @@ class Answering:
         return operators + sum(result.held for result in self.results.values())
 
     def step(
-        self, settled: Mapping[str, Events], now: int, table: Tables, stats: Stats, *, ended: bool
+        self, settled: Mapping[str, Events], since: int, now: int, table: Tables, stats: Stats, *, ended: bool
     ) -> list[Answers]:
-        """Go on to `now` with the events before it, and tell what became due."""
+        """Go on from `since` to `now` with the events before it, and tell what became due."""
         answers = []
         for name, network in self.networks.items():
-            self._look_up(network, table)
+            self._look_up(network, table, since)
             reorder_probing(network, stats)
             deltas = network.advance(settled, now)
             for relation in self.relations if name == "shared" else [name]:
@@ -79,10 +77,9 @@ class Answering:
                 result.take(deltas[self.plans[relation]])
                 told = result.answers(now, ended=ended)
                 answers.append(Answers((relation,), [0, len(told)], told))
-        self.now = now
         return answers
 
-    def _look_up(self, network: Network, table: Tables) -> None:
+    def _look_up(self, network: Network, table: Tables, since: int) -> None:
         """Give operators the tables that rows are looked up in, as this step finds them. They are prepared once for
         each version."""
         for node, working in network.working.items():
@@ -94,7 +91,7 @@ class Answering:
             if known is None or known[0] is not rows:
                 known = self._prepared[node.lookup] = rows, prepare(node.lookup, rows)
             if working.operator.prepared is not known[1]:
-                working.operator.table_changed(known[1], self.now)
+                working.operator.table_changed(known[1], since)
 
     # What a restart needs
 
@@ -104,9 +101,8 @@ class Answering:
         state = {f"{name}: {owner}": parts for name, n in networks.items() for owner, parts in n.parts().items()}
         return state | {f"result {name}": result.parts() for name, result in self.results.items()}
 
-    def restore(self, state: Mapping[str, Parts], now: int) -> None:
+    def restore(self, state: Mapping[str, Parts]) -> None:
         """Go on with a state. Called after `use`; who was not there then starts empty."""
-        self.now = now
         for name, network in self.networks.items():
             prefix = f"{name}: "
             network.restore({o.removeprefix(prefix): p for o, p in state.items() if o.startswith(prefix)})

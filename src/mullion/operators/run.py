@@ -12,29 +12,28 @@ interrupted is simply made again, perhaps with more events.
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.catalog.algebra import LookedUp, Node, Relation
+from mullion.catalog.algebra import Node, Relation
 from mullion.catalog.journal import Commit, Journal, Mark, step
-from mullion.kernels.lookup import Prepared, prepare
 from mullion.kernels.partial import TIME
+from mullion.operators.answering import Answering
+from mullion.operators.in_shards import InShards, Sharding
 from mullion.operators.lives import EVER_BEFORE, THE_END
-from mullion.operators.looked_up import LookedUpOperator
 from mullion.operators.naming import name_of
-from mullion.operators.network import Events, Network
-from mullion.operators.planning import Observing, chosen_plans, compared_columns, recorded_plan, reorder_probing
-from mullion.operators.result import Result
+from mullion.operators.network import Events
+from mullion.operators.planning import Observing, chosen_plans, compared_columns, recorded_plan
 from mullion.operators.shelf import Shelf
-from mullion.planner.relations import answer_schema
-from mullion.planner.update_pattern import pattern_of
 from mullion.windows.finalize import Answers
 from mullion.windows.intake import Arrived
 from mullion.windows.order import Order, times_of
@@ -100,16 +99,20 @@ class RelationRun:
         strategy: str = "upa",
         shared: bool = True,
         table: Callable[[str, int], pa.Table] = no_table,
+        sharding: Sharding | None = None,
     ) -> None:
-        """`table` gives a table's rows as a step sees them."""
+        """`table` gives a table's rows as a step sees them. Without `sharding` everything is computed here."""
         self.name = " + ".join(streams)
         self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
         self.incoming = {stream: Incoming() for stream in streams}
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
         self.observing = Observing()
-        self.networks: dict[str, Network] = {}
-        self.results: dict[str, Result] = {}
+        self.own = Answering(strategy, shared=shared)
+        """What is computed here."""
+        self.shards: InShards | None = None
+        """What is computed in shards, if anything is."""
+        self._sharding = sharding
         self.now = EVER_BEFORE
         self.committed: Mark | None = None
         self.answers = 0
@@ -120,7 +123,7 @@ class RelationRun:
         self._shelf = None if journal is None else Shelf(journal.directory / "shelf")
         self._manifest: Mapping[str, Any] | None = None
         """The state of a run before this one, until the first relations are known."""
-        self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._compared: dict[str, set[str]] = {}
 
     # Relations
@@ -135,13 +138,21 @@ class RelationRun:
             stays = {name for name, relation in wanted.items() if before.get(name) == relation}
             self.plans = {name: self.plans[name] for name in wanted if name in stays}
             self.plans |= self._plans_of([relation for name, relation in wanted.items() if name not in stays])
-            groups = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
-            self.networks = {name: self.networks.get(name) or Network(self.strategy) for name in groups}
-            for name, mine in groups.items():
-                self.networks[name].use([self.plans[relation] for relation in mine])
-            self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
             self._compared = compared_columns(list(self.plans.values()))
+            self._place()
             self._restore_operators()
+
+    def _place(self) -> None:
+        """Give the relations to the shards, if there are any, and those that can't be split to the driver."""
+        own = list(self.relations.values())
+        if self.shards is not None:
+            self.shards.use(own, self.plans)
+            own = [relation for relation in own if relation.name not in self.shards.names]
+        self.own.use(own, self.plans)
+
+    def placed(self, name: str) -> str:
+        """Where a relation is computed."""
+        return self.shards.placed if self.shards is not None and name in self.shards.names else "on the driver"
 
     def _plans_of(self, relations: Sequence[Relation]) -> dict[str, Node]:
         """The plans of relations that are new here: as recorded, of those that a run before this one had."""
@@ -154,11 +165,9 @@ class RelationRun:
             found |= chosen_plans(some, stats, self.strategy)
         return found
 
-    def _result(self, relation: Relation) -> Result:
-        return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
-
     def columns_needed(self, stream: str) -> set[str]:
-        return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
+        own = self.own.columns_needed(stream)
+        return own if self.shards is None else own | self.shards.columns_needed(stream)
 
     @property
     def oldest(self) -> int | None:
@@ -171,8 +180,7 @@ class RelationRun:
     @property
     def held(self) -> int:
         """Rows in all states."""
-        operators = sum(rows for network in self.networks.values() for rows in network.held().values())
-        return operators + sum(result.held for result in self.results.values())
+        return self.own.held + (0 if self.shards is None else self.shards.held)
 
     # Events
 
@@ -199,36 +207,53 @@ class RelationRun:
         mark = Mark(0 if self.committed is None else self.committed.batch + 1, end=now == THE_END)
         step("before operators")
         settled = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
-        answers = []
-        for name, network in self.networks.items():
-            self._look_up(network, mark.batch)
-            reorder_probing(network, self.observing.stats)
-            deltas = network.advance(settled, now)
-            for relation in self.relations if name == "shared" else [name]:
-                result = self.results[relation]
-                result.take(deltas[self.plans[relation]])
-                told = result.answers(now, ended=mark.end)
-                answers.append(Answers((relation,), [0, len(told)], told))
+        if self.committed is None:
+            self._shard_if_large(settled)
+        answers = self._answers(settled, now, mark)
         self.observing.saw(settled, self._compared)
-        self.answers += sum(len(some.table) for some in answers)
         self.sink.write(self.name, mark, answers)
         self.now = now
         self._commit(mark)
         self.seconds += time.perf_counter() - began
 
-    def _look_up(self, network: Network, number: int) -> None:
-        """Give operators the tables that rows are looked up in, as this step finds them. They are prepared once for
-        each version."""
-        for node, working in network.working.items():
-            if not isinstance(node, LookedUp):
-                continue
-            assert isinstance(working.operator, LookedUpOperator)
-            rows = self._table(node.lookup.table, number)
-            known = self._prepared.get(node.lookup)
-            if known is None or known[0] is not rows:
-                known = self._prepared[node.lookup] = rows, prepare(node.lookup, rows)
-            if working.operator.prepared is not known[1]:
-                working.operator.table_changed(known[1], self.now)
+    def _answers(self, settled: Mapping[str, Events], now: int, mark: Mark) -> list[Answers]:
+        """What became due, but for what shards have written by themselves."""
+
+        def table(name: str) -> pa.Table:
+            return self._table(name, mark.batch)
+
+        stats = self.observing.stats
+        answers = self.own.step(settled, self.now, now, table, stats, ended=mark.end)
+        self.answers += sum(len(some.table) for some in answers)
+        if self.shards is not None and self.shards.groups:
+            more, told = self.shards.step(settled, self.now, now, mark, table, stats)
+            answers += more
+            self.answers += told
+        return answers
+
+    # Shards
+
+    def _shard_if_large(self, settled: Mapping[str, Events]) -> None:
+        """Where the first step has much to do, what can be split is, from then on."""
+        if self._sharding is None or sum(len(e.times) for e in settled.values()) <= self._sharding.above:
+            return
+        self._begin_shards(self._sharding)
+        self._place()
+
+    def _begin_shards(self, sharding: Sharding) -> InShards:
+        if self.journal is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
+            directory = Path(self._scratch.name)
+        else:
+            directory = self.journal.directory
+        self.shards = InShards(sharding, directory / "shards", strategy=self.strategy, shared=self.shared)
+        return self.shards
+
+    def discard(self) -> None:
+        """Remove the files that were for this run alone."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None
 
     # What a restart needs
 
@@ -240,21 +265,22 @@ class RelationRun:
         }
         if mark.end:
             self._begin_anew()
-        if self.journal is None or self._shelf is None:
-            return
-        networks = {} if mark.end else self.networks
-        state = {f"{name}: {owner}": parts for name, n in networks.items() for owner, parts in n.parts().items()}
-        state |= {f"result {name}": result.parts() for name, result in self.results.items()}
-        manifest = self._shelf.save(state, mark.text)
+        if self.journal is not None and self._shelf is not None:
+            self._record(mark, self.journal, self._shelf)
+        if self.shards is not None:
+            self.shards.sweep()
+
+    def _record(self, mark: Mark, journal: Journal, shelf: Shelf) -> None:
         header = {
             "now": self.now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
             "relations": self.known,
             "answers": self.answers,
-            "state": manifest,
+            "state": shelf.save(self.own.state(ended=mark.end), mark.text),
+            "shards": None if self.shards is None else self.shards.snapshot(),
         }
-        self.journal.commit(Commit(mark, header, (), snapshot=True))
-        self._shelf.sweep()
+        journal.commit(Commit(mark, header, (), snapshot=True))
+        shelf.sweep()
 
     def _begin_anew(self) -> None:
         """The input has ended, every row has left and everything was told. Should more come, it comes after it."""
@@ -271,18 +297,15 @@ class RelationRun:
         for stream, state in commit.state["incoming"].items():
             self.incoming[stream] = Incoming(**state)
         self._manifest = commit.state["state"]
+        shards = commit.state["shards"]
+        if shards is not None:
+            assert self._sharding is not None, "relations in shards go on in shards"
+            self._begin_shards(self._sharding).restore(shards)
 
     def _restore_operators(self) -> None:
         manifest, self._manifest = self._manifest, None
-        if manifest is None or self._shelf is None:
-            return
-        state = self._shelf.load(manifest)
-        for name, network in self.networks.items():
-            prefix = f"{name}: "
-            network.restore({o.removeprefix(prefix): p for o, p in state.items() if o.startswith(prefix)})
-        for name, result in self.results.items():
-            if f"result {name}" in state:
-                result.restore(state[f"result {name}"])
+        if manifest is not None and self._shelf is not None:
+            self.own.restore(self._shelf.load(manifest))
 
 
 __all__ = ["RelationRun"]

@@ -26,7 +26,7 @@ piece. Equal keys are in one shard, also NaNs, zeros of either sign, and NULLs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mullion.catalog.algebra import (
     Aggregated,
@@ -114,15 +114,13 @@ def split_by(node: Node, keys: Keys) -> ShardKeys | None:
             common = _are_common(keys, node)
             return _merged(split_by(side, _renamed(keys, left, side)) for side in (left, right)) if common else None
         case Join(parts=parts, keys=own):
-            sides = [[outside(key, i) for key in mine] for i, mine in enumerate(own)]
-            places = _places(keys, sides)
-            return places and _merged(split_by(p, _at(places, mine)) for p, mine in zip(parts, own, strict=True))
+            called = [[outside(key, i) for key in mine] for i, mine in enumerate(own)]
+            return _each_by(_places(keys, called), list(zip(parts, own, strict=True)))
         case Negation(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
-            places = _places(keys, [left_keys])
-            return places and _merged((split_by(left, _at(places, left_keys)), split_by(right, _at(places, right_keys))))
+            return _each_by(_places(keys, [left_keys]), [(left, left_keys), (right, right_keys)])
         case Aggregated(input=below, keys=groups):
-            places = _places(keys, [[Column(f"#k{i}") for i in range(len(groups))]])
-            return places and split_by(below, _at(places, [key for key, _ in groups]))
+            called = [[Column(f"#k{i}") for i in range(len(groups))]]
+            return _each_by(_places(keys, called), [(below, [key for key, _ in groups])])
         case _:
             return None
 
@@ -150,7 +148,7 @@ def relation_keys(relation: Relation) -> dict[str, Keys] | None:
     return None if found is None else {scan.stream: keys for scan, keys in found.items()}
 
 
-def describe_keys(keys: dict[str, Keys]) -> str:
+def describe_keys(keys: Mapping[str, Keys]) -> str:
     """In words: `orders by id, payments by order_id`."""
     return ", ".join(f"{stream} by {' and '.join(map(render, keys[stream]))}" for stream in sorted(keys))
 
@@ -175,19 +173,18 @@ def _merged(parts: Iterable[ShardKeys | None]) -> ShardKeys | None:
     return found
 
 
-def _places(keys: Keys, sides: Sequence[Sequence[Expr]]) -> tuple[int, ...] | None:
-    """Where the keys stand among those of a side; None if one stands nowhere."""
-    found = []
-    for key in keys:
-        at = next((list(side).index(key) for side in sides if key in side), None)
-        if at is None:
-            return None
-        found.append(at)
-    return tuple(found) or None
+def _places(keys: Keys, called: Sequence[Sequence[Expr]]) -> list[int] | None:
+    """Which keys of a node these are, by any of the names that it has for them; None if one is no key of it."""
+    places = [next((list(names).index(key) for names in called if key in names), None) for key in keys]
+    found = [place for place in places if place is not None]
+    return found if len(found) == len(places) else None
 
 
-def _at(places: Sequence[int], keys: Sequence[Expr]) -> Keys:
-    return tuple(keys[place] for place in places)
+def _each_by(places: Sequence[int] | None, inputs: Sequence[tuple[Node, Sequence[Expr]]]) -> ShardKeys | None:
+    """Split each input by those of its keys that are at these places."""
+    if not places:
+        return None
+    return _merged(split_by(node, tuple(keys[place] for place in places)) for node, keys in inputs)
 
 
 def _are_common(keys: Keys, node: Node) -> bool:
