@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mullion.catalog.algebra import Relation
+from mullion.catalog.algebra import Relation, scans
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.journal import Journal, write_whole
 from mullion.catalog.queries import StandingQuery, bind
@@ -46,7 +46,9 @@ from mullion.language.query import (
     Named,
     Query,
     Statement,
+    Window,
 )
+from mullion.operators.once import answer_now
 from mullion.operators.runs import RelationRuns
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
@@ -187,7 +189,7 @@ class Engine:
                 self.catalog.drop_synopsis(name, statement.place)
             case Explain(name=name):
                 if name is not None:
-                    self.catalog.query(name, statement.place)
+                    self.catalog.known(name, statement.place)
                 return self.explain(name)
             case Ask(query=query):
                 if any(run.view is not None for run in self.runs.values()):
@@ -286,7 +288,7 @@ class Engine:
         """The shared plan of all queries, or the part of it that serves one."""
         with self._lock:
             if name is not None:
-                name = self.catalog.query(name).name
+                name = self.catalog.known(name).name
             plans = []
             for stream in self.catalog.streams.values():
                 queries = self.catalog.queries_over(stream.name)
@@ -300,7 +302,9 @@ class Engine:
                         if name is None or any(q.name == name for q in mine)
                     ]
             observed = {n: asdict(r.counts) for n, r in self.runs.items() if r.counts.batches}
-            return Explanation(tuple(plans), self.sharing, name, observed, dict(self._pasts))
+            shown = [relation for relation in self.catalog.relations.values() if name in (None, relation.name)]
+            relations = self.relations.explain(shown, self.relations.observed()) if shown else None
+            return Explanation(tuple(plans), self.sharing, name, observed, dict(self._pasts), relations)
 
     def _plan(self, stream: Stream, axis: Axis, queries: Sequence[StandingQuery]) -> Plan:
         run = self.runs.get(stream.name)
@@ -564,11 +568,31 @@ class Engine:
                 raise MullionError("no event was read yet", hint="start the engine first")
             return OneAnswer(*self._told(run.ask_bounds(query)))
         with self._lock:
+            known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
+            if is_relational(query, *known):
+                return self._answer_relation(bind_relation(query, *known))
             bound = bind(query, self.catalog.streams, self.catalog.tables)
             run = self.runs.get(bound.stream)
         if run is None:
             raise MullionError(f"no event of stream '{bound.stream}' was read yet", hint="start the engine first")
         return OneAnswer(*self._told(run.ask(bound, self.session)))
+
+    def _answer_relation(self, relation: Relation) -> OneAnswer:
+        """From the events that its streams keep."""
+        missing = [stream for stream in relation.streams if stream not in self.runs]
+        if missing:
+            raise MullionError(f"no event of stream '{missing[0]}' was read yet", hint="start the engine first")
+        runs = {stream: self.runs[stream] for stream in relation.streams}
+        newest = max((run.newest for run in runs.values() if run.newest is not None), default=None)
+        if newest is None:
+            return OneAnswer(*self._told((answer_schema(relation).empty_table(), "no events", None)))
+        held = {
+            stream: run.kept_events([s.window for s in scans(relation.root) if s.stream == stream], newest)
+            for stream, run in runs.items()
+        }
+        reader = " + ".join(relation.streams)
+        rows = answer_now(relation, held, newest, lambda name: self.tables_of(reader).current(name, 1 << 40))
+        return OneAnswer(*self._told((rows, "kept events", newest)))
 
     def _told(self, found: tuple[pa.Table, str, int | None]) -> tuple[pa.Table, SparkSession | None, str, int | None]:
         table, answered_from, up_to = found
@@ -586,16 +610,26 @@ class Engine:
         if query.approximate:
             self._stream_asked(query)
             return
+        known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
+        if is_relational(query, *known):
+            relation = bind_relation(query, *known)
+            for scan in scans(relation.root):
+                self._keep_for(scan.stream, scan.window, relation.slide)
+            return
         bound = bind(query, self.catalog.streams, self.catalog.tables)
-        stream, frame = self.catalog.streams[bound.stream], bound.frame
+        self._keep_for(bound.stream, bound.frame)
+
+    def _keep_for(self, name: str, frame: Window, slide: int | None = None) -> None:
+        """Let a stream keep the events that a window over it needs."""
+        stream = self.catalog.streams[name]
         keep, rows = stream.keep, stream.keep_rows
         if frame.range is not None and frame.attribute is None and frame.slide_rows is None:
-            keep = max(keep or 0, frame.range + (frame.slide or 0))
+            keep = max(keep or 0, frame.range + (frame.slide or slide or 0))
         elif frame.rows is not None and not frame.partition_by:
             rows = max(rows or 0, frame.rows + (frame.slide_rows or 1))
         else:
             rows = EVERYTHING
-        self.catalog.streams[bound.stream] = replace(stream, keep=keep, keep_rows=rows)
+        self.catalog.streams[name] = replace(stream, keep=keep, keep_rows=rows)
 
     # Answers
 

@@ -30,24 +30,23 @@ class Case:
 @st.composite
 def cases(draw: st.DrawFn, *, strict: bool) -> Case:
     streams = draw(st.integers(2, 4))
+    one = st.tuples(st.integers(0, streams - 1), st.integers(0, 4), st.integers(0, 1), st.integers(-4, 9))
+    drawn = draw(st.lists(one, min_size=6, max_size=22))
     events: list[tuple[int, int, int, int]] = []
-    now, kind = 0, 0
-    for _ in range(draw(st.integers(0, 22))):
-        left = [e for e, event in enumerate(events) if event[3] < 0 and all(e != other[3] for other in events)]
-        step = draw(st.integers(0, 4))
-        # Negative tuples come before others of the same time.
-        negative = strict and bool(left) and (step > 0 or kind < 0) and draw(st.booleans())
-        now, kind = now + step, -1 if negative else 1
-        if negative:
-            taken = draw(st.sampled_from(left))
-            if events[taken][1] < now:
-                events.append((events[taken][0], now, events[taken][2], taken))
-                continue
-            kind = 1
-        events.append((draw(st.integers(0, streams - 1)), now, draw(st.integers(0, 2)), -1))
-    columns = [np.array(column, np.int64) for column in zip(*events, strict=True)] or [np.zeros(0, np.int64)] * 4
-    lengths = draw(st.lists(st.integers(1, 25), min_size=streams, max_size=streams))
+    now = 0
+    for stream, step, value, chosen in drawn:
+        now += step
+        # Negative tuples come before others of the same time, and take out what came before it.
+        others_came = any(time == now and taken < 0 for _, time, _, taken in events)
+        here = [e for e, event in enumerate(events) if event[3] < 0 and all(e != other[3] for other in events)]
+        if strict and chosen >= 0 and here and not others_came:
+            taken = here[chosen % len(here)]
+            events.append((events[taken][0], now, events[taken][2], taken))
+        else:
+            events.append((stream, now, value, -1))
+    lengths = draw(st.lists(st.integers(1, 12), min_size=streams, max_size=streams))
     order = draw(st.permutations(range(streams)))
+    columns = (np.array(column, np.int64) for column in zip(*events, strict=True))
     return Case(Arrivals.of(*columns), lengths, list(order), draw(st.integers(1, 9)))
 
 
@@ -224,6 +223,12 @@ def test_lazy_expiry_holds_more_and_refuses_negative_tuples() -> None:
     negative = Arrivals.of([0, 0], [0, 1], [1, 1], [-1, 0])
     with pytest.raises(ValueError, match="negative tuples"):
         join(negative, lengths=[10, 10], mode=Mode.LAZY_EXPIRY, delta=5)
+
+
+def test_nothing_comes() -> None:
+    nothing = Arrivals.of(*np.zeros((3, 0), np.int64))
+    for mode in Mode:
+        assert join(nothing, lengths=[10, 10], mode=mode, delta=5).results == 0
 
 
 @pytest.mark.parametrize(

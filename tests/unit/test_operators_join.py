@@ -114,9 +114,9 @@ def parts(draw: st.DrawFn, deep: int = 1) -> Any:
     if kind == "filter":
         return Filter(node, resolve_predicate(parse_expression("v % 3 <> 1"), node.types))
     if kind == "union":
-        return Union(tuple(draw(scans().filter(lambda scan: not scan.window.internal)) for _ in range(2)))
+        return Union((node, draw(scans())))
     if kind == "join" and deep:
-        inner = on("k", *(draw(scans().filter(lambda scan: not scan.window.internal)) for _ in range(2)))
+        inner = on("k", node, draw(scans()))
         return Project(inner, tuple((name, Column(f"0.{name}"), type_) for name, type_ in COLUMNS))
     return node
 

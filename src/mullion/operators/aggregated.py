@@ -9,6 +9,8 @@ A periodic query sees each of its instants t by itself: a row lives [t - 1, t + 
 other instant does. At every change, a row lives until the group's values are others; when that will be is not known, so
 a negative tuple tells.
 
+When all windows are INTERNAL, results stay: a new one does not end the one before (golab 3.3.2, Figure 3.2).
+
 Without keys there is one group, which has a row also over nothing, at all instants from the first to the last at which
 a window holds an event (`widen` tells of these).
 
@@ -23,7 +25,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Aggregated
+from mullion.catalog.algebra import Aggregated, scans
 from mullion.kernels.columns import Columns
 from mullion.kernels.encode import canonical_floats
 from mullion.language.query import Column, Expr, walk
@@ -47,12 +49,13 @@ class AggregatedOperator(Operator):
         self.node, self.strategy = node, strategy
         self.schema = pa.schema([(name, arrow_type(type_)) for name, type_ in node.columns])
         self._clock = None if node.slide is None else Periodic(node.slide, node.offset)
+        self._stays = all(scan.window.internal for scan in scans(node))
         self._types = _evaluated(node)
         self._read = _columns_read(node, self._types)
         fields = [(f"x{i}", arrow_type(type_)) for i, type_ in enumerate(self._types.values())]
         self._rows = pa.schema(fields or [("x", pa.null())])
         self._held = Held(self._rows, below.width)
-        self._cover, self._horizon = Cover(), Cover()
+        self._cover, self._others = Cover(), Cover()
         self._told = EVER_BEFORE
         """The last time that the output is known of."""
         self._made = 0
@@ -67,13 +70,10 @@ class AggregatedOperator(Operator):
     def widen(self, window: Lives, *, is_below: bool = True) -> None:
         """Rows that came into a window below, or into another one: at the end, what never leaves is aggregated as long
         as these are there. To be told before the `advance` that they take part in."""
-        self._horizon.widen(window, self._clock)
-        if is_below:
-            self._cover.widen(window, self._clock)
+        (self._cover if is_below else self._others).widen(window, self._clock)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
-        self.widen(delta.fresh)
         self._held.finish(delta.gone)
         self._held.add(self._needed(delta.fresh))
         made = self._at_changes(now) if self._clock is None else self._at_instants(self._clock, now)
@@ -99,7 +99,8 @@ class AggregatedOperator(Operator):
         first, last = clock.first(lives.start), clock.last(lives.end)
         high = clock.due(now)
         if now >= THE_END:
-            high = max(self._horizon.last, int(last[lives.end < FOREVER].max(initial=EVER_BEFORE)))
+            ends = int(last[lives.end < FOREVER].max(initial=EVER_BEFORE))
+            high = max(self._cover.last, self._others.last, ends)
         self._told = now
         seen = (first <= last) & (last >= low) & (first <= high)
         keys, rows = self._grouped_rows(lives.take(seen), np.maximum(first, low)[seen], np.minimum(last, high)[seen])
@@ -119,21 +120,32 @@ class AggregatedOperator(Operator):
 
     def _at_changes(self, now: int) -> Delta:
         lives = self._held.lives
-        clock = Changes.of(lives, self._told, now)
+        clock = self._changes(lives, now)
         self._told = now - 1
-        nothing = Delta(Lives.empty(self.schema, 1), Gone.none(1), now)
         if not len(clock.times):
-            return nothing
+            return Delta(Lives.empty(self.schema, 1), Gone.none(1), now)
         first, last = clock.first(lives.start), clock.last(lives.end)
         seen = last >= -1
         keys, rows = self._grouped_rows(lives.take(seen), first[seen], last[seen])
-        moments = every_change(rows.group, rows.first, rows.last, len(clock.times) - 1)
+        if self.node.keys:
+            moments = every_change(rows.group, rows.first, rows.last, len(clock.times) - 1)
+        else:
+            moments = Moments(np.zeros(len(clock.times), np.int64), np.arange(len(clock.times)))
         grouped = Grouped(rows, moments)
         times = clock.time(moments.rank)
-        there = grouped.count > 0
-        if not self.node.keys:
-            there |= times < (self._cover.last if now >= THE_END else FOREVER)
+        there = grouped.count > 0 if self.node.keys else self._is_covered(times, now)
         return self._replaced(self._answers(keys, grouped), times, there, now)
+
+    def _changes(self, lives: Lives, now: int) -> Changes:
+        """When rows come or leave; without keys also when the first event comes and the last one leaves."""
+        clock = Changes.of(lives, self._told, now)
+        if self.node.keys:
+            return clock
+        times = [self._cover.first, *([self._cover.last] if now >= THE_END else [])]
+        return Changes(np.union1d(clock.times, [time for time in times if self._told < time < now]).astype(np.int64))
+
+    def _is_covered(self, times: Times, now: int) -> Mask:
+        return (times >= self._cover.first) & (times < (self._cover.last if now >= THE_END else FOREVER))
 
     def _replaced(self, table: pa.Table, times: Times, there: Mask, now: int) -> Delta:
         """What the groups are from these times on, where they differ from before: by value, and whether there is any
@@ -160,8 +172,8 @@ class AggregatedOperator(Operator):
         over = np.flatnonzero(end[:before] < FOREVER)
         gone = Gone(self._current.ids[over], end[over])
         staying = self._current.take(end[:before] == FOREVER)
-        self._current = Lives.concat([staying, made.take(made.end == FOREVER)])
-        return Delta(made, gone, now)
+        self._current = Lives.concat([staying, made.take(end[fresh] == FOREVER)])
+        return Delta(made, Gone.none(1) if self._stays else gone, now)
 
     # Both
 
@@ -191,6 +203,7 @@ class AggregatedOperator(Operator):
 
     def _numbered(self, rows: pa.Table, start: Times, end: Times) -> Lives:
         numbers = self._made + np.arange(len(start))
+        end = np.full(len(end), FOREVER) if self._stays else end
         self._made += len(start)
         return Lives(rows, numbers[:, None], start, end)
 
@@ -201,7 +214,7 @@ class AggregatedOperator(Operator):
         current = [as_table(self._current)] if len(self._current) else []
         return {
             "small": [small],
-            "cover": [self._cover.to_table(), self._horizon.to_table()],
+            "cover": [self._cover.to_table(), self._others.to_table()],
             "current": current,
             **self._held.parts(),
         }
@@ -211,7 +224,7 @@ class AggregatedOperator(Operator):
             return
         (small,) = parts["small"]
         self._told, self._made = (small.column(name)[0].as_py() for name in ("told", "made"))
-        self._cover, self._horizon = map(Cover.from_table, parts["cover"])
+        self._cover, self._others = map(Cover.from_table, parts["cover"])
         for table in parts.get("current", ()):
             self._current = from_table(table)
         self._held.restore(parts)

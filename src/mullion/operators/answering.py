@@ -16,7 +16,7 @@ from mullion.kernels.lookup import Prepared, prepare
 from mullion.operators.base import Parts
 from mullion.operators.looked_up import LookedUpOperator
 from mullion.operators.network import Events, Network
-from mullion.operators.planning import reorder_probing
+from mullion.operators.observing import Observing
 from mullion.operators.result import Result
 from mullion.planner.relation_stats import Stats
 from mullion.planner.relations import answer_schema
@@ -36,6 +36,7 @@ class Answering:
         self.plans: dict[str, Node] = {}
         self.networks: dict[str, Network] = {}
         self.results: dict[str, Result] = {}
+        self.observing = Observing()
         self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
 
     def use(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
@@ -58,19 +59,24 @@ class Answering:
         return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
 
     @property
+    def stats(self) -> Stats:
+        """What was seen of the streams."""
+        network = next(iter(self.networks.values()), None)
+        return Stats(dict(self.observing.rates)) if network is None else self.observing.stats(network)
+
+    @property
     def held(self) -> int:
         """Rows in all states."""
         operators = sum(rows for network in self.networks.values() for rows in network.held().values())
         return operators + sum(result.held for result in self.results.values())
 
-    def step(
-        self, settled: Mapping[str, Events], since: int, now: int, table: Tables, stats: Stats, *, ended: bool
-    ) -> list[Answers]:
+    def step(self, settled: Mapping[str, Events], since: int, now: int, table: Tables, *, ended: bool) -> list[Answers]:
         """Go on from `since` to `now` with the events before it, and tell what became due."""
+        self.observing.see(settled)
         answers = []
         for name, network in self.networks.items():
             self._look_up(network, table, since)
-            reorder_probing(network, stats)
+            self.observing.reorder(network)
             deltas = network.advance(settled, now)
             for relation in self.relations if name == "shared" else [name]:
                 result = self.results[relation]

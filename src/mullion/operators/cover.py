@@ -21,9 +21,10 @@ class Cover:
     last: int = EVER_BEFORE
 
     def widen(self, lives: Lives, clock: Periodic | None) -> None:
-        """Take in rows of a window. One that never leaves is counted at the first instant that sees it."""
+        """Take in rows of a window. For a periodic query, one that never leaves is counted at the first instant that
+        sees it."""
         if clock is None:
-            first, last = lives.start, np.where(lives.end < FOREVER, lives.end, lives.start + 1)
+            first, last = lives.start, lives.end
         else:
             first = clock.first(lives.start)
             last = np.where(lives.end < FOREVER, clock.last(lives.end), first)

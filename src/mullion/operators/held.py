@@ -100,6 +100,7 @@ class Held:
 
     def add(self, fresh: Lives) -> None:
         """Rows that are there at some time."""
+        fresh = replace(fresh, held=None)
         living = fresh.end > fresh.start
         if not living.all():
             fresh = fresh.take(living)

@@ -22,7 +22,6 @@ from mullion.catalog.journal import Mark, serialised, write_whole
 from mullion.operators.answering import Answering, Tables
 from mullion.operators.network import Events
 from mullion.operators.sharded import Done, Group, ShardedStep, Standing, Writer, as_table, grouped
-from mullion.planner.relation_stats import Stats
 from mullion.windows.finalize import Answers
 
 Tasks = Callable[[ShardedStep, Writer | None], Sequence[Done]]
@@ -76,7 +75,7 @@ class InShards:
         return self._columns.get(stream, set()) if self.groups else set()
 
     def step(
-        self, settled: Mapping[str, Events], since: int, now: int, mark: Mark, table: Tables, stats: Stats
+        self, settled: Mapping[str, Events], since: int, now: int, mark: Mark, table: Tables
     ) -> tuple[list[Answers], int]:
         """Go on from `since` to `now`; answers that shards did not write by themselves, and how many there are of
         either."""
@@ -89,7 +88,6 @@ class InShards:
             groups=tuple(self.groups),
             events={stream: self._handed(stream, events, mark) for stream, events in settled.items()},
             tables=self._handed_tables(table, mark),
-            stats=stats,
             strategy=self.strategy,
             shared=self.shared,
         )

@@ -4,13 +4,14 @@
     then they are kept, and the new rows of input 1 probe 0 and 2, and so on
 
 So every combination is found once: by the last of its rows to be kept. A result lives while all its rows do: from the
-latest start until the earliest end. INTERNAL inputs say only which rows meet: their ends do not end results (3.3.2).
+latest start until the earliest end. INTERNAL windows only say which rows meet: their rows do not end when they are held
+no more, and so results stay (3.3.2).
 
 When a row of an earlier step is gone before its promised end, the results that it is part of and that promised to live
 longer are gone too. They need not be kept to be told: the row probes the others once more, as they were before.
 
-Only where INTERNAL inputs meet strict ones are results kept, by their ids: an INTERNAL row may be forgotten long before
-its results end.
+Only where INTERNAL windows meet strict inputs are results kept, by their ids: a row may be forgotten long before its
+results end.
 
 Time: per step, new rows and results, with a factor of the number of sub-windows; space: the windows of the inputs.
 """
@@ -23,14 +24,14 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Join
+from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Scan, Union
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.probing import Partial, extended, probe
 from mullion.operators.state import Cut, Keyed, Store, store_for
 from mullion.operators.sub_window import START, SubWindow, codes_of_ids, equal_codes, id_names
-from mullion.planner.update_pattern import Pattern, is_internal, kept_as, pattern_of
+from mullion.planner.update_pattern import Pattern, kept_as, pattern_of
 
 HIDDEN_START = "#s"
 """#s0, #s1, ...: the starts of a result's rows, for views with windows of their own (`Restricted`)."""
@@ -46,7 +47,7 @@ class JoinOperator(Operator):
         self.types = node.types
         self.widths = [source.width for source in inputs]
         self.width = sum(self.widths)
-        self.internal = [is_internal(part) for part in node.parts]
+        self.lets_go = any(map(_lets_go, node.parts))
         self.stores = [
             store_for(kept_as(part), strategy, source.schema, source.width, key_function(keys, part.types))
             for part, keys, source in zip(node.parts, node.keys, inputs, strict=True)
@@ -55,7 +56,7 @@ class JoinOperator(Operator):
         self.places |= {f"{HIDDEN_START}{i}": (i, START) for i in range(len(inputs))}
         self.schema = self._schema(inputs, needed)
         strict = strategy == "nt" or any(pattern_of(part) is Pattern.STRICT for part in node.parts)
-        self.results = Keyed(pa.schema([]), self.width) if strict and any(self.internal) else None
+        self.results = Keyed(pa.schema([]), self.width) if strict and self.lets_go else None
         self.orders: dict[int, Sequence[int]] = {}
         """In which order the new rows of an input probe the others; those with the fewest rows first by default."""
 
@@ -68,7 +69,7 @@ class JoinOperator(Operator):
         return pa.schema(chosen or offered[:1])
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
-        gone = self._gone([delta.gone for delta in inputs])
+        gone, let_go = self._gone(inputs)
         found: list[Lives] = []
         for i, (store, delta) in enumerate(zip(self.stores, inputs, strict=True)):
             fresh = store.sorted(delta.fresh)
@@ -79,9 +80,9 @@ class JoinOperator(Operator):
             store.expire(now)
         results = Lives.concat(found) if found else Lives.empty(self.schema, self.width)
         if self.results is not None:
-            self.results.insert(results)
+            self.results.insert(Lives(results.rows, results.ids, results.start, results.end))
             self.results.expire(now)
-        return Delta(results, gone, now)
+        return Delta(results, gone, now, let_go)
 
     @property
     def held(self) -> int:
@@ -158,44 +159,49 @@ class JoinOperator(Operator):
             found = self._where_residual(i, fresh, combinations)
             if len(found):
                 rows = self._gathered(i, fresh, found, self.schema.names)
-                yield Lives(rows, self._ids(i, fresh, found), found.start, self._external_end(i, fresh, found))
+                ids = self._ids(i, fresh, found)
+                if self.lets_go:
+                    yield Lives(rows, ids, found.start, self._ends(i, fresh, found), found.end)
+                else:
+                    yield Lives(rows, ids, found.start, found.end)
 
-    def _external_end(self, i: int, fresh: SubWindow, partial: Partial) -> Times:
-        """When the first of the rows ends whose window is not INTERNAL."""
-        if not any(self.internal):
-            return partial.end
+    def _ends(self, i: int, fresh: SubWindow, partial: Partial) -> Times:
+        """When the first of the rows ends, which may be after it is held no more."""
         end = np.full(len(partial), FOREVER, np.int64)
         for part, store in enumerate(self.stores):
-            if not self.internal[part]:
-                end = np.minimum(end, (fresh.end if part == i else store.ends())[partial.at[part]])
+            end = np.minimum(end, (fresh.end if part == i else store.ends())[partial.at[part]])
         return end
 
     # Results that are gone
 
-    def _gone(self, inputs: Sequence[Gone]) -> Gone:
-        if not any(map(len, inputs)):
-            return Gone.none(self.width)
-        cuts = [store.cut(gone) for store, gone in zip(self.stores, inputs, strict=True)]
-        if self.results is not None:
-            found = list(self._kept_gone(self.results, inputs))
-        else:
-            found = [gone for i, own in enumerate(cuts) for cut in own for gone in self._gone_with(i, cut)]
+    def _gone(self, inputs: Sequence[Delta]) -> tuple[Gone, Gone | None]:
+        """The results that end, and those that are held no more, before they promised to."""
+        if not any(len(delta.gone) or delta.let_go is not None for delta in inputs):
+            return Gone.none(self.width), None
+        cuts = [store.cut(delta.gone) for store, delta in zip(self.stores, inputs, strict=True)]
+        for store, delta, own in zip(self.stores, inputs, cuts, strict=True):
+            own += [] if delta.let_go is None else store.cut(delta.let_go, let_go=True)
+        found = [gone for i, own in enumerate(cuts) for cut in own for gone in self._gone_with(i, cut)]
+        gone, let_go = Gone.concat([Gone.none(self.width), *found]), None
+        if self.lets_go:
+            kept = [] if self.results is None else self._kept_gone(self.results, [delta.gone for delta in inputs])
+            gone, let_go = Gone.concat([Gone.none(self.width), *kept]), gone
         for store in self._all_stores().values():
             store.settle()
-        return Gone.concat([Gone.none(self.width), *found])
+        return gone, let_go
 
     def _gone_with(self, i: int, cut: Cut) -> Iterator[Gone]:
-        """The results of rows that were cut, when they promised to live longer. Those of two rows that were cut are
-        told with the first input's."""
+        """The results of rows that were cut, when they promised to live longer. Those of several rows that were cut are
+        told with the first of them."""
         for combinations in self._combinations(i, Partial.of(i, cut.window, cut.rows), before_cuts=True):
-            at = cut.window.end[combinations.at[i]]
+            at = cut.window.meets[combinations.at[i]]
             told = np.zeros(len(combinations), np.bool_)
             for j, store in enumerate(self.stores):
                 if j != i:
-                    ends = store.ends()[combinations.at[j]]
-                    at = np.minimum(at, ends)
+                    until = store.meets()[combinations.at[j]]
+                    at = np.minimum(at, until)
                     if j < i:
-                        told |= ends != store.ends(before_cuts=True)[combinations.at[j]]
+                        told |= until != store.meets(before_cuts=True)[combinations.at[j]]
             early = np.flatnonzero((at < combinations.end) & ~told)
             sooner = replace(combinations.take(early), end=at[early])
             found = self._where_residual(i, cut.window, sooner)
@@ -203,19 +209,29 @@ class JoinOperator(Operator):
                 yield Gone(self._ids(i, cut.window, found), found.end)
 
     def _kept_gone(self, results: Store, inputs: Sequence[Gone]) -> Iterator[Gone]:
-        """As above, with results that are kept."""
+        """The results that end, when results are kept."""
         last = np.cumsum(self.widths)
         for i, gone in enumerate(inputs):
-            if len(gone) and not self.internal[i]:
-                own = slice(last[i] - self.widths[i], last[i])
-                for window in results.windows:
-                    rows, which = equal_codes(codes_of_ids(window.ids[:, own]), codes_of_ids(gone.ids))
-                    at = gone.at[which]
-                    early = (window.ids[rows, own] == gone.ids[which]).all(axis=1) & (at < window.end[rows])
-                    window.cut(rows[early], at[early])
+            own = slice(last[i] - self.widths[i], last[i])
+            for window in results.windows if len(gone) else ():
+                rows, which = equal_codes(codes_of_ids(window.ids[:, own]), codes_of_ids(gone.ids))
+                at = gone.at[which]
+                early = (window.ids[rows, own] == gone.ids[which]).all(axis=1) & (at < window.end[rows])
+                window.cut(rows[early], at[early])
         for window in results.windows:
             cut = np.flatnonzero(window.end != window.was)
             yield Gone(window.ids[cut], window.end[cut])
+
+
+def _lets_go(node: Node) -> bool:
+    """Whether rows may be held by their windows for less than they live, since some of them are INTERNAL."""
+    match node:
+        case Scan(window=window):
+            return window.internal
+        case Filter() | Project() | LookedUp() | Union() | Join():
+            return any(map(_lets_go, node.inputs))
+        case _:
+            return False
 
 
 __all__ = ["HIDDEN_START", "JoinOperator"]

@@ -53,14 +53,22 @@ class Lives:
     ids: Ids
     start: Times
     end: Times
+    held: Times | None = None
+    """Until when its windows hold the row. INTERNAL windows let go of rows that stay in results (golab 3.3.2): in a
+    join a row meets others while it is held, and aggregates are over what is held. None: until its end."""
 
     def __len__(self) -> int:
         return len(self.start)
 
+    def with_rows(self, rows: pa.Table) -> Lives:
+        """The same lives with other columns."""
+        return Lives(rows, self.ids, self.start, self.end, self.held)
+
     def take(self, index: Index | Mask) -> Lives:
         if index.dtype == np.bool_:
             index = np.flatnonzero(index)
-        return Lives(self.rows.take(pa.array(index)), self.ids[index], self.start[index], self.end[index])
+        held = None if self.held is None else self.held[index]
+        return Lives(self.rows.take(pa.array(index)), self.ids[index], self.start[index], self.end[index], held)
 
     @cached_property
     def decoded(self) -> Columns:
@@ -81,11 +89,13 @@ class Lives:
         """Rows of several, which have the same columns."""
         if len(parts) == 1:
             return parts[0]
+        held = [part.end if part.held is None else part.held for part in parts]
         return Lives(
             pa.concat_tables([part.rows for part in parts]).unify_dictionaries(),
             np.concatenate([part.ids for part in parts]),
             np.concatenate([part.start for part in parts]),
             np.concatenate([part.end for part in parts]),
+            None if all(part.held is None for part in parts) else np.concatenate(held),
         )
 
 
@@ -115,6 +125,16 @@ class Delta:
     fresh: Lives
     gone: Gone
     now: int
+    let_go: Gone | None = None
+    """Rows of earlier deltas that INTERNAL windows hold no more, earlier than they promised. They do not end."""
+
+    def as_held(self) -> Delta:
+        """As if INTERNAL windows were external: rows end when they are let go."""
+        fresh = self.fresh
+        if fresh.held is not None:
+            fresh = Lives(fresh.rows, fresh.ids, fresh.start, fresh.held)
+        gone = self.gone if self.let_go is None else Gone.concat([self.gone, self.let_go])
+        return Delta(fresh, gone, self.now)
 
 
 __all__ = ["EVER_BEFORE", "FOREVER", "THE_END", "Delta", "Gone", "Ids", "Index", "Lives", "Mask", "Times"]

@@ -43,9 +43,14 @@ class LookedUpOperator(Operator):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
         fresh = self._found(delta.fresh)
-        ids = np.repeat(delta.gone.ids, self.most, axis=0)
-        numbers = np.tile(np.arange(self.most), len(delta.gone))
-        return Delta(fresh, Gone(np.column_stack([ids, numbers]), np.repeat(delta.gone.at, self.most)), now)
+        let_go = None if delta.let_go is None else self._all(delta.let_go)
+        return Delta(fresh, self._all(delta.gone), now, let_go)
+
+    def _all(self, gone: Gone) -> Gone:
+        """Every row that a row may have become."""
+        numbers = np.tile(np.arange(self.most), len(gone))
+        ids = np.column_stack([np.repeat(gone.ids, self.most, axis=0), numbers])
+        return Gone(ids, np.repeat(gone.at, self.most))
 
     def _found(self, lives: Lives) -> Lives:
         if not len(lives):
@@ -53,7 +58,8 @@ class LookedUpOperator(Operator):
         assert self.prepared is not None, f"nobody has given the table {self.node.lookup.table}"
         own, numbers, rows = joined(self.node, self.prepared, lives, self.schema)
         self.most = max(self.most, int(numbers.max()) + 1)
-        return Lives(rows, np.column_stack([lives.ids[own], numbers]), lives.start[own], lives.end[own])
+        held = None if lives.held is None else lives.held[own]
+        return Lives(rows, np.column_stack([lives.ids[own], numbers]), lives.start[own], lives.end[own], held)
 
     def parts(self) -> Parts:
         return {"most": [pa.table({"most": [self.most]})]}

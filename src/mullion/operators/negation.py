@@ -44,7 +44,7 @@ from mullion.planner.update_pattern import Pattern, pattern_of
 NO_KEY = 0
 """The code of keys with a NULL, which equal nothing; those of other keys are larger."""
 
-LINKING = 32
+LINKING = 8
 """Putting a row on the list of its key costs as much as looking at so many rows of a scan."""
 REMEMBERED = 0.9
 """How much of what was observed counts a step later."""

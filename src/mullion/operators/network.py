@@ -14,21 +14,21 @@ NULL, and no answer of the new query ever sees these rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Scan, Union
+from mullion.catalog.algebra import Aggregated, Filter, Join, LookedUp, Node, Project, Rewindowed, Scan, Union, nodes
 from mullion.language.vector import arrow_type
+from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import schema_of
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
 from mullion.operators.needs import chosen, needs, needs_of, scan_needs
-from mullion.operators.stateless import Narrowed, released
-from mullion.planner.update_pattern import is_internal
+from mullion.operators.stateless import Narrowed
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,27 @@ class Network:
         deltas: dict[Node, Delta] = {}
         for node, working in self.working.items():
             if isinstance(node, Scan):
-                inputs = [_arriving(node, working.takes[0], streams[node.stream], now)]
-            else:
+                arriving = _arriving(node, working.takes[0], streams[node.stream], now)
+                deltas[node] = working.operator.advance([arriving], now)
+                self._widen(node, deltas[node].fresh)
+        for node, working in self.working.items():
+            if not isinstance(node, Scan):
                 inputs = [
-                    _passed(node, below, deltas[below], names)
-                    for below, names in zip(node.inputs, working.takes, strict=True)
+                    _passed(node, deltas[below], names) for below, names in zip(node.inputs, working.takes, strict=True)
                 ]
-            deltas[node] = working.operator.advance(inputs, now)
-        return {root: released(deltas[root]) if is_internal(root) else deltas[root] for root in self.roots}
+                deltas[node] = working.operator.advance(inputs, now)
+                if isinstance(node, Rewindowed):
+                    self._widen(node, deltas[node].fresh)
+        return {root: deltas[root] for root in self.roots}
+
+    def _widen(self, window: Scan | Rewindowed, fresh: Lives) -> None:
+        """Tell those that aggregate what came into a window."""
+        lives = _inside(window, fresh)
+        for node, working in self.working.items():
+            if isinstance(working.operator, AggregatedOperator):
+                is_below = window in nodes(node)
+                if is_below or isinstance(window, Scan):
+                    working.operator.widen(lives, is_below=is_below)
 
     def _numbered(self, stream: str, events: Events | None) -> tuple[Events, Ids] | None:
         if events is None or not len(events.times):
@@ -187,19 +200,27 @@ def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | No
     return Delta(Lives(rows, ids, events.times, np.full(len(ids), FOREVER)), Gone.none(1), now)
 
 
+def _inside(node: Scan | Rewindowed, fresh: Lives) -> Lives:
+    """The lives of events in their window, also where the window does not promise when they end."""
+    window = node.window
+    if window.is_endless or window.rows is not None:
+        return fresh
+    return replace(fresh, end=fresh.start + (1 if window.now else window.range or 0))
+
+
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     return column if column.type == wanted else column.cast(wanted)
 
 
-def _passed(node: Node, below: Node, delta: Delta, names: Sequence[str]) -> Delta:
-    """What a node gets of an input: rows of INTERNAL windows are let go where no join needs their lives any more, and
-    who keeps whole rows gets the columns that it asked for."""
-    if is_internal(below) and not isinstance(node, Join) and not is_internal(node):
-        delta = released(delta)
+def _passed(node: Node, delta: Delta, names: Sequence[str]) -> Delta:
+    """What a node gets of an input: aggregates what its windows hold; who keeps whole rows the columns that it asked
+    for."""
+    if isinstance(node, Aggregated):
+        delta = delta.as_held()
     fresh = delta.fresh
     if isinstance(node, Filter | Project | Join | Union | LookedUp) or tuple(fresh.rows.column_names) == tuple(names):
         return delta
-    return Delta(Lives(fresh.rows.select(list(names)), fresh.ids, fresh.start, fresh.end), delta.gone, delta.now)
+    return Delta(fresh.with_rows(fresh.rows.select(list(names))), delta.gone, delta.now, delta.let_go)
 
 
 def _widened(parts: Parts, takes: Sequence[Sequence[str]], schemas: Sequence[pa.Schema]) -> Parts:

@@ -19,7 +19,7 @@ from mullion.operators.sub_window import SubWindow
 class Partial:
     """Combinations of rows of some inputs, sorted by key.
 
-    `start` and `end` tell when all their rows live; `at[i]` where the row of input i stands: in the sub-window that
+    `start` and `end` tell when all their rows are held; `at[i]` where the row of input i stands: in the sub-window that
     probes, or in input i's store, counted through.
     """
 
@@ -39,9 +39,9 @@ class Partial:
         """Rows of input i, with their ends as they were before any cuts."""
         if rows is None:
             at = np.arange(len(window))
-            return Partial(window.keys, window.is_clean, window.start, window.was, {i: at})
+            return Partial(window.keys, window.is_clean, window.start, window.met, {i: at})
         rows = np.sort(rows)
-        return Partial(window.keys.take(rows), window.is_clean, window.start[rows], window.was[rows], {i: rows})
+        return Partial(window.keys.take(rows), window.is_clean, window.start[rows], window.met[rows], {i: rows})
 
     @cached_property
     def runs(self) -> Runs:
@@ -77,7 +77,7 @@ def _probe_window(partial: Partial, window: SubWindow, *, before_cuts: bool) -> 
         heads = partial.keys.take(partial.runs.first[runs[0]])
         same = heads.equals(window.keys.take(window.runs.first[runs[1]]))
         runs = runs[0][same], runs[1][same]
-    lives = window.start, window.was if before_cuts else window.end
+    lives = window.start, window.met if before_cuts else window.meets
     for pairs in overlapping_pairs(partial.runs, window.runs, runs, (partial.start, partial.end), lives):
         yield pairs if is_clean else equal_pairs(pairs, partial.keys, window.keys)
 

@@ -22,7 +22,6 @@ from mullion.language.types import TIMESTAMP
 from mullion.language.vector import Vector, arrow_type
 from mullion.operators.base import Parts
 from mullion.operators.clock import Changes, Clock, Periodic
-from mullion.operators.cover import Cover
 from mullion.operators.held import Held
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Index, Lives, Mask, Times
 from mullion.operators.row_codes import Codes, value_codes
@@ -36,8 +35,9 @@ class Result:
     """The materialised result of a relation.
 
     A periodic query is told at the instants up to `now`, a continuous one at the changes before it. At the end of the
-    input all instants are told that see a row; rows that never end are seen as long as a window holds an event. LIMIT
-    is part of the result: what is new or gone is what came into the limited result or left it.
+    input all instants are told that see a row; rows that never end are seen as long as others, and at least until the
+    first instant after the newest event. LIMIT is part of the result: what is new or gone is what came into the limited
+    result or left it.
     """
 
     def __init__(
@@ -49,7 +49,6 @@ class Result:
         self._periodic = None if relation.slide is None else Periodic(relation.slide, relation.offset)
         self._rows = pa.schema([(name, arrow_type(type_)) for name, type_ in relation.root.columns])
         self._held: Held | None = None
-        self._cover = Cover()
         self._told = EVER_BEFORE
         """The last time that is told."""
 
@@ -64,17 +63,14 @@ class Result:
         self._held.finish(delta.gone)
         self._held.add(replace(delta.fresh, rows=delta.fresh.rows.select(self._rows.names)))
 
-    def widen(self, window: Lives) -> None:
-        """Rows that came into one of its windows: at the end, what never leaves is seen as long as these are."""
-        self._cover.widen(window, self._periodic)
-
-    def answers(self, now: int, *, ended: bool = False) -> pa.Table:
-        """What is due up to now and was not told yet."""
+    def answers(self, now: int, *, last: int | None = None, ended: bool = False) -> pa.Table:
+        """What is due up to now and was not told yet. `last` is the time of the newest event of its streams; it matters
+        when the input has ended."""
         lives = Lives.empty(self._rows, 1) if self._held is None else self._held.lives
         found: list[pa.Table] = []
         if len(lives):
             if self._periodic is not None:
-                high = self._last_instant(self._periodic, lives) if ended else self._periodic.due(now)
+                high = self._last_instant(self._periodic, lives, last) if ended else self._periodic.due(now)
                 found = self._at_instants(self._periodic, lives, high)
             else:
                 found = self._at_changes(Changes.of(lives, self._told, FOREVER if ended else now), lives)
@@ -83,11 +79,12 @@ class Result:
             self._held.keep(self._is_needed)
         return pa.concat_tables([self.schema.empty_table(), *found])
 
-    def _last_instant(self, clock: Periodic, lives: Lives) -> int:
+    def _last_instant(self, clock: Periodic, lives: Lives, newest: int | None) -> int:
         """The last one that sees a row; for DSTREAM the one after it, which sees it gone."""
-        first, last = clock.first(lives.start), clock.last(lives.end[lives.end < FOREVER])
+        starts = lives.start if newest is None else np.append(lives.start, newest)
+        last = clock.last(lives.end[lives.end < FOREVER])
         after = 1 if self.relation.output == "dstream" else 0
-        return max(self._cover.last, int(first.max()), int(last.max(initial=EVER_BEFORE)) + after)
+        return max(int(clock.first(starts).max()), int(last.max(initial=EVER_BEFORE)) + after)
 
     def _at_instants(self, clock: Periodic, lives: Lives, high: int) -> list[pa.Table]:
         relation, low = self.relation, clock.due(self._told) + 1
@@ -123,7 +120,7 @@ class Result:
         """The rows that LIMIT lets through, as often as they come back, and when they are seen."""
         found = []
         for begin, end in turns(seen, before, high):
-            told = self._arranged(lives, self._certain(lives, seen), whole(seen, begin, end))
+            told = self._arranged(lives, seen.came, whole(seen, begin, end))
             number = np.arange(len(told.rank)) - np.searchsorted(told.rank, told.rank)
             found.append(told.take(np.flatnonzero(number < (self.relation.limit or 0))))
         row, first, last = stretches(Told.concat(*found))
@@ -168,13 +165,6 @@ class Result:
         keys: list[npt.NDArray[Any]] = [told.sign, place[told.row], *terms[::-1], told.rank]
         return told.take(np.lexsort(keys))
 
-    def _certain(self, lives: Lives, seen: Seen) -> Index:
-        """An order of all rows by their values, then by when they come and leave: it says which rows LIMIT takes of
-        those that ORDER BY has for equal."""
-        columns = [column for column in lives.rows.columns if not pa.types.is_nested(column.type)]
-        ranks = [ranked(column, descending=False, nulls_first=True) for column in columns]
-        return _places([seen.came, lives.end, lives.start, *ranks[::-1]])
-
     def _table(self, lives: Lives, clock: Clock, told: Told) -> pa.Table:
         """The answer's columns."""
         ends = clock.time(told.rank)
@@ -211,13 +201,12 @@ class Result:
 
     def parts(self) -> Parts:
         told = pa.table({"told": [self._told], "width": [0 if self._held is None else self._held.width]})
-        return {"told": [told], "cover": [self._cover.to_table()], **({} if self._held is None else self._held.parts())}
+        return {"told": [told], **({} if self._held is None else self._held.parts())}
 
     def restore(self, parts: Parts) -> None:
         if not parts:
             return
-        (told,), (cover,) = parts["told"], parts["cover"]
-        self._cover = Cover.from_table(cover)
+        (told,) = parts["told"]
         self._told = told.column("told")[0].as_py()
         width = told.column("width")[0].as_py()
         if width:

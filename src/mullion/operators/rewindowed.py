@@ -56,7 +56,7 @@ class RewindowedOperator(Operator):
         order = living[np.lexsort((*rows.ids[living].T[::-1], rows.start[living]))]
         numbers = self._count + 1 + np.arange(len(order))
         self._count += len(order)
-        return replace(rows.take(order), ids=numbers[:, None])
+        return replace(rows.take(order), ids=numbers[:, None], held=None)
 
     def _timed(self, fresh: Lives) -> Lives:
         window = self._window

@@ -32,8 +32,9 @@ from mullion.operators.in_shards import InShards, Sharding
 from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.naming import name_of
 from mullion.operators.network import Events
-from mullion.operators.planning import Observing, chosen_plans, compared_columns, recorded_plan
+from mullion.operators.planning import chosen_plans, recorded_plan
 from mullion.operators.shelf import Shelf
+from mullion.planner.relation_stats import Stats
 from mullion.windows.finalize import Answers
 from mullion.windows.intake import Arrived
 from mullion.windows.order import Order, times_of
@@ -107,7 +108,6 @@ class RelationRun:
         self.incoming = {stream: Incoming() for stream in streams}
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
-        self.observing = Observing()
         self.own = Answering(strategy, shared=shared)
         """What is computed here."""
         self.shards: InShards | None = None
@@ -124,7 +124,6 @@ class RelationRun:
         self._manifest: Mapping[str, Any] | None = None
         """The state of a run before this one, until the first relations are known."""
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        self._compared: dict[str, set[str]] = {}
 
     # Relations
 
@@ -138,7 +137,6 @@ class RelationRun:
             stays = {name for name, relation in wanted.items() if before.get(name) == relation}
             self.plans = {name: self.plans[name] for name in wanted if name in stays}
             self.plans |= self._plans_of([relation for name, relation in wanted.items() if name not in stays])
-            self._compared = compared_columns(list(self.plans.values()))
             self._place()
             self._restore_operators()
 
@@ -156,7 +154,7 @@ class RelationRun:
 
     def _plans_of(self, relations: Sequence[Relation]) -> dict[str, Node]:
         """The plans of relations that are new here: as recorded, of those that a run before this one had."""
-        stats = self.observing.stats
+        stats = self.stats
         known = [r for r in relations if self._manifest is not None and r.name in self.known]
         found = {r.name: recorded_plan(r, self.known[r.name]["plan"], stats, self.strategy) for r in known}
         new = [relation for relation in relations if relation.name not in found]
@@ -176,6 +174,11 @@ class RelationRun:
     @property
     def newest(self) -> int | None:
         return max((i.newest for i in self.incoming.values() if i.newest is not None), default=None)
+
+    @property
+    def stats(self) -> Stats:
+        """What was seen of the streams."""
+        return self.own.stats
 
     @property
     def held(self) -> int:
@@ -210,7 +213,6 @@ class RelationRun:
         if self.committed is None:
             self._shard_if_large(settled)
         answers = self._answers(settled, now, mark)
-        self.observing.saw(settled, self._compared)
         self.sink.write(self.name, mark, answers)
         self.now = now
         self._commit(mark)
@@ -222,11 +224,10 @@ class RelationRun:
         def table(name: str) -> pa.Table:
             return self._table(name, mark.batch)
 
-        stats = self.observing.stats
-        answers = self.own.step(settled, self.now, now, table, stats, ended=mark.end)
+        answers = self.own.step(settled, self.now, now, table, ended=mark.end)
         self.answers += sum(len(some.table) for some in answers)
         if self.shards is not None and self.shards.groups:
-            more, told = self.shards.step(settled, self.now, now, mark, table, stats)
+            more, told = self.shards.step(settled, self.now, now, mark, table)
             answers += more
             self.answers += told
         return answers
@@ -254,6 +255,10 @@ class RelationRun:
         if self._scratch is not None:
             self._scratch.cleanup()
             self._scratch = None
+
+    def table_now(self, name: str) -> pa.Table:
+        """A table's rows as the next step would see them."""
+        return self._table(name, 0 if self.committed is None else self.committed.batch + 1)
 
     # What a restart needs
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from mullion.catalog.algebra import Relation
 from mullion.catalog.journal import Journal
+from mullion.operators.planning import plans_at_work
 from mullion.operators.run import AnswerSink, RelationRun
+from mullion.planner.explain_relations import RelationExplanation, explain_relations
+from mullion.planner.relation_stats import NO_STATS
+from mullion.planner.rewrites import Chosen
 
 Streams = tuple[str, ...]
 
@@ -67,6 +72,28 @@ class RelationRuns:
         """The columns of a stream that relations need; None when none reads it."""
         over = self.over(stream)
         return frozenset().union(*(run.columns_needed(stream) for run in over)) if over else None
+
+    def explain(self, relations: Sequence[Relation], observed: Mapping[str, Any]) -> RelationExplanation:
+        """The plans of relations and the reasons for them."""
+        chosen: dict[str, Chosen] = {}
+        for streams in dict.fromkeys(relation.streams for relation in relations):
+            mine = [relation for relation in relations if relation.streams == streams]
+            run = self.runs.get(streams)
+            stats, at_work = (NO_STATS, {}) if run is None else (run.stats, run.plans)
+            together = [mine] if self._shared else [[relation] for relation in mine]
+            for some in together:
+                plans = plans_at_work(some, at_work, stats, self._strategy)
+                chosen |= {relation.name: plan for relation, plan in zip(some, plans, strict=True)}
+        ordered = [chosen[relation.name] for relation in relations]
+        return explain_relations(relations, NO_STATS, self._strategy, observed, ordered)
+
+    def observed(self) -> dict[str, dict[str, int]]:
+        """What the relations over the same streams have done so far."""
+        return {
+            run.name: {"steps": run.committed.batch + 1, "answers": run.answers, "rows_held": run.held}
+            for run in self.runs.values()
+            if run.committed is not None
+        }
 
     def names_over(self, stream: str) -> tuple[str, ...]:
         return tuple(name for run in self.over(stream) for name in run.relations)

@@ -34,7 +34,6 @@ from mullion.operators.lives import Index
 from mullion.operators.network import Events
 from mullion.operators.shelf import Shelf
 from mullion.planner.partitioning import Keys, describe_keys, relation_keys
-from mullion.planner.relation_stats import Stats
 from mullion.windows.finalize import Answers
 
 TIMES, NUMBERS = "#times", "#numbers"
@@ -113,7 +112,6 @@ class ShardedStep:
     events: Mapping[str, Path]
     """Those of all shards, by stream."""
     tables: Mapping[str, Path]
-    stats: Stats
     strategy: str = "upa"
     shared: bool = True
 
@@ -175,9 +173,7 @@ class _Shard:
                     mine = fallen_to(shard, step.count, arrived[stream], keys, group.types[stream])
                     if len(mine):
                         settled[stream] = _events(arrived[stream].take(pa.array(mine)))
-            answers += self.groups[group.name].step(
-                settled, step.since, step.now, table, step.stats, ended=step.mark.end
-            )
+            answers += self.groups[group.name].step(settled, step.since, step.now, table, ended=step.mark.end)
         return answers
 
     def save(self, step: ShardedStep) -> Standing:

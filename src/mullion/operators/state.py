@@ -26,7 +26,7 @@ from mullion.kernels.hashing import Keys, keys_of
 from mullion.operators.base import Parts
 from mullion.operators.expressions import KeyFunction
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Gone, Index, Lives, Times
-from mullion.operators.sub_window import END, START, SubWindow, codes_of_ids, id_names
+from mullion.operators.sub_window import END, HELD, START, SubWindow, codes_of_ids, id_names
 from mullion.planner.update_pattern import Pattern
 
 GROWTH = 2
@@ -39,11 +39,10 @@ DAYS = 4
 
 @dataclass(frozen=True)
 class Cut:
-    """Rows that were cut off: where they stand (window by window), their lives before, and their new ends."""
+    """Rows of a sub-window that were cut off."""
 
     window: SubWindow
     rows: Index
-    at: Times
 
 
 def no_key(rows: pa.Table) -> Keys:
@@ -71,7 +70,7 @@ class Store(ABC):
         """Rows as a sub-window, without those whose key is NULL."""
         if not len(lives):
             return None
-        lives = Lives(lives.rows.select(self.schema.names), lives.ids, lives.start, lives.end)
+        lives = lives.with_rows(lives.rows.select(self.schema.names))
         keys = self.key(lives.rows)
         if keys.known is not None:
             known = np.flatnonzero(keys.known)
@@ -87,19 +86,19 @@ class Store(ABC):
     def expire(self, now: int) -> None:
         """Drop what has ended. Rows that ended may be held for longer; who probes compares lives."""
 
-    def cut(self, gone: Gone) -> list[Cut]:
-        """End rows earlier than they promised. Their old ends stay known until `settle`."""
+    def cut(self, gone: Gone, *, let_go: bool = False) -> list[Cut]:
+        """End rows earlier than they promised, or only hold them no longer. How it was stays known until `settle`."""
         cuts = []
         codes = codes_of_ids(gone.ids)
         for window in self.windows if len(gone) else ():
-            rows, which = self._find(window, gone, codes)
+            rows, which = self._find(window, gone, codes, let_go=let_go)
             if len(rows):
-                window.cut(rows, gone.at[which])
-                cuts.append(Cut(window, rows, gone.at[which]))
+                (window.let_go if let_go else window.cut)(rows, gone.at[which])
+                cuts.append(Cut(window, rows))
         return cuts
 
-    def _find(self, window: SubWindow, gone: Gone, codes: Times) -> tuple[Index, Index]:
-        return window.find(gone, codes)
+    def _find(self, window: SubWindow, gone: Gone, codes: Times, *, let_go: bool) -> tuple[Index, Index]:
+        return window.find(gone, codes, let_go=let_go)
 
     def settle(self) -> None:
         for window in self.windows:
@@ -114,8 +113,11 @@ class Store(ABC):
         table = pa.concat_tables([window.table.select(names) for window in self.windows])
         return table.take(pa.array(index))
 
-    def ends(self, *, before_cuts: bool = False) -> Times:
-        return np.concatenate([window.was if before_cuts else window.end for window in self.windows])
+    def ends(self) -> Times:
+        return np.concatenate([window.end for window in self.windows])
+
+    def meets(self, *, before_cuts: bool = False) -> Times:
+        return np.concatenate([window.met if before_cuts else window.meets for window in self.windows])
 
     def lives(self) -> Lives:
         """All rows that have not ended."""
@@ -129,30 +131,30 @@ class Store(ABC):
 
     def parts(self) -> Parts:
         """Sub-windows as they are, and the cuts among them."""
-        cuts = [(i, window) for i, window in enumerate(self.windows) if window.end is not window.promised]
-        found = [(i, np.flatnonzero(window.end != window.promised), window.end) for i, window in cuts]
-        table = pa.table(
-            {
-                "window": np.concatenate([np.zeros(0, np.int64), *(np.full(len(rows), i) for i, rows, _ in found)]),
-                "row": np.concatenate([np.zeros(0, np.int64), *(rows for _, rows, _ in found)]),
-                "end": np.concatenate([np.zeros(0, np.int64), *(end[rows] for _, rows, end in found)]),
-            }
-        )
-        return {"rows": [window.table for window in self.windows], "cuts": [table] if len(table) else []}
+        cuts = [pa.table({name: np.zeros(0, np.int64) for name in ("window", "row", "end", "held")})]
+        for i, window in enumerate(self.windows):
+            rows = window.changed()
+            own = np.full(len(rows), i), rows, window.end[rows], window.meets[rows]
+            cuts.append(pa.table(dict(zip(cuts[0].column_names, own, strict=True))))
+        cut = pa.concat_tables(cuts)
+        return {"rows": [window.table for window in self.windows], "cuts": [cut.combine_chunks()] if len(cut) else []}
 
     def restore(self, parts: Mapping[str, Sequence[pa.Table]]) -> None:
         for i, saved in enumerate(parts.get("rows", ())):
             table = self._with_all_columns(saved)
             window = SubWindow.restored(table, self.key(table), self.width)
             for cuts in parts.get("cuts", ()):
-                own = np.flatnonzero(cuts["window"].to_numpy() == i)
-                window.cut(cuts["row"].to_numpy()[own], cuts["end"].to_numpy()[own])
+                own = cuts.filter(pa.array(cuts["window"].to_numpy() == i))
+                window.cut(own["row"].to_numpy(), own["end"].to_numpy())
+                if window.held is not None:
+                    window.let_go(own["row"].to_numpy(), own["held"].to_numpy())
             window.settle()
             self.windows.append(window)
 
     def _with_all_columns(self, table: pa.Table) -> pa.Table:
         """Columns that nobody needed when the rows came are NULL."""
         names = [*self.schema.names, *id_names(self.width), START, END]
+        names += [HELD] if HELD in table.column_names else []
         if table.column_names == names:
             return table
         for field in self.schema:
@@ -220,7 +222,7 @@ class Calendar(Store):
 
     def _lengthen_days(self, fresh: SubWindow) -> None:
         """Days that turn out to be much too short are made longer, and what is there is put into new ones."""
-        lives = np.where(fresh.end >= FOREVER, 0, fresh.end - fresh.start)
+        lives = np.where(fresh.meets >= FOREVER, 0, fresh.meets - fresh.start)
         longest = int(lives.max())
         if longest > 2 * DAYS * self.day:
             self.day = max(longest // DAYS, 1)
@@ -272,7 +274,7 @@ class Keyed(Store):
         self.now = now
         kept = []
         for window in self.windows:
-            alive = int((window.end > now).sum())
+            alive = int((window.meets > now).sum())
             if 2 * alive >= len(window):
                 kept.append(window)
             elif alive and (smaller := self.merged([window])) is not None:
@@ -292,8 +294,8 @@ class Flat(Store):
         kept = self.merged(self.windows)
         self.windows = [] if kept is None else [kept]
 
-    def _find(self, window: SubWindow, gone: Gone, codes: Times) -> tuple[Index, Index]:
-        return window.scan(gone, codes)
+    def _find(self, window: SubWindow, gone: Gone, codes: Times, *, let_go: bool) -> tuple[Index, Index]:
+        return window.scan(gone, codes, let_go=let_go)
 
 
 def store_for(pattern: Pattern, strategy: str, schema: pa.Schema, width: int, key: KeyFunction = no_key) -> Store:

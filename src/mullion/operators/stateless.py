@@ -10,7 +10,7 @@ import pyarrow as pa
 from mullion.catalog.algebra import Filter, Project, Union
 from mullion.operators.base import Operator
 from mullion.operators.expressions import computed, is_true, schema_of
-from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives
+from mullion.operators.lives import Delta, Gone, Ids, Lives
 
 
 class FilterOperator(Operator):
@@ -25,11 +25,11 @@ class FilterOperator(Operator):
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         fresh = inputs[0].fresh
-        kept = Lives(fresh.rows.select(self.schema.names), fresh.ids, fresh.start, fresh.end)
+        kept = fresh.with_rows(fresh.rows.select(self.schema.names))
         if len(fresh):
             holds = is_true(self.node.predicate, fresh, self.node.types)
             kept = kept if holds.all() else kept.take(holds)
-        return Delta(kept, inputs[0].gone, now)
+        return Delta(kept, inputs[0].gone, now, inputs[0].let_go)
 
 
 class ProjectOperator(Operator):
@@ -43,7 +43,7 @@ class ProjectOperator(Operator):
         fresh = inputs[0].fresh
         columns = [computed(expr, fresh, self.node.input.types) for _, expr, _ in self.node.items]
         rows = pa.Table.from_arrays(columns, schema=self.schema) if len(fresh) else self.schema.empty_table()
-        return Delta(Lives(rows, fresh.ids, fresh.start, fresh.end), inputs[0].gone, now)
+        return Delta(fresh.with_rows(rows), inputs[0].gone, now, inputs[0].let_go)
 
 
 class UnionOperator(Operator):
@@ -54,26 +54,21 @@ class UnionOperator(Operator):
         self.width = max(source.width for source in inputs) + 1
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
-        fresh, gone = [], []
+        fresh, gone, let_go = [], [], []
         for i, delta in enumerate(inputs):
             own = delta.fresh
             rows = own.rows.select(self.schema.names)
-            fresh.append(Lives(rows, self._ids(own.ids, i), own.start, own.end))
+            fresh.append(Lives(rows, self._ids(own.ids, i), own.start, own.end, own.held))
             gone.append(Gone(self._ids(delta.gone.ids, i), delta.gone.at))
-        return Delta(Lives.concat(fresh), Gone.concat(gone), now)
+            if delta.let_go is not None:
+                let_go.append(Gone(self._ids(delta.let_go.ids, i), delta.let_go.at))
+        return Delta(Lives.concat(fresh), Gone.concat(gone), now, Gone.concat(let_go) if let_go else None)
 
     def _ids(self, ids: Ids, branch: int) -> Ids:
         wide = np.zeros((len(ids), self.width), np.int64)
         wide[:, 0] = branch
         wide[:, 1 : ids.shape[1] + 1] = ids
         return wide
-
-
-def released(delta: Delta) -> Delta:
-    """What INTERNAL windows gave, outside of joins: append-only, nothing ends (golab 3.3.2)."""
-    fresh = delta.fresh
-    forever = Lives(fresh.rows, fresh.ids, fresh.start, np.full(len(fresh), FOREVER))
-    return Delta(forever, Gone.none(fresh.ids.shape[1]), delta.now)
 
 
 class Narrowed(Operator):
@@ -86,7 +81,7 @@ class Narrowed(Operator):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         fresh = inputs[0].fresh
         rows = fresh.rows.select(self.schema.names)
-        return Delta(Lives(rows, fresh.ids, fresh.start, fresh.end), inputs[0].gone, now)
+        return Delta(fresh.with_rows(rows), inputs[0].gone, now, inputs[0].let_go)
 
 
-__all__ = ["FilterOperator", "Narrowed", "ProjectOperator", "UnionOperator", "released"]
+__all__ = ["FilterOperator", "Narrowed", "ProjectOperator", "UnionOperator"]

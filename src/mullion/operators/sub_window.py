@@ -2,7 +2,7 @@
 
     codes of keys  3 3 5 8         found by binary search or by merging
     #id0           7 9 2 4         who they are
-    #start #end    ...             their lives
+    #start #end    ...             their lives; #held where INTERNAL windows let go of rows before they end
 
 Only the ends of rows that negative tuples cut off differ from what the table holds; they are kept beside it.
 """
@@ -19,7 +19,7 @@ from mullion.kernels.hashing import Keys, mixed
 from mullion.kernels.join import Runs, ranges_expanded
 from mullion.operators.lives import Gone, Ids, Index, Lives, Mask, Times
 
-START, END = "#start", "#end"
+START, END, HELD = "#start", "#end", "#held"
 
 
 def id_names(width: int) -> list[str]:
@@ -34,13 +34,15 @@ class SubWindow:
     ids: Ids
     start: Times
     end: Times
-    promised: Times = field(init=False)
-    """The ends that the table holds."""
+    held: Times | None = None
+    as_saved: tuple[Times, Times | None] = field(init=False)
+    """The ends that the table has, and until when rows are held."""
     was: Times = field(init=False)
     """The ends before the last cuts; the same array as `end` when there were none."""
+    was_held: Times | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.promised = self.was = self.end
+        self.as_saved = self.was, self.was_held = self.end, self.held
 
     def __len__(self) -> int:
         return len(self.start)
@@ -54,22 +56,49 @@ class SubWindow:
             lives, keys = lives.take(order), keys.take(order)
         numbers = [*lives.ids.T, lives.start, lives.end]
         names = [*lives.rows.column_names, *id_names(lives.ids.shape[1]), START, END]
+        if lives.held is not None:
+            numbers.append(lives.held)
+            names.append(HELD)
         table = pa.Table.from_arrays([*lives.rows.columns, *map(pa.array, numbers)], names)
-        return SubWindow(table, keys, lives.ids, lives.start, lives.end)
+        return SubWindow(table, keys, lives.ids, lives.start, lives.end, lives.held)
 
     @staticmethod
     def restored(table: pa.Table, keys: Keys, width: int) -> SubWindow:
         """From a table that was saved. `keys` are those of its rows."""
         ids = np.column_stack([_numbers(table, name) for name in id_names(width)])
-        return SubWindow(table, keys, ids, _numbers(table, START), _numbers(table, END))
+        held = _numbers(table, HELD) if HELD in table.column_names else None
+        return SubWindow(table, keys, ids, _numbers(table, START), _numbers(table, END), held)
 
     @property
     def rows(self) -> pa.Table:
-        return self.table.select(range(self.table.num_columns - self.ids.shape[1] - 2))
+        return self.table.select(range(self.table.column_names.index(id_names(1)[0])))
 
     @property
     def lives(self) -> Lives:
-        return Lives(self.rows, self.ids, self.start, self.end)
+        return Lives(self.rows, self.ids, self.start, self.end, self.held)
+
+    @property
+    def meets(self) -> Times:
+        """Until when a row meets those of other inputs."""
+        return self.end if self.held is None else self.held
+
+    @property
+    def promised(self) -> Times:
+        """Until when it would have met others without any cuts."""
+        end, held = self.as_saved
+        return end if held is None else held
+
+    def changed(self) -> Index:
+        """The rows that were cut since the table was made."""
+        end, held = self.as_saved
+        if self.end is end and self.held is held:
+            return np.zeros(0, np.intp)
+        return np.flatnonzero((self.end != end) | (self.meets != self.promised))
+
+    @property
+    def met(self) -> Times:
+        """The same before the last cuts."""
+        return self.was if self.was_held is None else self.was_held
 
     @cached_property
     def runs(self) -> Runs:
@@ -90,11 +119,11 @@ class SubWindow:
 
     @cached_property
     def first_end(self) -> int:
-        return int(self.end.min())
+        return int(self.meets.min())
 
     @cached_property
     def last_end(self) -> int:
-        return int(self.end.max())
+        return int(self.meets.max())
 
     @cached_property
     def _by_id(self) -> tuple[Index, Times]:
@@ -102,26 +131,26 @@ class SubWindow:
         order = np.argsort(codes, kind="stable")
         return order, codes[order]
 
-    def find(self, gone: Gone, codes: Times) -> tuple[Index, Index]:
+    def find(self, gone: Gone, codes: Times, *, let_go: bool = False) -> tuple[Index, Index]:
         """The rows that are gone and where they stand in `gone`: those of its ids that live at its times."""
         order, known = self._by_id
         if not len(codes) or codes.max() < known[0] or codes.min() > known[-1]:
             return np.zeros(0, np.intp), np.zeros(0, np.intp)
         which, places = ranges_expanded(np.searchsorted(known, codes), np.searchsorted(known, codes, "right"))
         rows = order[places]
-        meant = self.is_meant(gone, which, rows)
+        meant = self.is_meant(gone, which, rows, let_go=let_go)
         return rows[meant], which[meant]
 
-    def scan(self, gone: Gone, codes: Times) -> tuple[Index, Index]:
+    def scan(self, gone: Gone, codes: Times, *, let_go: bool = False) -> tuple[Index, Index]:
         """As `find`, looking at every row."""
         rows, which = equal_codes(codes_of_ids(self.ids), codes)
-        meant = self.is_meant(gone, which, rows)
+        meant = self.is_meant(gone, which, rows, let_go=let_go)
         return rows[meant], which[meant]
 
-    def is_meant(self, gone: Gone, which: Index, rows: Index) -> Mask:
+    def is_meant(self, gone: Gone, which: Index, rows: Index, *, let_go: bool) -> Mask:
         """Which of these rows live when they are said to be gone, and have the ids that are meant."""
         at = gone.at[which]
-        meant = (self.start[rows] <= at) & (at < self.end[rows])
+        meant = (self.start[rows] <= at) & (at < self.meets[rows] if let_go else at < self.end[rows])
         if self.ids.shape[1] > 1:
             meant &= (self.ids[rows] == gone.ids[which]).all(axis=1)
         return meant
@@ -131,15 +160,28 @@ class SubWindow:
         if self.end is self.was:
             self.end = self.end.copy()
         self.end[rows] = at
+        if self.held is not None:
+            self.let_go(rows, np.minimum(self.held[rows], at))
+        self._forget_bounds()
+
+    def let_go(self, rows: Index, at: Times) -> None:
+        """Hold these rows no longer than until then."""
+        if self.held is None or self.held is self.was_held:
+            self.held = self.meets.copy()
+        self.held[rows] = at
+        self._forget_bounds()
+
+    def _forget_bounds(self) -> None:
         for name in ("first_end", "last_end"):
             self.__dict__.pop(name, None)
 
     def settle(self) -> None:
         """The last cuts are history."""
-        self.was = self.end
+        self.was, self.was_held = self.end, self.held
 
     def alive(self, now: int) -> Index:
-        return np.flatnonzero(self.end > now)
+        """The rows that are still to meet others."""
+        return np.flatnonzero(self.meets > now)
 
 
 def codes_of_ids(ids: Ids) -> Times:
@@ -158,4 +200,4 @@ def _numbers(table: pa.Table, name: str) -> Times:
     return np.asarray(table.column(name).to_numpy(), np.int64)
 
 
-__all__ = ["END", "START", "SubWindow", "codes_of_ids", "equal_codes", "id_names"]
+__all__ = ["END", "HELD", "START", "SubWindow", "codes_of_ids", "equal_codes", "id_names"]

@@ -34,7 +34,7 @@ def window_operator(node: Scan, inputs: Sequence[Operator], strategy: str) -> Op
     (stream,) = inputs
     window = node.window
     if window.rows is None:
-        return TimeWindow(node, stream, announces=strategy == "nt")
+        return TimeWindow(node, stream, announces=strategy == "nt" and not window.internal)
     if node.partition:
         return PartitionedWindow(node, stream)
     return RowWindow(node, stream)
@@ -46,6 +46,15 @@ class _Window(Operator):
         self.schema, self.width = stream.schema, stream.width
         since = [time for time in (node.since, node.window.since) if time is not None]
         self.since = max(since, default=EVER_BEFORE)
+
+    def _told(self, lives: Lives, gone: Gone, now: int) -> Delta:
+        """What an INTERNAL window lets go of stays in results."""
+        lasting = lives.start < lives.end
+        lives = lives if lasting.all() else lives.take(lasting)
+        if not self.node.window.internal:
+            return Delta(lives, gone, now)
+        forever = np.full(len(lives), FOREVER)
+        return Delta(Lives(lives.rows, lives.ids, lives.start, forever, lives.end), Gone.none(self.width), now, gone)
 
     def _events(self, inputs: Sequence[Delta]) -> Lives:
         """The new events, without those that came before the window was there."""
@@ -70,7 +79,7 @@ class TimeWindow(_Window):
         assert self.length is not None
         end = np.full(len(events), FOREVER) if self.length >= FOREVER else events.start + self.length
         if self.inside is None:
-            return Delta(Lives(events.rows, events.ids, events.start, end), Gone.none(self.width), now)
+            return self._told(Lives(events.rows, events.ids, events.start, end), Gone.none(self.width), now)
         gone = Gone(*self.inside.pop(now - 1))
         stay = end >= now
         self.inside.append(events.ids[stay], end[stay])
@@ -120,7 +129,7 @@ class RowWindow(_Window):
         start, end = looks.at(-(-numbers // self.slide)), looks.at(self._leaves(numbers))
         self.inside.append(entering.ids[end == FOREVER], numbers[end == FOREVER])
         fresh = Lives(entering.rows, entering.ids, start, end)
-        return Delta(fresh if (start < end).all() else fresh.take(start < end), gone, now)
+        return self._told(fresh, gone, now)
 
     def _looks(self, events: Lives, count: int) -> _Looks:
         """The looks that these events bring: events number m, 2 m, 3 m, ..."""
@@ -194,8 +203,7 @@ class PartitionedWindow(_Window):
         ids = np.column_stack([both[name].to_numpy() for name in id_names(self.width)])
         self.inside = both.take(pa.array(np.flatnonzero(ends == FOREVER)))
         fresh = Lives(events.rows, events.ids, events.start, ends[before:])
-        fresh = fresh if (fresh.start < fresh.end).all() else fresh.take(fresh.start < fresh.end)
-        return Delta(fresh, Gone(ids[left], ends[left]), now)
+        return self._told(fresh, Gone(ids[left], ends[left]), now)
 
     def _keyed(self, events: Lives) -> pa.Table:
         keys = [computed(key, events, self.node.types) for key in self.node.partition]

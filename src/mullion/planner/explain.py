@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from mullion.aggregates import Invertible
 from mullion.aggregates.base import FULL, PSEUDO
@@ -116,6 +116,15 @@ def _first_edges(windows: Sequence[Period], most: int = 8) -> list[int]:
     return [edge for edge in edges if edge is not None]
 
 
+class Explained(Protocol):
+    """Another part of an explanation: the plans of relations."""
+
+    @property
+    def text(self) -> str: ...
+    def to_dict(self) -> dict[str, Any]: ...
+    def boxes(self) -> list[Box]: ...
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Plans as a value: `str()` for people, `to_json()` for programs."""
@@ -126,6 +135,8 @@ class Explanation:
     observed: Mapping[str, Any] = field(default_factory=dict)
     pasts: Mapping[str, str] = field(default_factory=dict)
     """How queries with BACKFILL came by their past."""
+    relations: Explained | None = None
+    """The queries over relations, if there are any."""
 
     def to_dict(self) -> dict[str, Any]:
         plans = [describe_plan(plan) for plan in self.plans]
@@ -135,7 +146,8 @@ class Explanation:
         if self.query is not None:
             for plan in plans:
                 plan["queries"] = [q for q in plan["queries"] if q["name"] == self.query]
-        return {"sharing": self.sharing, "plans": plans, "observed": dict(self.observed)}
+        found = {"sharing": self.sharing, "plans": plans, "observed": dict(self.observed)}
+        return found if self.relations is None else found | self.relations.to_dict()
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
@@ -145,12 +157,14 @@ class Explanation:
 
     def boxes(self) -> list[Box]:
         """Of each stream the groupings, and of each grouping what it keeps and whom it serves."""
-        return [_plan_box(plan, self.query) for plan in self.plans]
+        relations = [] if self.relations is None else self.relations.boxes()
+        return [*(_plan_box(plan, self.query) for plan in self.plans), *relations]
 
     def __str__(self) -> str:
-        if not self.plans:
+        if not self.plans and self.relations is None:
             return "no standing queries"
         parts = [_plan_text(plan, self.query, self.pasts) for plan in self.plans]
+        parts += [] if self.relations is None else [self.relations.text]
         parts += [f"seen so far in {name}: {_counts_text(counts)}" for name, counts in self.observed.items()]
         return "\n\n".join(parts)
 

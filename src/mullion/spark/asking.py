@@ -56,6 +56,13 @@ class View:
     waiting: pa.Table | None
 
 
+def not_kept(stream: Stream, keeps_none: bool, either: str = "") -> MullionError:
+    """What to say to a question whose events are gone."""
+    kept = "keeps no events" if keeps_none else "no longer has all the events"
+    hint = f"add KEEP '1 hour' or KEEP 1000000 ROWS to CREATE STREAM {stream.name}"
+    return MullionError(f"stream '{stream.name}' {kept} that this question needs{either}", hint=hint)
+
+
 @dataclass(frozen=True)
 class Asked:
     query: StandingQuery
@@ -69,10 +76,7 @@ class Asked:
         for answer in (self._from_sub_windows(exact=True), self._from_kept(), self._from_sub_windows(exact=False)):
             if answer is not None:
                 return answer
-        kept = "keeps no events" if self.view.kept is None else "no longer has all the events"
-        hint = f"add KEEP '1 hour' or KEEP 1000000 ROWS to CREATE STREAM {self.stream.name}"
-        message = f"stream '{self.stream.name}' {kept} that this question needs, and no standing query has them either"
-        raise MullionError(message, hint=hint)
+        raise not_kept(self.stream, self.view.kept is None, ", and no standing query has them either")
 
     def from_synopsis(self, synopses: Mapping[str, Fed]) -> Found | None:
         """max or min of [ROWS n] over a column that ordered sharing serves."""

@@ -21,6 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
@@ -34,12 +35,13 @@ from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import MullionError
 from mullion.kernels.lookup import Prepared, prepare
-from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Query
+from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Query, Window
+from mullion.operators.network import Events as Relational
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
 from mullion.spark.aside import late_records, malformed_records
-from mullion.spark.asking import Asked, View, bounds_of
+from mullion.spark.asking import Asked, View, bounds_of, not_kept
 from mullion.spark.backfill import Backfill, Past, SideJobs
 from mullion.spark.counts import Counts, add_counts
 from mullion.spark.expressions import identifier
@@ -64,6 +66,8 @@ from mullion.windows.coverage import Coverage
 from mullion.windows.due import Cursor, Due, first_end, slices_within
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.intake import Intake
+from mullion.windows.once import are_enough
+from mullion.windows.order import times_of
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
 from mullion.windows.tier import check_complete, is_endless
@@ -673,6 +677,16 @@ class StreamRun:
         with self.asking:
             found = asked.from_synopsis(self.ordered.synopses)
         return found or asked.answer()
+
+    def kept_events(self, windows: Sequence[Window], now: int) -> Relational:
+        """The events that questions over relations need, of those that the stream keeps."""
+        kept = None if self.view is None else self.view.kept
+        if self.newest is None:
+            return Relational(pa.table({}), np.zeros(0, np.int64))
+        if kept is None or not all(are_enough(window, kept.past, kept.rows, now) for window in windows):
+            raise not_kept(self.stream, kept is None)
+        rows = kept.read(None)
+        return Relational(rows, times_of(rows), np.arange(kept.past.events, kept.past.events + len(rows)))
 
     def ask_bounds(self, query: Query) -> tuple[pa.Table, str, int]:
         """Answer SELECT APPROX from a timegram."""

@@ -1,0 +1,105 @@
+"""The result of a plan as a materialised view, kept by how its rows leave (golab 3.5.2).
+
+| view | rows leave | for |
+|---|---|---|
+| Calendar | with the day in which they end | upa, where ends are known when rows come |
+| Hashed | when a negative tuple names them, or at their end | nt, and upa where ends may come early |
+| Listed | when they are found by looking at all | direct |
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.operators.kept import KeptRows
+from mullion.operators.lives import Delta, Lives
+from mullion.planner.update_pattern import Pattern
+
+DAYS = 10
+"""Of a calendar in the longest life of a row: as many as the paper's calendar queues have."""
+
+
+class View(Protocol):
+    def take(self, delta: Delta) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def starts(self, now: int) -> npt.NDArray[np.int64]:
+        """When each row came that lives at a time."""
+
+
+class Calendar:
+    """Rows by the day in which they end. A day leaves as a whole when it is over.
+
+    day        | 4 |  5  | 6 |
+    rows       | a | b c | d |
+    """
+
+    def __init__(self, longest: int) -> None:
+        self.day = max(1, longest // DAYS)
+        self.days: dict[int, list[Lives]] = {}
+        self.sizes: dict[int, int] = {}
+
+    def take(self, delta: Delta) -> None:
+        assert not len(delta.gone), "rows end when they promised"
+        for over in [day for day in self.days if (day + 1) * self.day <= delta.now]:
+            del self.days[over], self.sizes[over]
+        self._put(delta.fresh)
+
+    def _put(self, fresh: Lives) -> None:
+        if not len(fresh):
+            return
+        day = fresh.end // self.day
+        if (day[1:] < day[:-1]).any():
+            order = np.argsort(day, kind="stable")
+            fresh, day = fresh.take(order), day[order]
+        bounds = [0, *(np.flatnonzero(np.diff(day)) + 1).tolist(), len(day)]
+        for first, last in pairwise(bounds):
+            number = int(day[first])
+            rows = fresh.rows.slice(first, last - first)
+            part = Lives(rows, fresh.ids[first:last], fresh.start[first:last], fresh.end[first:last])
+            self.days.setdefault(number, []).append(part)
+            self.sizes[number] = self.sizes.get(number, 0) + last - first
+
+    def __len__(self) -> int:
+        return sum(self.sizes.values())
+
+    def starts(self, now: int) -> npt.NDArray[np.int64]:
+        parts = [part.start[part.end > now] for day in self.days.values() for part in day]
+        return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+class Kept:
+    """Rows in the order in which they came, in a hash by id or in a list that is looked through at every step."""
+
+    def __init__(self, delta: Delta, *, by_id: bool) -> None:
+        fresh = delta.fresh
+        self.rows = KeptRows(fresh.rows.schema, fresh.ids.shape[1], by_id=by_id, eager=not by_id)
+
+    def take(self, delta: Delta) -> None:
+        self.rows.ended(self.rows.find(delta.gone)[0])
+        fresh = delta.fresh
+        lasting = fresh.end > fresh.start
+        self.rows.add(fresh if lasting.all() else fresh.take(lasting), np.zeros(int(lasting.sum()), np.int64))
+        self.rows.forget_ended(delta.now)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def starts(self, now: int) -> npt.NDArray[np.int64]:
+        size = len(self.rows)
+        return self.rows.start[:size][self.rows.end[:size] > now]
+
+
+def view_for(pattern: Pattern, strategy: str, longest: int, first: Delta) -> View:
+    """The view that a strategy keeps. `longest` is the longest life of a row."""
+    if strategy == "upa" and pattern is not Pattern.STRICT:
+        return Calendar(longest)
+    return Kept(first, by_id=strategy != "direct")
+
+
+__all__ = ["Calendar", "Kept", "View", "view_for"]
