@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mullion.catalog.algebra import Relation
 from mullion.catalog.journal import Journal
+from mullion.operators.in_shards import Sharding
 from mullion.operators.planning import plans_at_work
 from mullion.operators.run import AnswerSink, RelationRun
 from mullion.planner.explain_relations import RelationExplanation, explain_relations
@@ -29,10 +30,11 @@ class RelationRuns:
         strategy: str,
         shared: bool,
         table: Callable[[str, str, int], pa.Table],
+        sharding: Sharding | None = None,
     ) -> None:
         """`table` gives the rows of a table as a step of the relations over some streams sees them."""
         self._sink, self._checkpoint, self._strategy, self._shared = sink, checkpoint, strategy, shared
-        self._table = table
+        self._table, self._sharding = table, sharding
         self.runs: dict[Streams, RelationRun] = {}
 
     def directory(self, streams: Streams) -> Path | None:
@@ -52,6 +54,7 @@ class RelationRuns:
                 strategy=self._strategy,
                 shared=self._shared,
                 table=lambda name, step: self._table(" + ".join(streams), name, step),
+                sharding=self._sharding,
             )
             run.restore()
         return run
@@ -97,6 +100,16 @@ class RelationRuns:
 
     def names_over(self, stream: str) -> tuple[str, ...]:
         return tuple(name for run in self.over(stream) for name in run.relations)
+
+    def placed(self, relation: Relation) -> str:
+        """Where a relation is computed, or will be as things are."""
+        run = self.runs.get(relation.streams)
+        return "on the driver" if run is None else run.placed(relation.name)
+
+    def discard(self) -> None:
+        """Remove the files that were for these runs alone."""
+        for run in self.runs.values():
+            run.discard()
 
     def taken(self, stream: str) -> int | None:
         """The event time before which every relation has taken what the stream handed on."""
