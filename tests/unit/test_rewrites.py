@@ -26,7 +26,7 @@ from mullion.language.query import Column
 from mullion.language.types import DOUBLE, INT, TIMESTAMP
 from mullion.planner.operator_cost import plan_cost
 from mullion.planner.relation_stats import Stats
-from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING, everywhere, optimise, optimise_together
+from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING, all_plans, everywhere, optimise, optimise_together
 from mullion.planner.update_pattern import Pattern, pattern_of
 from relational_plans import (
     NEGATION_ABOVE,
@@ -267,3 +267,15 @@ def test_queries_with_different_selections_share_their_join_when_that_is_cheaper
     assert isinstance(alone.root, Join) and isinstance(alone.root.parts[0], Filter)
     others = optimise_together([many[0], where(scan("q"), "b > 1")], FEW_RESULTS)
     assert isinstance(others[0].root, Join)
+
+
+def test_a_plan_is_found_again_whatever_was_seen_since() -> None:
+    """Also one that was chosen because others shared it, and one as cheap as another."""
+    joined = unless(join(scan("S1"), scan("S2")), scan("S3"), on="1.a")
+    many = [where(joined, f"`0.b` > {i}") for i in range(50)]
+    for stats in (FEW_RESULTS, MANY_RESULTS, Stats()):
+        for roots in (many, many[:1]):
+            for root, chosen in zip(roots, optimise_together(roots, stats), strict=True):
+                found = all_plans(root)
+                assert chosen.root in found
+                assert {rejected for rejected, _ in chosen.rejected} <= set(found)

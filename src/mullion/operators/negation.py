@@ -45,7 +45,8 @@ NO_KEY = 0
 """The code of keys with a NULL, which equal nothing; those of other keys are larger."""
 
 LINKING = 8
-"""Putting a row on the list of its key costs as much as looking at so many rows of a scan."""
+"""Putting a row on the list of its key is taken to cost as much as looking at so many rows of a scan. An estimate: on a
+busy machine calendar and hash were too close to tell apart, with 2,000 to 200,000 rows and 1,000 new ones in a step."""
 REMEMBERED = 0.9
 """How much of what was observed counts a step later."""
 

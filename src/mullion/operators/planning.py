@@ -13,7 +13,7 @@ from mullion.errors import CheckpointError
 from mullion.operators.naming import name_of
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import Stats
-from mullion.planner.rewrites import Chosen, optimise_together
+from mullion.planner.rewrites import Chosen, all_plans, optimise_together
 
 
 def chosen_plans(relations: Sequence[Relation], stats: Stats, strategy: str) -> dict[str, Node]:
@@ -35,13 +35,9 @@ def plans_at_work(
     return found
 
 
-def recorded_plan(relation: Relation, name: str, stats: Stats, strategy: str) -> Node:
+def recorded_plan(relation: Relation, name: str) -> Node:
     """The plan that a commit names."""
-    (chosen,) = optimise_together([relation.plan], stats, strategy)
-    shared = optimise_together([relation.plan, relation.plan], stats, strategy)[0]
-    candidates = [relation.plan, chosen.root, shared.root]
-    candidates += [root for some in (chosen, shared) for root, _ in some.rejected]
-    for root in candidates:
+    for root in (relation.plan, *all_plans(relation.plan)):
         if name_of(root) == name:
             return root
     hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"

@@ -139,6 +139,17 @@ class RelationRun:
             self.plans |= self._plans_of([relation for name, relation in wanted.items() if name not in stays])
             self._place()
             self._restore_operators()
+            self._note()
+
+    def _note(self) -> None:
+        """Write down who takes part and since when, before the first event that they see can be lost."""
+        self.known = {r.name: self._entry(r) for r in self.relations.values()}
+        if self.journal is not None:
+            number = 0 if self.committed is None else self.committed.batch + 1
+            self.journal.begin(number, [{"name": name, **entry} for name, entry in self.known.items()])
+
+    def _entry(self, relation: Relation) -> dict[str, Any]:
+        return {"text": relation.text, "start": relation.start, "plan": name_of(self.plans[relation.name])}
 
     def _place(self) -> None:
         """Give the relations to the shards, if there are any, and those that can't be split to the driver."""
@@ -156,7 +167,7 @@ class RelationRun:
         """The plans of relations that are new here: as recorded, of those that a run before this one had."""
         stats = self.stats
         known = [r for r in relations if self._manifest is not None and r.name in self.known]
-        found = {r.name: recorded_plan(r, self.known[r.name]["plan"], stats, self.strategy) for r in known}
+        found = {r.name: recorded_plan(r, self.known[r.name]["plan"]) for r in known}
         new = [relation for relation in relations if relation.name not in found]
         together = [new] if self.shared else [[relation] for relation in new]
         for some in together:
@@ -264,10 +275,6 @@ class RelationRun:
 
     def _commit(self, mark: Mark) -> None:
         self.committed = mark
-        self.known = {
-            r.name: {"text": r.text, "start": r.start, "plan": name_of(self.plans[r.name])}
-            for r in self.relations.values()
-        }
         if mark.end:
             self._begin_anew()
         if self.journal is not None and self._shelf is not None:
@@ -279,7 +286,6 @@ class RelationRun:
         header = {
             "now": self.now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
-            "relations": self.known,
             "answers": self.answers,
             "state": shelf.save(self.own.state(ended=mark.end), mark.text),
             "shards": None if self.shards is None else self.shards.snapshot(),
@@ -293,12 +299,14 @@ class RelationRun:
 
     def restore(self) -> None:
         """Go on from the last commit."""
-        loaded = None if self.journal is None else self.journal.load()
+        if self.journal is None:
+            return
+        self.known = {entry["name"]: entry for entry in self.journal.last_queries()}
+        loaded = self.journal.load()
         if loaded is None:
             return
         commit = loaded[0]
-        self.committed, self.now = commit.at, commit.state["now"]
-        self.answers, self.known = commit.state["answers"], commit.state["relations"]
+        self.committed, self.now, self.answers = commit.at, commit.state["now"], commit.state["answers"]
         for stream, state in commit.state["incoming"].items():
             self.incoming[stream] = Incoming(**state)
         self._manifest = commit.state["state"]

@@ -363,6 +363,16 @@ def optimise_together(roots: Sequence[Node], stats: Stats = NO_STATS, strategy: 
     return chosen
 
 
+def all_plans(root: Node) -> list[Node]:
+    """Every plan that `optimise` or `optimise_together` may choose, whatever the statistics: to find one again."""
+    search = _Search(CostModel(NO_STATS))
+    found = {root: None}
+    for rules in (SIMPLIFYING, SHARING):
+        simple, _ = search.simplified(root, rules)
+        found |= dict.fromkeys(search.alternatives(simple, rules))
+    return list(found)
+
+
 SHARING = tuple(rule for rule in SIMPLIFYING if rule is not PUSH_SELECTION)
 _SHARED = "{} queries over it: computed once, although over more rows"
 
@@ -440,4 +450,14 @@ def _strict_edges(root: Node) -> int:
     return sum(pattern_of(node) is Pattern.STRICT for node in nodes(root))
 
 
-__all__ = ["ALTERNATIVES", "SIMPLIFYING", "Chosen", "Rule", "RuleUse", "everywhere", "optimise", "optimise_together"]
+__all__ = [
+    "ALTERNATIVES",
+    "SIMPLIFYING",
+    "Chosen",
+    "Rule",
+    "RuleUse",
+    "all_plans",
+    "everywhere",
+    "optimise",
+    "optimise_together",
+]
