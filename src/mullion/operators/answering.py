@@ -70,8 +70,11 @@ class Answering:
         operators = sum(rows for network in self.networks.values() for rows in network.held().values())
         return operators + sum(result.held for result in self.results.values())
 
-    def step(self, settled: Mapping[str, Events], since: int, now: int, table: Tables, *, ended: bool) -> list[Answers]:
-        """Go on from `since` to `now` with the events before it, and tell what became due."""
+    def step(
+        self, settled: Mapping[str, Events], since: int, now: int, table: Tables, *, newest: int | None, ended: bool
+    ) -> list[Answers]:
+        """Go on from `since` to `now` with the events before it, and tell what became due. `newest` is the time of the
+        newest event of all streams."""
         self.observing.see(settled)
         answers = []
         for name, network in self.networks.items():
@@ -81,7 +84,7 @@ class Answering:
             for relation in self.relations if name == "shared" else [name]:
                 result = self.results[relation]
                 result.take(deltas[self.plans[relation]])
-                told = result.answers(now, ended=ended)
+                told = result.answers(now, last=newest, ended=ended)
                 answers.append(Answers((relation,), [0, len(told)], told))
         return answers
 

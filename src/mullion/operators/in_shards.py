@@ -75,7 +75,7 @@ class InShards:
         return self._columns.get(stream, set()) if self.groups else set()
 
     def step(
-        self, settled: Mapping[str, Events], since: int, now: int, mark: Mark, table: Tables
+        self, settled: Mapping[str, Events], since: int, now: int, mark: Mark, table: Tables, newest: int | None
     ) -> tuple[list[Answers], int]:
         """Go on from `since` to `now`; answers that shards did not write by themselves, and how many there are of
         either."""
@@ -85,6 +85,7 @@ class InShards:
             mark=mark,
             since=since,
             now=now,
+            newest=newest,
             groups=tuple(self.groups),
             events={stream: self._handed(stream, events, mark) for stream, events in settled.items()},
             tables=self._handed_tables(table, mark),

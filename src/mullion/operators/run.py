@@ -235,10 +235,10 @@ class RelationRun:
         def table(name: str) -> pa.Table:
             return self._table(name, mark.batch)
 
-        answers = self.own.step(settled, self.now, now, table, ended=mark.end)
+        answers = self.own.step(settled, self.now, now, table, newest=self.newest, ended=mark.end)
         self.answers += sum(len(some.table) for some in answers)
         if self.shards is not None and self.shards.groups:
-            more, told = self.shards.step(settled, self.now, now, mark, table)
+            more, told = self.shards.step(settled, self.now, now, mark, table, self.newest)
             answers += more
             self.answers += told
         return answers

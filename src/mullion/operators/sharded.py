@@ -108,6 +108,7 @@ class ShardedStep:
     since: int
     """Up to when everything was known before."""
     now: int
+    newest: int | None
     groups: tuple[Group, ...]
     events: Mapping[str, Path]
     """Those of all shards, by stream."""
@@ -173,7 +174,9 @@ class _Shard:
                     mine = fallen_to(shard, step.count, arrived[stream], keys, group.types[stream])
                     if len(mine):
                         settled[stream] = _events(arrived[stream].take(pa.array(mine)))
-            answers += self.groups[group.name].step(settled, step.since, step.now, table, ended=step.mark.end)
+            answers += self.groups[group.name].step(
+                settled, step.since, step.now, table, newest=step.newest, ended=step.mark.end
+            )
         return answers
 
     def save(self, step: ShardedStep) -> Standing:
