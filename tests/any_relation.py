@@ -271,7 +271,7 @@ def relation(
         return internal(style)
     text = rows(style, depth) if kind == "rows" else aggregates(style, depth)
     if outputs:
-        text = told(style, text, of_groups=" GROUP BY g.k" in text[text.rfind(")") :] or kind == "aggregates")
+        text = told(style, text, of_groups=text.startswith("SELECT g.k AS k, ") or kind == "aggregates")
     if not lives:
         return text
     begins, ends = style.one(*[None] * 8, 0, 7), style.one(*[None] * 8, 12, 30)

@@ -323,7 +323,7 @@ class Relation:
     | dstream | the rows that it had at the instant before and has no more |
     | wstream | as rstream, of the window `output_window` over the new results |
     | changes | what continuous queries tell by default: each row as it comes; and, when the update pattern is strict, a
-      row with sign -1 when one ends before it promised to |
+      row with sign -1 when one ends, for then no end is known when it comes |
 
     Instants: multiples of `slide` shifted by `offset`; None: every time at which the result changes.
     """

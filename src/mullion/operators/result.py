@@ -96,7 +96,7 @@ class Result:
             begin = clock.since(relation.start + (relation.longest or 0))
             low, before = max(low, begin), max(before, begin)
             lives, seen = _from(begin, lives, seen)
-        return [*self._answers(lives, seen, clock, low, high, before)]
+        return [*self._answers(lives, seen, clock, low, high, before)] if low <= high else []
 
     def _at_changes(self, clock: Changes, lives: Lives) -> list[pa.Table]:
         relation = self.relation
@@ -216,7 +216,7 @@ class Result:
 
 def _seen(lives: Lives, clock: Clock) -> Seen:
     came = _places([*lives.ids.T[::-1], lives.start])
-    return Seen(clock.first(lives.start), clock.last(lives.end), came, _places([came, lives.end]))
+    return Seen(clock.first(lives.start), clock.last(lives.end), came)
 
 
 def _places(keys: Sequence[npt.NDArray[Any]]) -> Index:

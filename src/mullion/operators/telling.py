@@ -7,8 +7,7 @@
 Rows are given by arrays, their instants by ranks (see `clock`), and what is told as pairs of a row and a rank.
 
 ISTREAM and DSTREAM go by value, so what counts is how many rows of a value come and leave at an instant. Only if more
-come than leave, it is told of the surplus: of the youngest that came. If more leave than come: of those that left
-first.
+come than leave, it is told of the surplus: of the youngest that came. If more leave than come: of the oldest that left.
 Neither looks at any row that is just there, so the time is O(n log n) for the n rows that come or leave.
 """
 
@@ -35,8 +34,6 @@ class Seen(NamedTuple):
     last: Times
     came: Index
     """Its place in the order in which rows came."""
-    left: Index
-    """Its place in the order in which rows leave."""
 
     def take(self, index: Index) -> Seen:
         return Seen(*(column[index] for column in self))
@@ -126,7 +123,7 @@ def new(seen: Seen, value: Codes, low: int, high: int) -> Told:
 def old(seen: Seen, value: Codes, low: int, high: int) -> Told:
     """DSTREAM: by value, what was there at the instant before and is no more."""
     coming, leaving = np.flatnonzero(came(seen, low, high)), np.flatnonzero(left(seen, low, high))
-    there = _surplus(value, leaving, seen.last[leaving] + 1, coming, seen.first[coming], seen.left[leaving])
+    there = _surplus(value, leaving, seen.last[leaving] + 1, coming, seen.first[coming], seen.came[leaving])
     return Told.of(there, seen.last[there] + 1)
 
 

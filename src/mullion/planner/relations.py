@@ -3,7 +3,7 @@
     window_start, window_end, the items [, inserted_at, expires_at [, sign]]
 
 Rows say when they came and when they will leave, NULL where that is never or not known in advance. `sign` is 1 for a
-row that comes and -1 for one that ends before it promised to.
+row that comes and -1 for one that ends, where its end was not known when it came.
 """
 
 from __future__ import annotations
