@@ -213,7 +213,7 @@ def multiset(rows: Sequence[Sequence[Any]]) -> Counter[Any]:
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(examples().filter(can_be_split), st.lists(st.integers(0, 25), max_size=4, unique=True))
 def test_any_relation_that_can_be_split(example: Example, steps: list[int]) -> None:
     relation = bind_relation(parse_query(example.text), ANY_STREAMS, ANY_TABLES)
