@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,15 @@ from mullion.windows.order import Order, times_of
 
 class AnswerSink(Protocol):
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
+
+
+def run_name(streams: Sequence[str]) -> str:
+    """What relations over these streams are called: no stream has such a name, and a directory may.
+
+    >>> run_name(["orders", "payments"])
+    'relations/orders+payments'
+    """
+    return "relations/" + "+".join(quote(stream, safe=" ") for stream in streams)
 
 
 def no_table(name: str, step: int) -> pa.Table:
@@ -103,7 +113,7 @@ class RelationRun:
         sharding: Sharding | None = None,
     ) -> None:
         """`table` gives a table's rows as a step sees them. Without `sharding` everything is computed here."""
-        self.name = " + ".join(streams)
+        self.name = run_name(streams)
         self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
         self.incoming = {stream: Incoming() for stream in streams}
         self.relations: dict[str, Relation] = {}
@@ -321,4 +331,4 @@ class RelationRun:
             self.own.restore(self._shelf.load(manifest))
 
 
-__all__ = ["RelationRun"]
+__all__ = ["RelationRun", "run_name"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -13,7 +12,7 @@ from mullion.catalog.algebra import Relation
 from mullion.catalog.journal import Journal
 from mullion.operators.in_shards import Sharding
 from mullion.operators.planning import plans_at_work
-from mullion.operators.run import AnswerSink, RelationRun
+from mullion.operators.run import AnswerSink, RelationRun, run_name
 from mullion.planner.explain_relations import RelationExplanation, explain_relations
 from mullion.planner.relation_stats import NO_STATS
 from mullion.planner.rewrites import Chosen
@@ -41,7 +40,7 @@ class RelationRuns:
         """Where the relations over these streams keep what a restart needs."""
         if self._checkpoint is None:
             return None
-        return self._checkpoint / "relations" / "+".join(quote(name, safe=" ") for name in streams)
+        return self._checkpoint / run_name(streams)
 
     def run_of(self, streams: Streams) -> RelationRun:
         run = self.runs.get(streams)
@@ -53,7 +52,7 @@ class RelationRuns:
                 journal=None if directory is None else Journal(directory),
                 strategy=self._strategy,
                 shared=self._shared,
-                table=lambda name, step: self._table(" + ".join(streams), name, step),
+                table=lambda name, step: self._table(run_name(streams), name, step),
                 sharding=self._sharding,
             )
             run.restore()
@@ -93,7 +92,7 @@ class RelationRuns:
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""
         return {
-            run.name: {"steps": run.committed.batch + 1, "answers": run.answers, "rows_held": run.held}
+            " + ".join(run.incoming): {"steps": run.committed.batch + 1, "answers": run.answers, "rows_held": run.held}
             for run in self.runs.values()
             if run.committed is not None
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -231,9 +232,10 @@ class LifetimeIndex:
             change = Change(now, fresh.get(number), gone, name)
             subs[number], work = before.subs[number].updated(change, self._others(number))
             works.append(work)
-        changed = sum(new is not old for new, old in zip(subs, before.subs, strict=True))
+        changed = [new for new, old in zip(subs, before.subs, strict=True) if new is not old]
+        _wait_for_disk(self.directory, {name for sub in changed for name in sub.files})
         self._commit(Snapshot(before.shape, before.version + 1, now, tuple(subs)))
-        return _counts(touched, numbers, changed, left_out, works)
+        return _counts(touched, numbers, len(changed), left_out, works)
 
     def _by_sub_index(self, now: int, rows: pa.Table, start: Times, end: Times) -> tuple[dict[int, Fresh], int]:
         """The new rows of every sub-index that has some; and how many ended already."""
@@ -276,6 +278,16 @@ class LifetimeIndex:
         for path in self.directory.iterdir():
             if path.name not in named and path.is_file():
                 path.unlink()
+
+
+def _wait_for_disk(directory: Path, names: set[str]) -> None:
+    for name in sorted(names):
+        handle = os.open(directory / name, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        step("index file on disk")
 
 
 def _counts(touched: Touched, numbers: list[int], changed: int, left_out: int, works: list[Work]) -> UpdateCounts:

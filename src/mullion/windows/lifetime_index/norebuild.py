@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.catalog.journal import step
+from mullion.windows.lifetime_index.bucket_file import BucketFile, Numbers
 from mullion.windows.lifetime_index.keys import NOT_THERE, Codes, Keys
-from mullion.windows.lifetime_index.records import Layout, Records
+from mullion.windows.lifetime_index.records import RECORDS, Layout, Records, opaque
 from mullion.windows.lifetime_index.rows import Fresh, Mask, matching, numbers
 from mullion.windows.lifetime_index.sub_index import (
     NEVER,
@@ -26,13 +27,11 @@ from mullion.windows.lifetime_index.sub_index import (
     Work,
     order_by_key_and_end,
     read_directory,
-    write_directory,
+    write_file,
 )
 
 AT_A_TIME = 1 << 27
 """Bytes of buckets that are in memory at once."""
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -144,9 +143,13 @@ class Bucketed(SubIndex):
     def _path(self) -> Path:
         return self.shape.directory / f"{self.number:03d}.buckets"
 
+    @cached_property
+    def bucket(self) -> np.dtype[np.void]:
+        return self.layout.bucket(self.shape.bucket_rows)
+
     @property
     def _bucket_bytes(self) -> int:
-        return self.shape.bucket_rows * self.layout.dtype.itemsize
+        return self.bucket.itemsize
 
     def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, Work]:
         fresh = change.fresh or Fresh(self.shape.stored.empty_table(), np.zeros(0, np.intp))
@@ -164,7 +167,8 @@ class Bucketed(SubIndex):
         if not len(buckets):
             return self.empty(self.shape, self.number), work
         name = f"{change.name}-{self.number:03d}.keys"
-        written = write_directory(self.shape.directory / name, buckets.to_table())
+        directory = buckets.to_table()
+        written = write_file(self.shape.directory / name, directory.schema, [directory])
         new = Bucketed(self.shape, self.number, buckets, name)
         return new, Work(work.bytes_read, work.bytes_written + written, work.inserted, work.deleted)
 
@@ -185,33 +189,25 @@ class Bucketed(SubIndex):
         return self.layout.rows(self.read(chosen))
 
     def tables(self) -> Iterator[pa.Table]:
+        """As they lie in the file."""
         some = max(1, AT_A_TIME // self._bucket_bytes)
-        for begin in range(0, len(self.buckets), some):
-            yield self.layout.rows(self.read(self.buckets.take(np.arange(begin, min(begin + some, len(self.buckets))))))
+        places = np.argsort(self.buckets.place)
+        for begin in range(0, len(places), some):
+            yield self.layout.rows(self.read(self.buckets.take(places[begin : begin + some])))
 
     def read(self, buckets: Buckets) -> Records:
         """The records of buckets, one after the other."""
-        whole: Records = np.empty((len(buckets), self.shape.bucket_rows), self.layout.dtype)
-        if not len(buckets):
-            return whole.reshape(-1)
-        handle = os.open(self._path, os.O_RDONLY)
-        try:
-            for first, last in _runs(buckets.place):
-                _read_fully(handle, whole[first:last], int(buckets.place[first]) * self._bucket_bytes)
-        finally:
-            os.close(handle)
+        whole = np.empty(len(buckets), self.bucket)
+        if len(buckets):
+            with BucketFile.open(self._path, os.O_RDONLY, self._bucket_bytes) as file:
+                file.read(whole, buckets.place)
         is_row = np.arange(self.shape.bucket_rows) < buckets.count[:, None]
-        return whole.reshape(-1) if is_row.all() else _moved(whole.reshape(-1), np.flatnonzero(is_row))
+        return opaque(whole[RECORDS])[is_row].view(self.layout.dtype)
 
-    def write(self, records: Records, place: Numbers) -> None:
+    def write(self, buckets: npt.NDArray[np.void], place: Numbers) -> None:
         """Whole buckets to their places."""
-        handle = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o644)
-        try:
-            for first, last in _runs(place):
-                _write_fully(handle, records[first:last], int(place[first]) * self._bucket_bytes)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        with BucketFile.open(self._path, os.O_WRONLY | os.O_CREAT, self._bucket_bytes) as file:
+            file.write(buckets, place)
         step("index file")
 
 
@@ -276,10 +272,9 @@ class _Edit:
         all_codes = np.concatenate([codes[kept], fresh_codes])
         ends = np.concatenate([layout.ends(records)[kept], layout.ends(fresh)])
         filled = _Filled.of(self.keys, all_codes, ends, self.sub.shape.bucket_rows)
-        buckets = np.zeros((len(filled.code), self.sub.shape.bucket_rows), layout.dtype)
-        flat = _opaque(buckets.reshape(-1))
-        flat[filled.target[: len(kept)]] = _opaque(records)[kept]
-        flat[filled.target[len(kept) :]] = _opaque(fresh)
+        buckets = np.zeros(len(filled.code), self.sub.bucket)
+        bucket, place_in_it = np.divmod(filled.target, self.sub.shape.bucket_rows)
+        opaque(buckets[RECORDS])[bucket, place_in_it] = np.concatenate([opaque(records)[kept], opaque(fresh)])
         place = self.free.take(len(buckets))
         if len(buckets):
             self.sub.write(buckets, place)
@@ -291,7 +286,7 @@ class _Filled:
     """Rows put into buckets: by key and end, each bucket of a key but the last being full."""
 
     target: Numbers
-    """Where every row goes: bucket * size + place in it."""
+    """Where every row goes: bucket * rows of a bucket + place in it."""
     code: Codes
     count: Numbers
     soonest: Numbers
@@ -309,37 +304,6 @@ class _Filled:
         starts = np.flatnonzero(place % size == 0)
         count = np.bincount(place // size, minlength=int(buckets.sum()))
         return _Filled(target, sorted_codes[starts], count, ends[order][starts])
-
-
-def _opaque(records: Records) -> npt.NDArray[np.void]:
-    """Records as bytes, which are copied at once and not field by field."""
-    return records.view(f"V{records.dtype.itemsize}")
-
-
-def _moved(records: Records, index: npt.NDArray[np.intp]) -> Records:
-    return _opaque(records)[index].view(records.dtype)
-
-
-def _runs(places: Numbers) -> Iterator[tuple[int, int]]:
-    """Ranges of buckets that lie one after the other in the file."""
-    cuts = (np.flatnonzero(np.diff(places) != 1) + 1).tolist()
-    return zip([0, *cuts], [*cuts, len(places)], strict=True)
-
-
-def _read_fully(handle: int, into: Records, offset: int) -> None:
-    view = into.reshape(-1).view(np.uint8).data
-    while view:
-        got = os.preadv(handle, [view], offset)
-        if not got:
-            raise OSError(f"the file of buckets ends before {offset}")
-        view, offset = view[got:], offset + got
-
-
-def _write_fully(handle: int, records: Records, offset: int) -> None:
-    view = records.reshape(-1).view(np.uint8).data
-    while view:
-        put = os.pwrite(handle, view, offset)
-        view, offset = view[put:], offset + put
 
 
 __all__ = ["Bucketed", "Buckets"]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.windows.lifetime_index.keys import NOT_THERE, Codes, Keys
+from mullion.windows.lifetime_index.mapped import Mapped
 from mullion.windows.lifetime_index.rows import END, Fresh, Index, Mask, matching, numbers
 from mullion.windows.lifetime_index.sub_index import (
     NEVER,
@@ -20,10 +21,9 @@ from mullion.windows.lifetime_index.sub_index import (
     Shape,
     SubIndex,
     Work,
-    flushed,
     order_by_key_and_end,
     read_directory,
-    write_directory,
+    write_file,
 )
 
 AT_A_TIME = 1 << 14
@@ -78,7 +78,7 @@ class Rebuilt(SubIndex):
     def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, Work]:
         if change.fresh is None and change.gone is None and self.soonest > change.now:
             return self, Work()
-        old = self._mapped()
+        old = self._all()
         stays = self._stays(old, change)
         if change.fresh is None and stays.all():
             return self, Work(bytes_read=self._bytes)
@@ -88,11 +88,11 @@ class Rebuilt(SubIndex):
         if not len(merged.order):
             return self.empty(self.shape, self.number), work
         path = self.shape.directory / f"{change.name}-{self.number:03d}.rows"
-        written = merged.write(path)
+        written = write_file(path, self.shape.stored, merged.pieces())
         present = np.flatnonzero(merged.counts)
         keys, counts = merged.keys.take(present), merged.counts[present]
         directory = pa.table({"key": keys.values, "count": counts})
-        written += write_directory(path.with_suffix(".keys"), directory)
+        written += write_file(path.with_suffix(".keys"), directory.schema, [directory])
         new = Rebuilt(self.shape, self.number, len(merged.order), merged.soonest, path.name, keys, counts)
         return new, Work(work.bytes_read, written, work.inserted, work.deleted)
 
@@ -105,11 +105,11 @@ class Rebuilt(SubIndex):
         found = found[found != NOT_THERE]
         if not len(found):
             return self.shape.stored.empty_table()
-        rows = self._mapped()
-        return pa.concat_tables([rows.slice(self._offsets[code], self.counts[code]) for code in found])
+        rows = Mapped.pieces(self._path)
+        return pa.concat_tables([rows.piece(self._offsets[code], self.counts[code]) for code in found])
 
     def tables(self) -> Iterator[pa.Table]:
-        for batch in self._mapped().to_batches():
+        for batch in self._all().to_batches():
             yield pa.Table.from_batches([batch])
 
     @cached_property
@@ -118,14 +118,15 @@ class Rebuilt(SubIndex):
 
     @property
     def _bytes(self) -> int:
-        return 0 if self.file is None else (self.shape.directory / self.file).stat().st_size
+        return 0 if self.file is None else self._path.stat().st_size
 
-    def _mapped(self) -> pa.Table:
-        """All rows, read from the disk only where they are looked at. The file is unmapped with the last of them."""
-        if self.file is None:
-            return self.shape.stored.empty_table()
-        with pa.memory_map(str(self.shape.directory / self.file)) as file:
-            return pa.ipc.open_file(file).read_all()
+    @property
+    def _path(self) -> Path:
+        assert self.file is not None
+        return self.shape.directory / self.file
+
+    def _all(self) -> pa.Table:
+        return self.shape.stored.empty_table() if self.file is None else Mapped.whole(self._path)
 
 
 @dataclass(frozen=True)
@@ -151,12 +152,9 @@ class _Merged:
         counts = np.bincount(codes, minlength=len(keys))
         return _Merged(old, fresh, order, keys, counts, int(ends.min(initial=NEVER)))
 
-    def write(self, path: Path) -> int:
-        with path.open("wb") as file:
-            with pa.ipc.new_file(file, self.fresh.rows.schema) as writer:
-                for begin in range(0, len(self.order), AT_A_TIME):
-                    writer.write_table(self._piece(self.order[begin : begin + AT_A_TIME]).combine_chunks())
-            return flushed(file)
+    def pieces(self) -> Iterator[pa.Table]:
+        for begin in range(0, len(self.order), AT_A_TIME):
+            yield self._piece(self.order[begin : begin + AT_A_TIME])
 
     def _piece(self, order: Index) -> pa.Table:
         """The rows of a part of the order. The old ones among them lie close together, since old rows are in order."""

@@ -18,7 +18,9 @@ from mullion.windows.lifetime_index.rows import END, START
 
 Records = npt.NDArray[np.void]
 
-VALID = "valid"
+VALID, RECORDS = "valid", "records"
+PAGE = 4096
+"""Bytes."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,12 @@ class Layout:
     @property
     def _valid_bytes(self) -> int:
         return -(-len(self.schema) // 8)
+
+    def bucket(self, rows: int) -> np.dtype[np.void]:
+        """So many records and room up to the next page. Systems write whole pages: of one that belongs to two buckets
+        they would first have to read the half that stays."""
+        size = -(-rows * self.dtype.itemsize // PAGE) * PAGE
+        return np.dtype({"names": [RECORDS], "formats": [(self.dtype, (rows,))], "itemsize": size})
 
     def ends(self, records: Records) -> npt.NDArray[np.int64]:
         found: npt.NDArray[np.int64] = records[f"c{self.schema.get_field_index(END)}"]
@@ -89,4 +97,9 @@ def _array(type_: pa.DataType, values: npt.NDArray[Any], valid: npt.NDArray[np.b
     return pa.Array.from_buffers(type_, len(values), [nulls, pa.py_buffer(packed.view(np.uint8))])
 
 
-__all__ = ["Layout", "Records"]
+def opaque(records: npt.NDArray[Any]) -> npt.NDArray[np.void]:
+    """Records as bytes, which are copied at once and not field by field."""
+    return records.view(f"V{records.dtype.itemsize}")
+
+
+__all__ = ["RECORDS", "Layout", "Records", "opaque"]

@@ -9,9 +9,8 @@ undisturbed, and a crash before the commit leaves version 7 in force.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -96,7 +95,8 @@ class SubIndex(ABC):
 
     @abstractmethod
     def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, Work]:
-        """The next version: itself when nothing changes. `others` are versions that somebody still reads."""
+        """The next version: itself when nothing changes. `others` are versions that somebody still reads. Its files are
+        written, but nobody has waited for the disk."""
 
     @abstractmethod
     def search(self, keys: pa.Array) -> pa.Table:
@@ -104,7 +104,7 @@ class SubIndex(ABC):
 
     @abstractmethod
     def tables(self) -> Iterator[pa.Table]:
-        """All rows, some at a time, those of a key one after the other."""
+        """All rows, some at a time."""
 
 
 def order_by_key_and_end(codes: Codes, end: Times) -> Times:
@@ -117,20 +117,16 @@ def order_by_key_and_end(codes: Codes, end: Times) -> Times:
     return np.lexsort((end, codes))
 
 
-def write_directory(path: Path, table: pa.Table) -> int:
-    """A table in a file that is on the disk afterwards; its size."""
+def write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+    """Tables in a new Arrow file, each as one record batch; its size. The index waits for the disk, for all files of an
+    update at once: the disk works on one while the next is made."""
     with path.open("wb") as file:
-        with pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-        return flushed(file)
-
-
-def flushed(file: Any) -> int:
-    """Wait until a file is on the disk; its size."""
-    file.flush()
-    os.fsync(file.fileno())
+        with pa.ipc.new_file(file, schema) as writer:
+            for table in tables:
+                writer.write_table(table.combine_chunks())
+        size = file.tell()
     step("index file")
-    return int(file.tell())
+    return size
 
 
 def read_directory(path: Path) -> pa.Table:

@@ -1,0 +1,230 @@
+"""CREATE QUERY .. MATERIALIZED: the result of a standing query kept on disk, for one-time questions FROM it.
+
+    deltas --take--> waiting (in memory) --every interval--> LifetimeIndex (on disk) --read--> rows, by key or all
+
+Rows of a join live for different times, so they are kept in a doubly partitioned index (golab 4). What comes between
+two updates of the index waits in memory, as the paper has it; a reader sees both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.algebra import Distinct, Filter, Join, Negation, Node, Project, Relation
+from mullion.errors import NotSupported
+from mullion.language.query import Column
+from mullion.language.vector import arrow_type
+from mullion.operators.base import Parts
+from mullion.operators.lives import EVER_BEFORE, Delta, Ids, Lives
+from mullion.windows.lifetime_index import END, START, DoublyPartitioned, LifetimeIndex
+from mullion.windows.lifetime_index.keys import NOT_THERE, Keys
+from mullion.windows.lifetime_index.rows import alive, matching, numbers, stored_schema, timed
+from mullion.windows.lifetime_index.snapshot import Snapshot
+
+PARTITIONING = DoublyPartitioned(4, 4)
+"""An update touches 7 of 16 sub-indices, and searches are still fast (golab 4.4.6)."""
+UPDATES = 16
+"""Updates within the longest range."""
+UNKNOWN_RANGE = 3_600_000_000
+"""For results without one: it only tells how often the index is updated."""
+MOST_WAITING = 1 << 18
+"""Rows in memory; with more the index is updated early."""
+
+
+@dataclass(frozen=True)
+class _View:
+    """What readers see: replaced as a whole."""
+
+    index: Snapshot
+    waiting: pa.Table
+    gone: pa.Table
+    """Ids of rows in the index that ended before they promised."""
+    now: int
+
+
+class MaterializedResult:
+    """The rows of a relation, found by a key.
+
+    The key is the first item that a join is on, or else the first item that an index can have. At `now` a reader sees
+    what a periodic query would: rows with start < now <= end.
+    """
+
+    def __init__(self, relation: Relation, directory: Path) -> None:
+        self.relation = relation
+        self.directory = directory
+        columns = relation.root.columns[: len(relation.names)]
+        self._items = pa.schema([(f"c{i}", arrow_type(type_)) for i, (_, type_) in enumerate(columns)])
+        self._key = key_item(relation)
+        self._index: LifetimeIndex | None = None
+        self._view: _View | None = None
+        self._safe: deque[Snapshot] = deque(maxlen=2)
+        """What the last two saved states name: a crash may go back to either."""
+
+    @property
+    def key(self) -> str:
+        """The column by which rows are found fast."""
+        return self.relation.names[self._key]
+
+    @property
+    def held(self) -> int:
+        """Rows in the index and in memory."""
+        return 0 if self._view is None else self._view.index.rows + len(self._view.waiting)
+
+    def take(self, delta: Delta, *, until: int | None = None) -> None:
+        """Follow the relation. `until`: at the end of the input, which tells of all times to come, the time up to which
+        the result is kept."""
+        now = delta.now if until is None else min(until, delta.now)
+        view = self._view or self._begin(delta)
+        waiting, gone = view.waiting, view.gone
+        ended = _id_table(delta.gone.ids[delta.gone.at < now])
+        if len(ended):
+            waiting = waiting.filter(pa.array(~matching(waiting, ended)))
+            gone = pa.concat_tables([gone, ended])
+        waiting = pa.concat_tables([waiting, self._rows(delta.fresh.take(delta.fresh.start < now), waiting.schema)])
+        self._view = self._flushed(_View(view.index, waiting, gone, max(now, view.now)))
+
+    def read(self, now: int | None = None, key: str | None = None, value: Any = None) -> pa.Table:
+        """What is there at `now`, by default the latest that is known: the items, `#start` and `#end`.
+
+        `key` and `value`: only rows with this value in this column, or one of a list of values.
+        """
+        view = self._view
+        if view is None:
+            return self._named(stored_schema(self._items).empty_table())
+        now = view.now if now is None else now
+        if now < view.now:
+            raise ValueError(f"the result is known up to {view.now}: what was there at {now} is kept no more")
+        item = None if key is None else self._item(key)
+        wanted = None if item is None else _values(value, self._items.field(item).type)
+        fast = item is not None and item == self._key
+        stored = view.index.search(wanted, now - 1) if fast else view.index.scan(now - 1)
+        if len(view.gone):
+            stored = stored.filter(pa.array(~matching(stored, view.gone)))
+        found = pa.concat_tables([stored, alive(view.waiting, now - 1)])
+        if item is not None and wanted is not None:
+            keys, _ = Keys.none(wanted.type).extended(wanted)
+            found = found.filter(pa.array(keys.codes(found.column(f"c{item}")) != NOT_THERE))
+        return self._named(found)
+
+    def parts(self) -> Parts:
+        """The state, for a restart: what waits in memory, and the names of the index's files."""
+        if self._view is None or self._index is None:
+            return {}
+        if not self._safe or self._safe[-1] is not self._view.index:
+            self._safe.append(self._view.index)
+        told = pa.table({"index": [json.dumps(self._index.state())], "now": [self._view.now]})
+        return {"index": [told], "waiting": [self._view.waiting], "gone": [self._view.gone]}
+
+    def restore(self, parts: Parts) -> None:
+        """Go on from a state that one of the last two calls of `parts` gave."""
+        if not parts.get("index"):
+            return
+        told = parts["index"][0].to_pylist()[0]
+        self._index = LifetimeIndex.restore(self.directory, json.loads(told["index"]), generations=1)
+        waiting, gone = (pa.concat_tables(parts[name]) for name in ("waiting", "gone"))
+        self._view = _View(self._index.snapshot(), waiting, gone, told["now"])
+        self._safe.append(self._view.index)
+
+    def _begin(self, delta: Delta) -> _View:
+        ids = _id_table(delta.fresh.ids[:0])
+        schema = pa.schema([*self._items, *ids.schema])
+        longest = self.relation.longest or UNKNOWN_RANGE
+        self._index = LifetimeIndex.create(
+            self.directory,
+            schema,
+            f"c{self._key}",
+            lifetime=longest,
+            interval=min(longest, max(1, longest // UPDATES, self.relation.slide or 0)),
+            partitioning=PARTITIONING,
+            origin=self.relation.offset - 1,
+            generations=1,
+        )
+        return _View(self._index.snapshot(), stored_schema(schema).empty_table(), ids, EVER_BEFORE)
+
+    def _rows(self, fresh: Lives, schema: pa.Schema) -> pa.Table:
+        names = [name for name, _ in self.relation.root.columns[: len(self._items)]]
+        items = fresh.rows.select(names).rename_columns(self._items.names)
+        ids = _id_table(fresh.ids)
+        for name in ids.schema.names:
+            items = items.append_column(name, ids.column(name))
+        return timed(items, fresh.start, fresh.end, schema)
+
+    def _flushed(self, view: _View) -> _View:
+        """With what came up to the last time at which the index is updated in the index; everything if it is much."""
+        index = self._index
+        assert index is not None
+        calendar = index.definition.calendar
+        slot = int(calendar.slots(np.array([view.now]))[0])
+        until = calendar.origin + slot * calendar.interval
+        if len(view.waiting) > MOST_WAITING:
+            until = view.now - 1
+        elif index.now is not None and until <= index.now:
+            return view
+        start, end = numbers(view.waiting, START), numbers(view.waiting, END)
+        due = start <= until
+        rows = view.waiting.drop_columns([START, END]).filter(pa.array(due))
+        index.update(until, rows, start[due], end[due], gone=view.gone)
+        return _View(index.snapshot(), view.waiting.filter(pa.array(~due)), view.gone.slice(0, 0), view.now)
+
+    def _item(self, name: str) -> int:
+        if name not in self.relation.names:
+            raise ValueError(f"{self.relation.name} has no column {name}")
+        return self.relation.names.index(name)
+
+    def _named(self, rows: pa.Table) -> pa.Table:
+        kept = rows.select([*self._items.names, START, END])
+        return kept.rename_columns([*self.relation.names, START, END])
+
+
+def key_item(relation: Relation) -> int:
+    """Which item is the search key.
+
+    The first column of the result that one of its joins compares, if its items are plain columns of the join; or else
+    the first that can be a key.
+    """
+    columns = relation.root.columns[: len(relation.names)]
+    compared = _compared(relation.root)
+    if compared is not None:
+        project, names = compared
+        for i, (_, expression, _) in enumerate(project.items[: len(columns)]):
+            if isinstance(expression, Column) and expression.table is None and expression.name in names:
+                return i
+    for i, (_, type_) in enumerate(columns):
+        try:
+            Keys.none(arrow_type(type_))
+        except NotSupported:
+            continue
+        return i
+    raise NotSupported(f"a materialised result of {relation.name}, none of whose items can be a key")
+
+
+def _compared(node: Node) -> tuple[Project, set[str]] | None:
+    """The items of the result, and the columns below them that a join compares."""
+    while isinstance(node, Filter | Distinct | Negation):
+        node = node.left if isinstance(node, Negation) else node.input
+    if not isinstance(node, Project):
+        return None
+    below = node.input
+    while isinstance(below, Filter | Distinct | Negation):
+        below = below.left if isinstance(below, Negation) else below.input
+    if not isinstance(below, Join):
+        return None
+    return node, {f"{i}.{key.name}" for i, keys in enumerate(below.keys) for key in keys if isinstance(key, Column)}
+
+
+def _id_table(ids: Ids) -> pa.Table:
+    return pa.table({f"#id{i}": pa.array(ids[:, i], pa.int64()) for i in range(ids.shape[1])})
+
+
+def _values(value: Any, type_: pa.DataType) -> pa.Array:
+    return pa.array(value if isinstance(value, list | tuple) else [value], type_)
+
+
+__all__ = ["MaterializedResult", "key_item"]
