@@ -78,13 +78,12 @@ def answered(store: Store) -> dict[str, list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_shards_answer_as_the_reference_does(seed: int, shared: bool, tmp_path: Path) -> None:
     batches_, store, tasks = batches(seed), Store(), Tasks(random.Random(seed))
-    run = started(store, None, shared=shared, sharding=in_shards(tasks))
+    run = started(store, None, shared=shared, sharding=in_shards(tasks), scratch=lambda: tmp_path)
     Source(tmp_path, batches_).run(run)
     assert answered(store) == expected(batches_)
     assert {name for name in TEXTS if run.placed(name) == "in 3 shards on executors"} == SHARDED
     assert run.answers == sum(len(rows) for rows in answered(store).values())
     assert not any(done.loaded for done in tasks.done), "the same process finds its state in memory"
-    run.discard()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -142,7 +141,7 @@ def test_a_run_in_shards_stays_there(tmp_path: Path) -> None:
 def test_a_relation_that_joins_late_goes_to_the_shards_too(tmp_path: Path) -> None:
     batches_, store = batches(3, number=30), Store()
     source = Source(tmp_path, batches_)
-    run, early = RelationRun(("a", "b"), store, sharding=in_shards()), RELATIONS["counts"]
+    run, early = RelationRun(("a", "b"), store, sharding=in_shards(), scratch=lambda: tmp_path), RELATIONS["counts"]
     run.use([early])
     while source.done < 15:
         source.deliver(run)
@@ -153,7 +152,6 @@ def test_a_relation_that_joins_late_goes_to_the_shards_too(tmp_path: Path) -> No
     assert run.placed("late") == "in 3 shards on executors"
     assert store.rows("counts") == expected(batches_)["counts"]
     assert store.rows("late") == [row for row in store.rows("counts") if row[0] >= start] != []
-    run.discard()
 
 
 def test_shards_write_by_themselves_where_they_can(tmp_path: Path) -> None:
@@ -164,14 +162,13 @@ def test_shards_write_by_themselves_where_they_can(tmp_path: Path) -> None:
         written[mark, shard, query] = rows
         return tmp_path
 
-    run = started(store, None, sharding=Sharding(in_turn, -1, 3, lambda: write))
+    run = started(store, None, sharding=Sharding(in_turn, -1, 3, lambda: write), scratch=lambda: tmp_path)
     Source(tmp_path, batches_).run(run)
     assert {name for name in TEXTS if store.rows(name)} == {"keys"}
     assert sum(map(len, written.values())) + len(store.rows("keys")) == run.answers
     assert sum(len(rows) for (_, _, name), rows in written.items() if name == "pairs") == len(
         expected(batches_)["pairs"]
     )
-    run.discard()
 
 
 # Any relation that can be split

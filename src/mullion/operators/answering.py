@@ -7,7 +7,9 @@ settled events of all streams --> Network --Delta--> Result of query 1 --> answe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -15,6 +17,7 @@ from mullion.catalog.algebra import LookedUp, Node, Relation
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.operators.base import Parts
 from mullion.operators.looked_up import LookedUpOperator
+from mullion.operators.materialized import MaterializedResult
 from mullion.operators.network import Events, Network
 from mullion.operators.observing import Observing
 from mullion.operators.result import Result
@@ -28,14 +31,16 @@ Tables = Callable[[str], pa.Table]
 
 
 class Answering:
-    """Relations that go in step. `shared`: equal parts of their plans are computed once."""
+    """Relations that go in step. `shared`: equal parts of their plans are computed once. `base` is the directory below
+    which materialised results are kept."""
 
-    def __init__(self, strategy: str = "upa", *, shared: bool = True) -> None:
-        self.strategy, self.shared = strategy, shared
+    def __init__(self, strategy: str = "upa", *, shared: bool = True, base: Callable[[], Path] | None = None) -> None:
+        self.strategy, self.shared, self._base = strategy, shared, base
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
         self.networks: dict[str, Network] = {}
         self.results: dict[str, Result] = {}
+        self.materialized: dict[str, MaterializedResult] = {}
         self.observing = Observing()
         self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
 
@@ -51,9 +56,15 @@ class Answering:
         for name, mine in groups.items():
             self.networks[name].use([plans[relation] for relation in mine])
         self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
+        kept = {name: relation for name, relation in wanted.items() if relation.materialized}
+        self.materialized = {n: self.materialized[n] if n in stays else self._kept(r) for n, r in kept.items()}
 
     def _result(self, relation: Relation) -> Result:
         return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
+
+    def _kept(self, relation: Relation) -> MaterializedResult:
+        assert self._base is not None
+        return MaterializedResult(relation, self._base() / "materialized" / quote(relation.name, safe=" "))
 
     def columns_needed(self, stream: str) -> set[str]:
         return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
@@ -83,7 +94,10 @@ class Answering:
             deltas = network.advance(settled, now)
             for relation in self.relations if name == "shared" else [name]:
                 result = self.results[relation]
-                result.take(deltas[self.plans[relation]])
+                delta = deltas[self.plans[relation]]
+                result.take(delta)
+                if relation in self.materialized:
+                    self.materialized[relation].take(delta, until=newest + 1 if ended and newest is not None else None)
                 told = result.answers(now, last=newest, ended=ended)
                 answers.append(Answers((relation,), [0, len(told)], told))
         return answers
@@ -108,7 +122,8 @@ class Answering:
         """The state of everything; when the input has ended, no row is left in any operator."""
         networks = {} if ended else self.networks
         state = {f"{name}: {owner}": parts for name, n in networks.items() for owner, parts in n.parts().items()}
-        return state | {f"result {name}": result.parts() for name, result in self.results.items()}
+        state |= {f"result {name}": result.parts() for name, result in self.results.items()}
+        return state | {f"materialized {name}": kept.parts() for name, kept in self.materialized.items()}
 
     def restore(self, state: Mapping[str, Parts]) -> None:
         """Go on with a state. Called after `use`; who was not there then starts empty."""
@@ -118,6 +133,9 @@ class Answering:
         for name, result in self.results.items():
             if f"result {name}" in state:
                 result.restore(state[f"result {name}"])
+        for name, kept in self.materialized.items():
+            if f"materialized {name}" in state:
+                kept.restore(state[f"materialized {name}"])
 
 
 __all__ = ["Answering", "Tables"]

@@ -12,7 +12,6 @@ interrupted is simply made again, perhaps with more events.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -111,18 +110,20 @@ class RelationRun:
         shared: bool = True,
         table: Callable[[str, int], pa.Table] = no_table,
         sharding: Sharding | None = None,
+        scratch: Callable[[], Path] | None = None,
     ) -> None:
-        """`table` gives a table's rows as a step sees them. Without `sharding` everything is computed here."""
+        """`table` gives a table's rows as a step sees them, `scratch` a directory for what need not survive. Without
+        `sharding` everything is computed here."""
         self.name = run_name(streams)
         self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
         self.incoming = {stream: Incoming() for stream in streams}
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
-        self.own = Answering(strategy, shared=shared)
+        self.own = Answering(strategy, shared=shared, base=self._base)
         """What is computed here."""
         self.shards: InShards | None = None
         """What is computed in shards, if anything is."""
-        self._sharding = sharding
+        self._sharding, self._scratch = sharding, scratch
         self.now = EVER_BEFORE
         self.committed: Mark | None = None
         self.answers = 0
@@ -133,7 +134,6 @@ class RelationRun:
         self._shelf = None if journal is None else Shelf(journal.directory / "shelf")
         self._manifest: Mapping[str, Any] | None = None
         """The state of a run before this one, until the first relations are known."""
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     # Relations
 
@@ -263,19 +263,15 @@ class RelationRun:
         self._place()
 
     def _begin_shards(self, sharding: Sharding) -> InShards:
-        if self.journal is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
-            directory = Path(self._scratch.name)
-        else:
-            directory = self.journal.directory
-        self.shards = InShards(sharding, directory / "shards", strategy=self.strategy, shared=self.shared)
+        self.shards = InShards(sharding, self._base() / "shards", strategy=self.strategy, shared=self.shared)
         return self.shards
 
-    def discard(self) -> None:
-        """Remove the files that were for this run alone."""
-        if self._scratch is not None:
-            self._scratch.cleanup()
-            self._scratch = None
+    def _base(self) -> Path:
+        """Where files are kept: with the checkpoint, or as long as the run lasts."""
+        if self.journal is not None:
+            return self.journal.directory
+        assert self._scratch is not None
+        return self._scratch() / self.name
 
     def table_now(self, name: str) -> pa.Table:
         """A table's rows as the next step would see them."""

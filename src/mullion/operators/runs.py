@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 from mullion.catalog.algebra import Relation
 from mullion.catalog.journal import Journal
 from mullion.operators.in_shards import Sharding
+from mullion.operators.materialized import MaterializedResult
 from mullion.operators.planning import plans_at_work
 from mullion.operators.run import AnswerSink, RelationRun, run_name
 from mullion.planner.explain_relations import RelationExplanation, explain_relations
@@ -35,6 +37,7 @@ class RelationRuns:
         self._sink, self._checkpoint, self._strategy, self._shared = sink, checkpoint, strategy, shared
         self._table, self._sharding = table, sharding
         self.runs: dict[Streams, RelationRun] = {}
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def directory(self, streams: Streams) -> Path | None:
         """Where the relations over these streams keep what a restart needs."""
@@ -54,9 +57,25 @@ class RelationRuns:
                 shared=self._shared,
                 table=lambda name, step: self._table(run_name(streams), name, step),
                 sharding=self._sharding,
+                scratch=self._scratch_directory,
             )
             run.restore()
         return run
+
+    def _scratch_directory(self) -> Path:
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
+        return Path(self._scratch.name)
+
+    def discard(self) -> None:
+        """Remove what was for this run alone."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None
+
+    def materialized(self, name: str) -> MaterializedResult | None:
+        """The kept result of a materialised query."""
+        return next((run.own.materialized[name] for run in self.runs.values() if name in run.own.materialized), None)
 
     def use(self, relations: Iterable[Relation]) -> None:
         """All relations from now on."""
@@ -104,11 +123,6 @@ class RelationRuns:
         """Where a relation is computed, or will be as things are."""
         run = self.runs.get(relation.streams)
         return "on the driver" if run is None else run.placed(relation.name)
-
-    def discard(self) -> None:
-        """Remove the files that were for these runs alone."""
-        for run in self.runs.values():
-            run.discard()
 
     def taken(self, stream: str) -> int | None:
         """The event time before which every relation has taken what the stream handed on."""

@@ -129,7 +129,7 @@ def relation_keys(relation: Relation) -> dict[str, Keys] | None:
     """By what the events of each stream are split for a query whose answers are those of its parts together; None if
     there is no such way.
 
-    - An order or a limit is one of the whole result; so is a window over it (WSTREAM), and an index of it (MATERIALIZED).
+    - An order or a limit is one of the whole result; so is a window over it (WSTREAM), and an index (MATERIALIZED).
     - ISTREAM and DSTREAM compare values, so equal ones must be in one shard, as for DISTINCT.
     - The whole result at every change (RSTREAM without SLIDE) has the changes of all shards.
     - At the end of the input, what never leaves is told as long as anything else is there, perhaps in another shard.
