@@ -48,7 +48,7 @@ from mullion.language.query import (
     Statement,
     Window,
 )
-from mullion.operators.in_shards import Sharding
+from mullion.operators.in_shards import SHARDS, Sharding
 from mullion.operators.once import answer_from_kept, answer_now, reading_kept
 from mullion.operators.runs import RelationRuns
 from mullion.planner.cost import NOTHING_SEEN, Observed
@@ -74,6 +74,9 @@ from mullion.windows.axis import by_axis
 
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
+
+FEW_CORES = 25
+"""How many times more events relations take on the driver before they go to shards, where cores are few."""
 
 
 @dataclass
@@ -135,7 +138,7 @@ class Engine:
             table=lambda reader, name, step: self.tables_of(reader).current(name, step),
             sharding=Sharding(
                 tasks=lambda step, write: run_on_executors(self.session, step, write),
-                above=self.shard_above,
+                above=self._relations_stay_up_to,
                 writer=self.sink.shard_writer,
             ),
         )
@@ -464,6 +467,12 @@ class Engine:
             self.on_batch(self)
 
     # Relations
+
+    def _relations_stay_up_to(self) -> int:
+        """How many events of a first step keep relations on the driver. With fewer cores than shards it is faster than
+        they are, and shards are for what would not fit."""
+        enough = self.session.sparkContext.defaultParallelism >= SHARDS
+        return self.shard_above if enough else FEW_CORES * self.shard_above
 
     def _use_relations(self) -> None:
         """Let the relations of now take part. Who is new to running streams answers what starts after their newest

@@ -257,10 +257,10 @@ class RelationRun:
 
     def _shard_if_large(self, settled: Mapping[str, Events]) -> None:
         """Where the first step has much to do, what can be split is, from then on."""
-        if self._sharding is None or sum(len(e.times) for e in settled.values()) <= self._sharding.above:
-            return
-        self._begin_shards(self._sharding)
-        self._place()
+        events = sum(len(some.times) for some in settled.values())
+        if self._sharding is not None and events > self._sharding.above():
+            self._begin_shards(self._sharding)
+            self._place()
 
     def _begin_shards(self, sharding: Sharding) -> InShards:
         self.shards = InShards(sharding, self._base() / "shards", strategy=self.strategy, shared=self.shared)
