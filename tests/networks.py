@@ -11,7 +11,9 @@ import pyarrow as pa
 from changing import Heard, Life
 from mullion.catalog.algebra import Columns, Node, Relation, Scan
 from mullion.catalog.streams import Stream
+from mullion.kernels.lookup import prepare
 from mullion.language.vector import arrow_type
+from mullion.operators.looked_up import LookedUpOperator
 from mullion.operators.network import Events, Network
 from mullion.reference.relations import World
 
@@ -42,17 +44,21 @@ def lives_of(
     *,
     strategy: str = "upa",
     restarts: bool = False,
+    versions: Sequence[tuple[int, Sequence[Row]]] = (),
     watch: Callable[[Network], None] = lambda network: None,
 ) -> list[Life]:
-    """The lives that a network tells of a plan when it is told of events in steps that end at some times."""
+    """The lives that a network tells of a plan when it is told of events in steps that end at some times. `versions`
+    are what the table of its lookups is from some times on."""
     streams = _columns(root)
     network = Network(strategy)
     network.use([root])
     heard, before = Patient(), -(1 << 60)
     for now in times:
-        heard.hear(
-            network.advance({name: columns_of(streams, events, name, before, now) for name in streams}, now)[root]
-        )
+        for at, rows in versions:
+            if before <= at < now or (restarts and at < before):
+                _tell(network, rows, max(at, before))
+        arrived = {name: columns_of(streams, events, name, before, now) for name in streams}
+        heard.hear(network.advance(arrived, now)[root])
         watch(network)
         before = now
         if restarts:
@@ -61,6 +67,15 @@ def lives_of(
             network.use([root])
             network.restore(parts)
     return heard.lives
+
+
+def _tell(network: Network, rows: Sequence[Row], at: int) -> None:
+    """Tell all lookups of a table."""
+    for working in network.working.values():
+        if isinstance(working.operator, LookedUpOperator):
+            lookup = working.operator.node.lookup
+            table = pa.table({name: pa.array([r[name] for r in rows], arrow_type(t)) for name, t in lookup.columns})
+            working.operator.table_changed(prepare(lookup, table), at)
 
 
 def reference_lives(root: Node, events: Streams, tables: Any = None, versions: Any = None) -> list[Life]:

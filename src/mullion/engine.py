@@ -48,7 +48,7 @@ from mullion.language.query import (
     Statement,
     Window,
 )
-from mullion.operators.once import answer_now
+from mullion.operators.once import answer_from_kept, answer_now, reading_kept
 from mullion.operators.runs import RelationRuns
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
@@ -404,6 +404,7 @@ class Engine:
         self.stop()
         for run in self.runs.values():
             run.discard()
+        self.relations.discard()
         if self._owned is not None:
             self._owned.stop()
             self._owned = self._ensured = None
@@ -578,7 +579,11 @@ class Engine:
         return OneAnswer(*self._told(run.ask(bound, self.session)))
 
     def _answer_relation(self, relation: Relation) -> OneAnswer:
-        """From the events that its streams keep."""
+        """From the kept results of materialised queries if it reads nothing else, or the events that streams keep."""
+        from_kept = reading_kept(relation, self.catalog.materialized)
+        if from_kept is not None:
+            kept = {name: result for name in from_kept.reads if (result := self.relations.materialized(name))}
+            return OneAnswer(*self._told(answer_from_kept(from_kept, kept)))
         missing = [stream for stream in relation.streams if stream not in self.runs]
         if missing:
             raise MullionError(f"no event of stream '{missing[0]}' was read yet", hint="start the engine first")
@@ -613,6 +618,8 @@ class Engine:
         known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
         if is_relational(query, *known):
             relation = bind_relation(query, *known)
+            if reading_kept(relation, self.catalog.materialized) is not None:
+                return
             for scan in scans(relation.root):
                 self._keep_for(scan.stream, scan.window, relation.slide)
             return

@@ -22,6 +22,9 @@ from mullion.planner.update_pattern import Pattern
 DAYS = 10
 """Of a calendar in the longest life of a row: as many as the paper's calendar queues have."""
 
+ENOUGH = 2_000
+"""New rows that are put into a calendar together."""
+
 
 class View(Protocol):
     def take(self, delta: Delta) -> None: ...
@@ -35,42 +38,46 @@ class View(Protocol):
 class Calendar:
     """Rows by the day in which they end. A day leaves as a whole when it is over.
 
-    day        | 4 |  5  | 6 |
-    rows       | a | b c | d |
+        day        | 4 |  5  | 6 |       new
+        rows       | a | b c | d |       e f
+
+    New rows wait until there are enough of them to be put into their days together.
     """
 
     def __init__(self, longest: int) -> None:
         self.day = max(1, longest // DAYS)
         self.days: dict[int, list[Lives]] = {}
-        self.sizes: dict[int, int] = {}
+        self.new: list[Lives] = []
+        self.waiting, self.held = 0, 0
 
     def take(self, delta: Delta) -> None:
         assert not len(delta.gone), "rows end when they promised"
+        self.new.append(delta.fresh)
+        self.waiting += len(delta.fresh)
+        self.held += len(delta.fresh)
+        if self.waiting >= ENOUGH:
+            self._put(Lives.concat(self.new))
+            self.new, self.waiting = [], 0
         for over in [day for day in self.days if (day + 1) * self.day <= delta.now]:
-            del self.days[over], self.sizes[over]
-        self._put(delta.fresh)
+            self.held -= sum(map(len, self.days.pop(over)))
 
     def _put(self, fresh: Lives) -> None:
-        if not len(fresh):
-            return
         day = fresh.end // self.day
         if (day[1:] < day[:-1]).any():
             order = np.argsort(day, kind="stable")
             fresh, day = fresh.take(order), day[order]
         bounds = [0, *(np.flatnonzero(np.diff(day)) + 1).tolist(), len(day)]
         for first, last in pairwise(bounds):
-            number = int(day[first])
             rows = fresh.rows.slice(first, last - first)
             part = Lives(rows, fresh.ids[first:last], fresh.start[first:last], fresh.end[first:last])
-            self.days.setdefault(number, []).append(part)
-            self.sizes[number] = self.sizes.get(number, 0) + last - first
+            self.days.setdefault(int(day[first]), []).append(part)
 
     def __len__(self) -> int:
-        return sum(self.sizes.values())
+        return self.held
 
     def starts(self, now: int) -> npt.NDArray[np.int64]:
-        parts = [part.start[part.end > now] for day in self.days.values() for part in day]
-        return np.concatenate([np.zeros(0, np.int64), *parts])
+        parts = [part for day in (*self.days.values(), self.new) for part in day]
+        return np.concatenate([np.zeros(0, np.int64), *(part.start[part.end > now] for part in parts)])
 
 
 class Kept:

@@ -154,6 +154,39 @@ class Join(_Node):
 
 
 @dataclass(frozen=True, eq=True)
+class Restricted(_Node):
+    """What a join of windows of time would be if its windows were shorter: that of input i [RANGE ranges[i]].
+
+    So queries with different windows share the join of the longest. The inputs are Scans, perhaps with Filters.
+    """
+
+    input: Join
+    ranges: tuple[int, ...]
+    __hash__ = _Node.__hash__
+
+    @property
+    def columns(self) -> Columns:
+        return self.input.columns
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @cached_property
+    def meaning(self) -> Join:
+        """The join with these windows."""
+        parts = tuple(_with_range(part, length) for part, length in zip(self.input.parts, self.ranges, strict=True))
+        return replace(self.input, parts=parts)
+
+
+def _with_range(node: Node, length: int) -> Node:
+    if isinstance(node, Filter):
+        return replace(node, input=_with_range(node.input, length))
+    assert isinstance(node, Scan)
+    return replace(node, window=replace(node.window, range=length))
+
+
+@dataclass(frozen=True, eq=True)
 class Distinct(_Node):
     """Each row once. NULLs are equal to each other, NaNs too, and zeros of either sign."""
 
@@ -266,7 +299,20 @@ class Rewindowed(_Node):
         return (self.input,)
 
 
-Node = Scan | LookedUp | Filter | Project | Join | Distinct | Negation | Difference | Union | Aggregated | Rewindowed
+Node = (
+    Scan
+    | LookedUp
+    | Filter
+    | Project
+    | Join
+    | Restricted
+    | Distinct
+    | Negation
+    | Difference
+    | Union
+    | Aggregated
+    | Rewindowed
+)
 
 
 def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -279,6 +325,10 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
         case Negation() | Difference():
             left, right = inputs
             return replace(node, left=left, right=right)
+        case Restricted():
+            (join,) = inputs
+            assert isinstance(join, Join)
+            return replace(node, input=join)
         case LookedUp() | Filter() | Project() | Distinct() | Aggregated() | Rewindowed():
             (below,) = inputs
             return replace(node, input=below)
@@ -366,6 +416,7 @@ __all__ = [
     "Node",
     "Project",
     "Relation",
+    "Restricted",
     "Rewindowed",
     "Scan",
     "Union",

@@ -28,13 +28,11 @@ from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Scan,
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
+from mullion.operators.needs import HIDDEN_START
 from mullion.operators.probing import Partial, extended, probe
 from mullion.operators.state import Cut, Keyed, Store, store_for
-from mullion.operators.sub_window import START, SubWindow, codes_of_ids, equal_codes, id_names
+from mullion.operators.sub_window import START, SubWindow, id_names
 from mullion.planner.update_pattern import Pattern, kept_as, pattern_of
-
-HIDDEN_START = "#s"
-"""#s0, #s1, ...: the starts of a result's rows, for views with windows of their own (`Restricted`)."""
 
 
 class JoinOperator(Operator):
@@ -212,12 +210,7 @@ class JoinOperator(Operator):
         """The results that end, when results are kept."""
         last = np.cumsum(self.widths)
         for i, gone in enumerate(inputs):
-            own = slice(last[i] - self.widths[i], last[i])
-            for window in results.windows if len(gone) else ():
-                rows, which = equal_codes(codes_of_ids(window.ids[:, own]), codes_of_ids(gone.ids))
-                at = gone.at[which]
-                early = (window.ids[rows, own] == gone.ids[which]).all(axis=1) & (at < window.end[rows])
-                window.cut(rows[early], at[early])
+            results.cut_all(gone, slice(last[i] - self.widths[i], last[i]))
         for window in results.windows:
             cut = np.flatnonzero(window.end != window.was)
             yield Gone(window.ids[cut], window.end[cut])
@@ -234,4 +227,4 @@ def _lets_go(node: Node) -> bool:
             return False
 
 
-__all__ = ["HIDDEN_START", "JoinOperator"]
+__all__ = ["JoinOperator"]

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +75,11 @@ class Lives:
     def decoded(self) -> Columns:
         """Where the columns of these rows, and what is computed of them, are kept for all who ask."""
         return Columns(len(self))
+
+    @cached_property
+    def noted(self) -> dict[str, Any]:
+        """The same for what is no expression."""
+        return {}
 
     def at(self, instant: int) -> Mask:
         """Which rows a periodic query sees at an instant."""

@@ -1,48 +1,61 @@
-"""Rows with what they find in a table (golab 3.3.1)."""
+"""Rows with what they find in a table (golab 3.3.1).
+
+Not retroactive: a row keeps what the table had when it came. Retroactive: it has what the table has at every moment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from mullion.catalog.algebra import LookedUp
+from mullion.kernels.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared, attach, probe
-from mullion.language.vector import arrow_type
 from mullion.operators.base import Operator, Parts
-from mullion.operators.expressions import computed
-from mullion.operators.lives import Delta, Gone, Ids, Index, Lives
+from mullion.operators.expressions import computed, schema_of
+from mullion.operators.lives import Delta, Gone, Ids, Index, Lives, Times
+from mullion.operators.state import Keyed
+from mullion.operators.sub_window import codes_of_ids, equal_codes
+
+UNTIL = "#until"
+"""The column of kept rows that tells until when their windows hold them."""
 
 
-def looked_up_operator(node: LookedUp, inputs: Sequence[Operator], strategy: str) -> Operator:
-    return LookedUpOperator(node, inputs, strategy)
+def looked_up_operator(
+    node: LookedUp, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+) -> LookedUpOperator:
+    kind = RetroactiveOperator if node.retroactive else LookedUpOperator
+    return kind(node, inputs, strategy, needed)
 
 
 class LookedUpOperator(Operator):
-    """Not retroactive: a row keeps what the table had when it came.
+    """A row that finds several rows of the table becomes several, numbered from 0 in the last part of their ids. When
+    it is gone, all of them are; as many are told to be gone as any row ever found, since who never saw one passes it
+    over. `needed`: the columns that somebody above reads."""
 
-    A row that finds several rows of the table becomes several, numbered from 0 in the last part of their ids. When it
-    is gone, all of them are; as many are told to be gone as any row ever found, since who never saw one passes it over.
-    """
-
-    def __init__(self, node: LookedUp, inputs: Sequence[Operator], strategy: str) -> None:
+    def __init__(
+        self, node: LookedUp, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+    ) -> None:
         self.node = node
         self.width = inputs[0].width + 1
-        self.added = node.lookup.types()
-        fields = [(name, arrow_type(type_)) for name, type_ in self.added.items()]
-        self.schema = pa.schema([*inputs[0].schema, *map(pa.field, *zip(*fields, strict=True))])
+        added = [(name, type_) for name, type_ in node.lookup.types().items() if needed is None or name in needed]
+        self.schema = pa.schema([*inputs[0].schema, *schema_of(added)])
         self.prepared: Prepared | None = None
         self.most = 1
         """How many rows of the table a row found at most."""
 
     def table_changed(self, prepared: Prepared, at: int) -> None:
-        """From now on the table is this one. `at` is the time from which on it is."""
+        """From the time `at` on the table is this one. Told before the first step that goes beyond this time."""
         self.prepared = prepared
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
-        fresh = self._found(delta.fresh)
+        own, numbers, rows = self._found(delta.fresh)
+        self.most = max(self.most, int(numbers.max(initial=0)) + 1)
+        fresh = _copies(delta.fresh, own, np.column_stack([delta.fresh.ids[own], numbers]), rows)
         let_go = None if delta.let_go is None else self._all(delta.let_go)
         return Delta(fresh, self._all(delta.gone), now, let_go)
 
@@ -52,14 +65,24 @@ class LookedUpOperator(Operator):
         ids = np.column_stack([np.repeat(gone.ids, self.most, axis=0), numbers])
         return Gone(ids, np.repeat(gone.at, self.most))
 
-    def _found(self, lives: Lives) -> Lives:
+    def _found(self, lives: Lives) -> tuple[Index, Index, pa.Table]:
+        """Rows with what they find: which row each is, its number among the row's, and all its columns."""
         if not len(lives):
-            return Lives.empty(self.schema, self.width)
+            nothing = np.zeros(0, np.intp)
+            return nothing, nothing, self.schema.empty_table()
         assert self.prepared is not None, f"nobody has given the table {self.node.lookup.table}"
-        own, numbers, rows = joined(self.node, self.prepared, lives, self.schema)
-        self.most = max(self.most, int(numbers.max()) + 1)
-        held = None if lives.held is None else lives.held[own]
-        return Lives(rows, np.column_stack([lives.ids[own], numbers]), lives.start[own], lives.end[own], held)
+        keys = [computed(event, lives, self.node.input.types) for event, _ in self.node.lookup.keys]
+        events, found = probe(self.prepared, keys, len(lives))
+        own = np.arange(len(lives)) if events is None else events
+        before = [name for name in self.schema.names if name not in self.node.lookup.types()]
+        rows = lives.rows.select(before)
+        rows = rows if events is None else rows.take(pa.array(own))
+        attached = attach(self.prepared, found)
+        columns = [
+            rows.column(field.name) if field.name in before else attached[field.name].to_arrow().cast(field.type)
+            for field in self.schema
+        ]
+        return own, _number_in_run(own), pa.Table.from_arrays(columns, schema=self.schema)
 
     def parts(self) -> Parts:
         return {"most": [pa.table({"most": [self.most]})]}
@@ -69,22 +92,160 @@ class LookedUpOperator(Operator):
             self.most = table["most"][0].as_py()
 
 
-def joined(node: LookedUp, prepared: Prepared, lives: Lives, schema: pa.Schema) -> tuple[Index, Ids, pa.Table]:
-    """Rows with what they find: which row each is, its number among the row's, and all its columns."""
-    keys = [computed(event, lives, node.input.types) for event, _ in node.lookup.keys]
-    events, found = probe(prepared, keys, len(lives))
-    own = np.arange(len(lives)) if events is None else events
-    first = np.flatnonzero(np.concatenate([[True], own[1:] != own[:-1]])) if len(own) else own
-    numbers = np.arange(len(own)) - np.repeat(first, np.diff(np.append(first, len(own))))
-    attached = attach(prepared, found)
-    names = [name for name in schema.names if name in lives.rows.column_names]
-    rows = lives.rows.select(names)
-    rows = rows if events is None else rows.take(pa.array(own))
-    columns = [
-        rows.column(field.name) if field.name in names else attached[field.name].to_arrow().cast(field.type)
-        for field in schema
-    ]
-    return own, numbers, pa.Table.from_arrays(columns, schema=schema)
+class RetroactiveOperator(LookedUpOperator):
+    """The rows that live are kept with what they found.
+
+        row x found (1, a)                    the table changes at t: x finds (1, a) and (1, b)
+        -------------------- (1, a) ----------------------->      goes on
+                                               ---- (1, b) -->    starts at t
+
+    When the table changes, they look again: what a row finds no more is gone, and what it finds now starts. An id is
+    that of the row, the version of the table in which this was found first, and a number.
+    """
+
+    def __init__(
+        self, node: LookedUp, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+    ) -> None:
+        super().__init__(node, inputs, strategy)
+        self.below = inputs[0].width
+        self.width = self.below + 2
+        self.kept = Keyed(self.schema.append(pa.field(UNTIL, pa.int64())), self.width)
+        self.version = 0
+        self.changes: list[tuple[Prepared, int]] = []
+
+    def table_changed(self, prepared: Prepared, at: int) -> None:
+        self.changes = [*(change for change in self.changes if change[1] < at), (prepared, at)]
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        (delta,) = inputs
+        let_go = None if delta.let_go is None else self._let_go(delta.let_go)
+        self.kept.cut_all(delta.gone, slice(0, self.below))
+        fresh = self._with_changes(delta.fresh)
+        gone = [Gone(w.ids[cut], w.end[cut]) for w in self.kept.windows if len(cut := np.flatnonzero(w.end != w.was))]
+        self.kept.settle()
+        self.kept.insert(_remembered(fresh))
+        self.kept.expire(now)
+        return Delta(fresh, Gone.concat([Gone.none(self.width), *gone]), now, let_go)
+
+    def _let_go(self, rows: Gone) -> Gone:
+        """Everything that these rows became."""
+        found = [Gone.none(self.width)]
+        for window in self.kept.windows:
+            own, which = equal_codes(codes_of_ids(window.ids[:, : self.below]), codes_of_ids(rows.ids))
+            same = (window.ids[own, : self.below] == rows.ids[which]).all(axis=1)
+            found.append(Gone(window.ids[own[same]], rows.at[which[same]]))
+        return Gone.concat(found)
+
+    def _with_changes(self, arriving: Lives) -> Lives:
+        """New rows with what they find, and what others find anew, as the table changed on the way."""
+        made = [Lives.empty(self.schema, self.width)]
+        for prepared, at in self.changes:
+            early = arriving.start < at
+            if self.prepared is not None and early.any():
+                made.append(self._versioned(arriving.take(early)))
+                arriving = arriving.take(~early)
+            self.prepared, self.version = prepared, self.version + 1
+            made = [self._look_again(Lives.concat(made), at)]
+        self.changes = []
+        made.append(self._versioned(arriving))
+        return Lives.concat([lives for lives in made if len(lives)] or made[:1])
+
+    def _versioned(self, lives: Lives) -> Lives:
+        own, numbers, rows = self._found(lives)
+        return _copies(lives, own, self._ids(lives.ids[own], numbers), rows)
+
+    def _ids(self, ids: Ids, numbers: Index) -> Ids:
+        return np.column_stack([ids[:, : self.below], np.full(len(ids), self.version), numbers])
+
+    def _look_again(self, made: Lives, at: int) -> Lives:
+        """What was made in this step, with what kept rows and these find at a change of the table."""
+        kept = [window.lives for window in self.kept.windows]
+        everything = Lives.concat([*map(_recalled, kept), made]) if kept else made
+        alive = np.flatnonzero((everything.start < at) & (at < everything.end))
+        before = everything.take(alive)
+        if not len(before):
+            return made
+        _, first, row = np.unique(before.ids[:, : self.below], axis=0, return_index=True, return_inverse=True)
+        rows = before.take(first)
+        own, numbers, found = self._found(rows)
+        lost, new = _difference(self._what(row.ravel(), before.rows, own, found), len(before))
+        end = everything.end.copy()
+        end[alive[lost]] = at
+        self._cut(end)
+        changed = Lives(made.rows, made.ids, made.start, end[len(end) - len(made) :], made.held)
+        fresh = _copies(rows, own[new], self._ids(rows.ids[own[new]], numbers[new]), found.take(pa.array(new)))
+        return Lives.concat([changed, replace(fresh, start=np.full(len(fresh), at))])
+
+    def _what(self, row: Index, before: pa.Table, own: Index, found: pa.Table) -> Index:
+        """A number for each row with what it found, before and now: equal where these are, NULLs being equal."""
+        rows = np.concatenate([row, own])
+        names = [name for name in self.schema.names if name in self.node.lookup.types()]
+        columns = [pa.chunked_array([*before.column(name).chunks, *found.column(name).chunks]) for name in names]
+        return combine([(rows, int(rows.max()) + 1), *map(codes_of, columns)], len(rows))[0]
+
+    def _cut(self, end: Times) -> None:
+        """End kept rows, given the ends of all of them."""
+        first = 0
+        for window in self.kept.windows:
+            own = end[first : first + len(window)]
+            rows = np.flatnonzero(own != window.end)
+            window.cut(rows, own[rows])
+            first += len(window)
+
+    @property
+    def held(self) -> int:
+        return self.kept.held
+
+    def parts(self) -> Parts:
+        return {**self.kept.parts(), "version": [pa.table({"version": [self.version]})]}
+
+    def restore(self, parts: Parts) -> None:
+        self.kept.restore(parts)
+        for table in parts.get("version", ()):
+            self.version = table["version"][0].as_py()
 
 
-__all__ = ["LookedUpOperator", "looked_up_operator"]
+def _copies(lives: Lives, own: Index, ids: Ids, rows: pa.Table) -> Lives:
+    """What rows became, with the lives of these rows."""
+    return Lives(rows, ids, lives.start[own], lives.end[own], None if lives.held is None else lives.held[own])
+
+
+def _remembered(lives: Lives) -> Lives:
+    """Rows as they are kept: until they end, also when their windows hold them no more."""
+    held = lives.end if lives.held is None else lives.held
+    return Lives(lives.rows.append_column(UNTIL, pa.array(held)), lives.ids, lives.start, lives.end)
+
+
+def _recalled(lives: Lives) -> Lives:
+    held = lives.rows.column(UNTIL).to_numpy()
+    rows = lives.rows.drop_columns([UNTIL])
+    return Lives(rows, lives.ids, lives.start, lives.end, None if (held >= lives.end).all() else held)
+
+
+def _difference(what: Index, before: int) -> tuple[Index, Index]:
+    """Which of the first numbers have no equal among the others, and which of the others among the first. Of several
+    that are equal, each has but one equal on the other side."""
+    old, new = what[:before], what[before:]
+    most = len(what) + 1
+    old, new = old * most + _number_among_equals(old), new * most + _number_among_equals(new)
+    return np.flatnonzero(~np.isin(old, new)), np.flatnonzero(~np.isin(new, old))
+
+
+def _number_among_equals(values: Index) -> Index:
+    order = np.argsort(values, kind="stable")
+    numbers = np.empty(len(values), np.int64)
+    numbers[order] = _number_in_run(values[order])
+    return numbers
+
+
+def _number_in_run(values: Index) -> Index:
+    """The place of each value in its run of equals.
+
+    >>> _number_in_run(np.array([4, 4, 7, 4])).tolist()
+    [0, 1, 0, 0]
+    """
+    first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])) if len(values) else values
+    return np.arange(len(values)) - np.repeat(first, np.diff(np.append(first, len(values))))
+
+
+__all__ = ["LookedUpOperator", "RetroactiveOperator", "looked_up_operator"]

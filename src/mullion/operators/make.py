@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from importlib import import_module
 
-from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Scan, Union
+from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Restricted, Scan, Union
 from mullion.operators.base import Operator
 from mullion.operators.join import JoinOperator
 from mullion.operators.looked_up import looked_up_operator
+from mullion.operators.restricted import RestrictedOperator
 from mullion.operators.stateless import FilterOperator, ProjectOperator, UnionOperator
 from mullion.operators.window import window_operator
 
@@ -22,7 +23,9 @@ def make(node: Node, inputs: Sequence[Operator], strategy: str, needed: Collecti
         case Scan():
             return window_operator(node, inputs, strategy)
         case LookedUp():
-            return looked_up_operator(node, inputs, strategy)
+            return looked_up_operator(node, inputs, strategy, needed)
+        case Restricted() | Filter(input=Restricted()):
+            return RestrictedOperator(node, inputs, strategy, needed)
         case Filter():
             return FilterOperator(node, inputs, strategy, needed)
         case Project():

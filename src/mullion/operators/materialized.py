@@ -73,6 +73,11 @@ class MaterializedResult:
         return self.relation.names[self._key]
 
     @property
+    def now(self) -> int:
+        """Up to when it is known."""
+        return EVER_BEFORE if self._view is None else self._view.now
+
+    @property
     def held(self) -> int:
         """Rows in the index and in memory."""
         return 0 if self._view is None else self._view.index.rows + len(self._view.waiting)

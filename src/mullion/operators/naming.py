@@ -15,6 +15,7 @@ from mullion.catalog.algebra import (
     Negation,
     Node,
     Project,
+    Restricted,
     Rewindowed,
     Scan,
     Union,
@@ -49,6 +50,8 @@ def describe(node: Node) -> str:
         case Join(parts=parts, keys=keys, residual=residual):
             more = "" if residual is None else f", where {render(residual)}"
             return f"join({', '.join(map(describe, parts))}, on {' = '.join(f'({_all(key)})' for key in keys)}{more})"
+        case Restricted(input=below, ranges=ranges):
+            return f"restricted({describe(below)}, {', '.join(map(str, ranges))})"
         case Distinct(input=below):
             return f"distinct({describe(below)})"
         case Negation(left=left, right=right, left_keys=left_keys, right_keys=right_keys):

@@ -12,10 +12,19 @@ from mullion.catalog.algebra import (
     Negation,
     Node,
     Project,
+    Restricted,
     Scan,
     Union,
 )
 from mullion.operators.expressions import names_in
+
+HIDDEN_START = "#s"
+"""#s0, #s1, ...: the starts of the rows of a join's result, for views with windows of their own (`Restricted`)."""
+
+
+def inputs_of(node: Node) -> tuple[Node, ...]:
+    """What a node stands on. A filtered view of a join stands on the join: it is one with the view."""
+    return node.input.inputs if isinstance(node, Filter) and isinstance(node.input, Restricted) else node.inputs
 
 
 def in_order(roots: Iterable[Node]) -> list[Node]:
@@ -24,7 +33,7 @@ def in_order(roots: Iterable[Node]) -> list[Node]:
 
     def visit(node: Node) -> None:
         if node not in found:
-            for below in node.inputs:
+            for below in inputs_of(node):
                 visit(below)
             found[node] = None
 
@@ -43,7 +52,7 @@ def needs(roots: Collection[Node], known: Mapping[Node, Collection[str]] | None 
         found[root] |= set(root.types)
     for node in reversed(found):
         found[node] = set(chosen(node, found[node] | set((known or {}).get(node, ()))))
-        for below, names in zip(node.inputs, needs_of(node, found[node]), strict=True):
+        for below, names in zip(inputs_of(node), needs_of(node, found[node]), strict=True):
             found[below] |= set(chosen(below, names))
     return {node: chosen(node, names) for node, names in found.items()}
 
@@ -60,6 +69,8 @@ def needs_of(node: Node, needed: Collection[str]) -> list[set[str]]:
     match node:
         case Scan():
             return []
+        case Filter(input=Restricted(input=join), predicate=predicate):
+            return [set(needed) | names_in([predicate]) | _hidden_starts(join)]
         case Filter(predicate=predicate):
             return [set(needed) | names_in([predicate])]
         case Project(items=items):
@@ -72,6 +83,8 @@ def needs_of(node: Node, needed: Collection[str]) -> list[set[str]]:
                 {name for name in part.types if f"{i}.{name}" in names} | names_in(own)
                 for i, (part, own) in enumerate(zip(parts, keys, strict=True))
             ]
+        case Restricted(input=join):
+            return [set(needed) | _hidden_starts(join)]
         case Negation(left_keys=left_keys, right_keys=right_keys):
             return [set(needed) | names_in(left_keys), names_in(right_keys)]
         case Union(parts=parts):
@@ -83,9 +96,13 @@ def needs_of(node: Node, needed: Collection[str]) -> list[set[str]]:
             return [set(below.types) for below in node.inputs]
 
 
+def _hidden_starts(join: Join) -> set[str]:
+    return {f"{HIDDEN_START}{i}" for i in range(len(join.parts))}
+
+
 def scan_needs(node: Scan, needed: Collection[str]) -> tuple[str, ...]:
     """The columns of its stream that a window needs."""
     return chosen(node, set(needed) | names_in(node.partition))
 
 
-__all__ = ["chosen", "in_order", "needs", "needs_of", "scan_needs"]
+__all__ = ["HIDDEN_START", "chosen", "in_order", "inputs_of", "needs", "needs_of", "scan_needs"]

@@ -3,8 +3,9 @@
     use(roots)                          which plans there are now; nodes come and go with them
     advance(events, now) -> deltas      events of all streams before `now`; what became known of every root
 
-Equal nodes are one operator. A node that comes while others run starts empty: queries that join late answer when all
-their windows began after they joined.
+Equal nodes are one operator, and joins that differ only in their windows and predicates are one join with views of it
+(`planner.shared_joins`); its state is handed on when windows of other lengths come or go. A node that comes while
+others run starts empty: queries that join late answer when all their windows began after they joined.
 
 Relations carry only the columns that somebody above them reads (`needs`). When a new query needs more of what is
 there already, operators are made anew with the state that they had; in rows that came before, the new columns are
@@ -14,21 +15,36 @@ NULL, and no answer of the new query ever sees these rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Aggregated, Filter, Join, LookedUp, Node, Project, Rewindowed, Scan, Union, nodes
+from mullion.catalog.algebra import (
+    Aggregated,
+    Filter,
+    Join,
+    LookedUp,
+    Node,
+    Project,
+    Restricted,
+    Rewindowed,
+    Scan,
+    Union,
+)
 from mullion.language.vector import arrow_type
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.base import Operator, Parts
+from mullion.operators.covers import Covered, covers
 from mullion.operators.expressions import schema_of
+from mullion.operators.lengths import with_lengths
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
-from mullion.operators.needs import chosen, needs, needs_of, scan_needs
+from mullion.operators.needs import chosen, inputs_of, needs, needs_of, scan_needs
 from mullion.operators.stateless import Narrowed
+from mullion.planner.shared_joins import Shared, share_joins
+from mullion.planner.update_pattern import life_of
 
 
 @dataclass(frozen=True)
@@ -45,9 +61,11 @@ class Events:
 class Working:
     """A node at work: its operator, the columns it delivers, and for every input those that it takes."""
 
+    node: Node
     operator: Operator
     needed: tuple[str, ...]
     takes: tuple[tuple[str, ...], ...]
+    inputs: Sequence[Operator]
 
 
 class Network:
@@ -55,7 +73,11 @@ class Network:
         assert strategy in STRATEGIES, strategy
         self.strategy = strategy
         self.roots: tuple[Node, ...] = ()
+        self.plans: dict[Node, Node] = {}
+        """What is computed for each root: the same rows, from joins that are shared."""
+        self.shapes: dict[Join, Join] = {}
         self.working: dict[Node, Working] = {}
+        self.covers: dict[Node, list[Covered]] = {}
         self.counts: dict[str, int] = {}
         """How many events of each stream have come."""
 
@@ -64,14 +86,21 @@ class Network:
     def use(self, roots: Iterable[Node]) -> None:
         """Work for these plans from now on."""
         self.roots = tuple(dict.fromkeys(roots))
-        self._build({node: working.needed for node, working in self.working.items()}, self.working)
+        before, shaped = self.working, {shape: join for join, shape in self.shapes.items()}
+        shared = _as_they_are(self.roots) if self.strategy == "nt" else share_joins(self.roots)
+        self.plans, self.shapes = dict(shared.plans), dict(shared.shapes)
+        old: dict[Node, Working] = dict(before)
+        old |= {join: before[shaped[shape]] for join, shape in self.shapes.items() if shape in shaped}
+        self._build({node: working.needed for node, working in old.items()}, old)
 
     def _build(self, known: Mapping[Node, Sequence[str]], before: Mapping[Node, Working]) -> None:
         working: dict[Node, Working] = {}
-        for node, needed in needs(self.roots, known).items():
+        for node, needed in needs(tuple(self.plans.values()), known).items():
             old = before.get(node)
-            working[node] = old if old is not None and old.needed == needed else self._made(node, needed, working, old)
+            same = old is not None and old.node == node and old.needed == needed
+            working[node] = old if old is not None and same else self._made(node, needed, working, old)
         self.working = working
+        self.covers = covers(self.plans.values())
 
     def _made(
         self, node: Node, needed: tuple[str, ...], working: Mapping[Node, Working], old: Working | None
@@ -80,11 +109,18 @@ class Network:
         if isinstance(node, Scan):
             inputs: list[Operator] = [_Stream(node, takes[0])]
         else:
-            inputs = [Narrowed(working[below].operator, names) for below, names in zip(node.inputs, takes, strict=True)]
-        operator = make(node, inputs, self.strategy, needed)
+            below = [working[source].operator for source in inputs_of(node)]
+            inputs = [Narrowed(source, names) for source, names in zip(below, takes, strict=True)]
+        made = Working(node, make(node, inputs, self.strategy, needed), needed, takes, inputs)
         if old is not None:
-            operator.restore(_widened(old.operator.parts(), old.takes, [source.schema for source in inputs]))
-        return Working(operator, needed, takes)
+            self._hand_on(old.operator.parts(), old.takes, made)
+        return made
+
+    def _hand_on(self, parts: Parts, takes: Sequence[Sequence[str]], working: Working) -> None:
+        """Go on with the state of an operator that took other columns, or had windows of other lengths."""
+        if working.node in self.shapes:
+            parts = with_lengths(parts, [life_of(part) or 0 for part in working.node.inputs])
+        working.operator.restore(_widened(parts, takes, [source.schema for source in working.inputs]))
 
     def columns_needed(self) -> dict[str, tuple[str, ...]]:
         """The columns that each stream must deliver."""
@@ -96,7 +132,8 @@ class Network:
         return {stream: tuple(names) for stream, names in found.items()}
 
     def operator(self, node: Node) -> Operator:
-        return self.working[node].operator
+        """The operator of a node; of a root, that of the plan that is computed for it."""
+        return self.working[self.plans.get(node, node)].operator
 
     # Time goes on
 
@@ -111,22 +148,19 @@ class Network:
                 self._widen(node, deltas[node].fresh)
         for node, working in self.working.items():
             if not isinstance(node, Scan):
-                inputs = [
-                    _passed(node, deltas[below], names) for below, names in zip(node.inputs, working.takes, strict=True)
-                ]
+                below = zip(inputs_of(node), working.takes, strict=True)
+                inputs = [_passed(node, deltas[source], names) for source, names in below]
                 deltas[node] = working.operator.advance(inputs, now)
                 if isinstance(node, Rewindowed):
                     self._widen(node, deltas[node].fresh)
-        return {root: deltas[root] for root in self.roots}
+        return {root: _narrowed(deltas[plan], list(plan.types)) for root, plan in self.plans.items()}
 
     def _widen(self, window: Scan | Rewindowed, fresh: Lives) -> None:
         """Tell those that aggregate what came into a window."""
-        lives = _inside(window, fresh)
-        for node, working in self.working.items():
-            if isinstance(working.operator, AggregatedOperator):
-                is_below = window in nodes(node)
-                if is_below or isinstance(window, Scan):
-                    working.operator.widen(lives, is_below=is_below)
+        for cover in self.covers.get(window, ()):
+            operator = self.working[cover.aggregated].operator
+            assert isinstance(operator, AggregatedOperator)
+            operator.widen(cover.lives(fresh), is_below=cover.is_below)
 
     def _numbered(self, stream: str, events: Events | None) -> tuple[Events, Ids] | None:
         if events is None or not len(events.times):
@@ -140,7 +174,12 @@ class Network:
 
     def held(self) -> dict[str, int]:
         """How many rows each operator holds, by the names of their nodes."""
-        return {name_of(node): working.operator.held for node, working in self.working.items()}
+        return {self._name(node): working.operator.held for node, working in self.working.items()}
+
+    def _name(self, node: Node) -> str:
+        """Shared joins go by their shape, whatever the length of their windows."""
+        shape = self.shapes.get(node) if isinstance(node, Join) else None
+        return name_of(node) if shape is None else f"shared-{name_of(shape)}"
 
     def parts(self) -> dict[str, Parts]:
         """The state of everything, by the names of nodes."""
@@ -148,7 +187,7 @@ class Network:
         found: dict[str, Parts] = {"streams": {"counts": [counts]}}
         for node, working in self.working.items():
             needed = pa.table({"column": pa.array(working.needed, pa.string())})
-            found[name_of(node)] = {**working.operator.parts(), "#needed": [needed]}
+            found[self._name(node)] = {**working.operator.parts(), "#needed": [needed]}
         return found
 
     def restore(self, parts: Mapping[str, Parts]) -> None:
@@ -156,17 +195,12 @@ class Network:
         there then start empty."""
         for table in parts.get("streams", {}).get("counts", ()):
             self.counts = dict(zip(table["stream"].to_pylist(), table["count"].to_pylist(), strict=True))
-        saved = {node: parts[name] for node in self.working if (name := name_of(node)) in parts}
+        saved = {node: parts[name] for node in self.working if (name := self._name(node)) in parts}
         known = {node: own["#needed"][0]["column"].to_pylist() for node, own in saved.items()}
         self._build(known, {})
         for node, own in saved.items():
-            working = self.working[node]
             state = {name: tables for name, tables in own.items() if name != "#needed"}
-            schemas = [
-                pa.schema([field for field in _offered(node, i, self.working) if field.name in names])
-                for i, names in enumerate(working.takes)
-            ]
-            working.operator.restore(_widened(state, _takes(node, tuple(known[node])), schemas))
+            self._hand_on(state, _takes(node, tuple(known[node])), self.working[node])
 
 
 class _Stream(Operator):
@@ -180,15 +214,16 @@ class _Stream(Operator):
         raise AssertionError("events come from outside")
 
 
-def _offered(node: Node, i: int, working: Mapping[Node, Working]) -> pa.Schema:
-    return schema_of(node.columns) if isinstance(node, Scan) else working[node.inputs[i]].operator.schema
+def _as_they_are(roots: Sequence[Node]) -> Shared:
+    """Windows that announce their ends remember when, so joins over them are not made longer or shorter."""
+    return Shared({root: root for root in roots}, {})
 
 
 def _takes(node: Node, needed: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """The columns that a node takes from each of its inputs, or a scan from its stream."""
     if isinstance(node, Scan):
         return (scan_needs(node, needed),)
-    return tuple(chosen(below, names) for below, names in zip(node.inputs, needs_of(node, needed), strict=True))
+    return tuple(chosen(below, names) for below, names in zip(inputs_of(node), needs_of(node, needed), strict=True))
 
 
 def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | None, now: int) -> Delta:
@@ -200,14 +235,6 @@ def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | No
     return Delta(Lives(rows, ids, events.times, np.full(len(ids), FOREVER)), Gone.none(1), now)
 
 
-def _inside(node: Scan | Rewindowed, fresh: Lives) -> Lives:
-    """The lives of events in their window, also where the window does not promise when they end."""
-    window = node.window
-    if window.is_endless or window.rows is not None:
-        return fresh
-    return replace(fresh, end=fresh.start + (1 if window.now else window.range or 0))
-
-
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     return column if column.type == wanted else column.cast(wanted)
 
@@ -217,10 +244,15 @@ def _passed(node: Node, delta: Delta, names: Sequence[str]) -> Delta:
     for."""
     if isinstance(node, Aggregated):
         delta = delta.as_held()
-    fresh = delta.fresh
-    if isinstance(node, Filter | Project | Join | Union | LookedUp) or tuple(fresh.rows.column_names) == tuple(names):
+    chooses = isinstance(node, Filter | Project | Join | Restricted | Union | LookedUp)
+    return delta if chooses else _narrowed(delta, list(names))
+
+
+def _narrowed(delta: Delta, names: list[str]) -> Delta:
+    rows = delta.fresh.rows
+    if rows.column_names == names:
         return delta
-    return Delta(fresh.with_rows(fresh.rows.select(list(names))), delta.gone, delta.now, delta.let_go)
+    return Delta(delta.fresh.with_rows(rows.select(names)), delta.gone, delta.now, delta.let_go)
 
 
 def _widened(parts: Parts, takes: Sequence[Sequence[str]], schemas: Sequence[pa.Schema]) -> Parts:

@@ -1,26 +1,32 @@
 """A question over relations that is asked once: the result as it is now, at the time of the newest event.
 
-It is computed from the events that the streams keep, by the operators of standing queries in a network of its own.
+It is computed from the events that the streams keep, by the operators of standing queries in a network of its own. One
+that reads materialised queries is computed from their kept results in the same way, as if these were streams.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import LookedUp, Relation
+from mullion.catalog.algebra import Filter, LookedUp, Node, Relation, Scan, nodes, scans, with_inputs
 from mullion.kernels.lookup import prepare
+from mullion.language.query import Call, Column, Literal, Window
 from mullion.language.types import TIMESTAMP
 from mullion.language.vector import arrow_type
 from mullion.operators.lives import EVER_BEFORE
 from mullion.operators.looked_up import LookedUpOperator
+from mullion.operators.materialized import MaterializedResult
 from mullion.operators.network import Events, Network
 from mullion.operators.result import Result
+from mullion.planner.column_names import conjuncts
 from mullion.planner.relations import answer_schema
 from mullion.planner.update_pattern import pattern_of
+from mullion.windows.lifetime_index import START
 
 
 def answer_now(
@@ -39,6 +45,69 @@ def answer_now(
     result.take(network.advance(events, now + 1)[relation.root])
     rows = result.answers(once.stop)
     return rows if relation.slide is not None else _as_of(rows, relation.longest, now)
+
+
+@dataclass(frozen=True)
+class FromKept:
+    """A question that reads results of materialised queries and nothing else, as one over streams of their rows."""
+
+    relation: Relation
+    reads: tuple[str, ...]
+    """The names of the queries."""
+
+    def asked_of(self, name: str) -> dict[str, Any]:
+        """The values that the question asks of columns of a result."""
+        found: dict[str, Any] = {}
+        for node in nodes(self.relation.root):
+            if isinstance(node, Filter) and isinstance(node.input, Scan) and node.input.stream == _rows_of(name):
+                for condition in conjuncts(node.predicate):
+                    match condition:
+                        case Call(function="eq", args=(Column(name=column), Literal(value=value))):
+                            found[column] = value
+        return {column: value for column, value in found.items() if value is not None and value == value}
+
+
+def reading_kept(relation: Relation, materialized: Mapping[str, Relation]) -> FromKept | None:
+    """The question over the kept results; None when it reads streams too."""
+    read: dict[str, None] = {}
+
+    def replaced(node: Node) -> Node:
+        for name, kept in materialized.items():
+            if node == kept.root:
+                read[name] = None
+                return Scan(_rows_of(name), Window(unbounded=True), kept.root.columns)
+        return with_inputs(node, tuple(map(replaced, node.inputs)))
+
+    root = replaced(relation.root)
+    if not read or {scan.stream for scan in scans(root)} != {_rows_of(name) for name in read}:
+        return None
+    return FromKept(replace(relation, root=root, longest=None), tuple(read))
+
+
+def answer_from_kept(asked: FromKept, kept: Mapping[str, MaterializedResult]) -> tuple[pa.Table, str, int | None]:
+    """The rows, from what they were read, and up to when that is known."""
+    now = max((result.now for result in kept.values()), default=EVER_BEFORE)
+    if now == EVER_BEFORE:
+        return answer_schema(asked.relation).empty_table(), "no events", None
+    events, told = {}, []
+    for name, result in kept.items():
+        columns = [column for column, _ in result.relation.root.columns]
+        by = {result.relation.names[columns.index(c)]: value for c, value in asked.asked_of(name).items()}
+        found = result.read(key=result.key, value=by[result.key]) if result.key in by else result.read()
+        rows = found.select(result.relation.names).rename_columns(columns[: len(result.relation.names)])
+        order = np.argsort(found[START].to_numpy(), kind="stable")
+        events[_rows_of(name)] = Events(rows.take(pa.array(order)), found[START].to_numpy()[order])
+        told.append(f"the materialised result of '{name}'{', found by its key' if result.key in by else ''}")
+    return answer_now(asked.relation, events, now - 1, no_table), " and ".join(told), now - 1
+
+
+def _rows_of(name: str) -> str:
+    """Rows of a result as a stream, called as no stream can be."""
+    return f"#{name}"
+
+
+def no_table(name: str) -> pa.Table:
+    raise AssertionError(f"table '{name}' is looked up below a kept result")
 
 
 def _at_one_instant(relation: Relation, now: int) -> Relation:
@@ -60,4 +129,4 @@ def _times(time: int, length: int) -> pa.Array:
     return pa.array(np.full(length, time, np.int64))
 
 
-__all__ = ["answer_now"]
+__all__ = ["answer_from_kept", "answer_now", "reading_kept"]

@@ -16,7 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +30,7 @@ from mullion.kernels.lookup import Prepared, prepare
 from mullion.kernels.partial import TIME
 from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.looked_up import LookedUpOperator
+from mullion.operators.materialized import MaterializedResult
 from mullion.operators.naming import name_of
 from mullion.operators.network import Events, Network
 from mullion.operators.observing import Observing
@@ -44,6 +47,15 @@ from mullion.windows.order import Order, times_of
 
 class AnswerSink(Protocol):
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
+
+
+def run_name(streams: Sequence[str]) -> str:
+    """What relations over these streams are called: no stream has such a name, and a directory may.
+
+    >>> run_name(["orders", "payments"])
+    'relations/orders+payments'
+    """
+    return "relations/" + "+".join(quote(stream, safe=" ") for stream in streams)
 
 
 def no_table(name: str, step: int) -> pa.Table:
@@ -102,9 +114,10 @@ class RelationRun:
         strategy: str = "upa",
         shared: bool = True,
         table: Callable[[str, int], pa.Table] = no_table,
+        scratch: Callable[[], Path] | None = None,
     ) -> None:
-        """`table` gives a table's rows as a step sees them."""
-        self.name = " + ".join(streams)
+        """`table` gives a table's rows as a step sees them, `scratch` a directory for what need not survive."""
+        self.name = run_name(streams)
         self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
         self.incoming = {stream: Incoming() for stream in streams}
         self.relations: dict[str, Relation] = {}
@@ -112,6 +125,8 @@ class RelationRun:
         self.observing = Observing()
         self.networks: dict[str, Network] = {}
         self.results: dict[str, Result] = {}
+        self.materialized: dict[str, MaterializedResult] = {}
+        self._scratch = scratch
         self.now = EVER_BEFORE
         self.committed: Mark | None = None
         self.answers = 0
@@ -141,6 +156,11 @@ class RelationRun:
             for name, mine in groups.items():
                 self.networks[name].use([self.plans[relation] for relation in mine])
             self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
+            self.materialized = {
+                name: self.materialized[name] if name in stays else self._materialized(relation)
+                for name, relation in wanted.items()
+                if relation.materialized
+            }
             self._restore_operators()
             self._note()
 
@@ -167,6 +187,11 @@ class RelationRun:
 
     def _result(self, relation: Relation) -> Result:
         return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
+
+    def _materialized(self, relation: Relation) -> MaterializedResult:
+        assert self.journal is not None or self._scratch is not None
+        base = self.journal.directory if self.journal is not None else self._scratch() if self._scratch else Path()
+        return MaterializedResult(relation, base / "materialized" / quote(relation.name, safe=" "))
 
     def columns_needed(self, stream: str) -> set[str]:
         return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
@@ -224,7 +249,11 @@ class RelationRun:
             deltas = network.advance(settled, now)
             for relation in self.relations if name == "shared" else [name]:
                 result = self.results[relation]
-                result.take(deltas[self.plans[relation]])
+                delta = deltas[self.plans[relation]]
+                result.take(delta)
+                if relation in self.materialized:
+                    until = None if not mark.end else None if self.newest is None else self.newest + 1
+                    self.materialized[relation].take(delta, until=until)
                 told = result.answers(now, last=self.newest, ended=mark.end)
                 answers.append(Answers((relation,), [0, len(told)], told))
         self.answers += sum(len(some.table) for some in answers)
@@ -262,6 +291,7 @@ class RelationRun:
         networks = {} if mark.end else self.networks
         state = {f"{name}: {owner}": parts for name, n in networks.items() for owner, parts in n.parts().items()}
         state |= {f"result {name}": result.parts() for name, result in self.results.items()}
+        state |= {f"materialized {name}": result.parts() for name, result in self.materialized.items()}
         manifest = self._shelf.save(state, mark.text)
         header = {
             "now": self.now,
@@ -301,6 +331,9 @@ class RelationRun:
         for name, result in self.results.items():
             if f"result {name}" in state:
                 result.restore(state[f"result {name}"])
+        for name, kept in self.materialized.items():
+            if f"materialized {name}" in state:
+                kept.restore(state[f"materialized {name}"])
 
 
-__all__ = ["RelationRun"]
+__all__ = ["RelationRun", "run_name"]

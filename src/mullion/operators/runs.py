@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from mullion.catalog.algebra import Relation
 from mullion.catalog.journal import Journal
+from mullion.operators.materialized import MaterializedResult
 from mullion.operators.planning import plans_at_work
-from mullion.operators.run import AnswerSink, RelationRun
+from mullion.operators.run import AnswerSink, RelationRun, run_name
 from mullion.planner.explain_relations import RelationExplanation, explain_relations
 from mullion.planner.relation_stats import NO_STATS
 from mullion.planner.rewrites import Chosen
@@ -34,12 +35,13 @@ class RelationRuns:
         self._sink, self._checkpoint, self._strategy, self._shared = sink, checkpoint, strategy, shared
         self._table = table
         self.runs: dict[Streams, RelationRun] = {}
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def directory(self, streams: Streams) -> Path | None:
         """Where the relations over these streams keep what a restart needs."""
         if self._checkpoint is None:
             return None
-        return self._checkpoint / "relations" / "+".join(quote(name, safe=" ") for name in streams)
+        return self._checkpoint / run_name(streams)
 
     def run_of(self, streams: Streams) -> RelationRun:
         run = self.runs.get(streams)
@@ -51,10 +53,26 @@ class RelationRuns:
                 journal=None if directory is None else Journal(directory),
                 strategy=self._strategy,
                 shared=self._shared,
-                table=lambda name, step: self._table(" + ".join(streams), name, step),
+                table=lambda name, step: self._table(run_name(streams), name, step),
+                scratch=self._scratch_directory,
             )
             run.restore()
         return run
+
+    def _scratch_directory(self) -> Path:
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
+        return Path(self._scratch.name)
+
+    def discard(self) -> None:
+        """Remove what was for this run alone."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None
+
+    def materialized(self, name: str) -> MaterializedResult | None:
+        """The kept result of a materialised query."""
+        return next((run.materialized[name] for run in self.runs.values() if name in run.materialized), None)
 
     def use(self, relations: Iterable[Relation]) -> None:
         """All relations from now on."""
@@ -90,7 +108,7 @@ class RelationRuns:
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""
         return {
-            run.name: {"steps": run.committed.batch + 1, "answers": run.answers, "rows_held": run.held}
+            " + ".join(run.incoming): {"steps": run.committed.batch + 1, "answers": run.answers, "rows_held": run.held}
             for run in self.runs.values()
             if run.committed is not None
         }

@@ -26,7 +26,7 @@ from mullion.kernels.hashing import Keys, keys_of
 from mullion.operators.base import Parts
 from mullion.operators.expressions import KeyFunction
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Gone, Index, Lives, Times
-from mullion.operators.sub_window import END, HELD, START, SubWindow, codes_of_ids, id_names
+from mullion.operators.sub_window import END, HELD, START, SubWindow, codes_of_ids, equal_codes, id_names
 from mullion.planner.update_pattern import Pattern
 
 GROWTH = 2
@@ -99,6 +99,19 @@ class Store(ABC):
 
     def _find(self, window: SubWindow, gone: Gone, codes: Times, *, let_go: bool) -> tuple[Index, Index]:
         return window.find(gone, codes, let_go=let_go)
+
+    def cut_all(self, gone: Gone, part: slice, *, let_go: bool = False) -> list[Cut]:
+        """As `cut`, for all rows that were made of a row that is gone: its id is a part of theirs."""
+        cuts = []
+        for window in self.windows if len(gone) else ():
+            rows, which = equal_codes(codes_of_ids(window.ids[:, part]), codes_of_ids(gone.ids))
+            at = gone.at[which]
+            until = window.meets[rows] if let_go else window.end[rows]
+            meant = (window.ids[rows, part] == gone.ids[which]).all(axis=1) & (window.start[rows] <= at) & (at < until)
+            if meant.any():
+                (window.let_go if let_go else window.cut)(rows[meant], at[meant])
+                cuts.append(Cut(window, rows[meant]))
+        return cuts
 
     def settle(self) -> None:
         for window in self.windows:

@@ -56,6 +56,8 @@ class Values:
 
     def rows(self, codes: Codes) -> pa.Table:
         """The values of codes."""
+        if not len(codes):
+            return self._schema.empty_table()
         if len(self._tables) > 1:
             self._tables = [pa.concat_tables(self._tables).combine_chunks()]
         table = self._tables[0] if self._tables else self._schema.empty_table()
@@ -243,7 +245,8 @@ def lasting(lives: Lives) -> Lives:
     """The rows that are there at all, without dictionaries."""
     lasts = lives.start < lives.end
     lives = lives if lasts.all() else lives.take(lasts)
-    return Lives(decoded(lives.rows), lives.ids, lives.start, lives.end)
+    rows = decoded(lives.rows)
+    return lives if rows is lives.rows else Lives(rows, lives.ids, lives.start, lives.end)
 
 
 def grown(array: npt.NDArray[np.int64], size: int, filler: int) -> npt.NDArray[np.int64]:

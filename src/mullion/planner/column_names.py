@@ -19,6 +19,7 @@ from mullion.catalog.algebra import (
     Negation,
     Node,
     Project,
+    Restricted,
     Rewindowed,
     Scan,
     Union,
@@ -111,7 +112,7 @@ def traced(node: Node, expr: Expr) -> tuple[Scan, Expr] | None:
             return traced(parts[read.pop()], inside(expr)) if len(read) == 1 else None
         case LookedUp(input=below):
             return traced(below, expr) if names_in(expr) <= below.types.keys() else None
-        case Filter(input=below) | Distinct(input=below) | Rewindowed(input=below):
+        case Filter(input=below) | Distinct(input=below) | Rewindowed(input=below) | Restricted(input=below):
             return traced(below, expr)
         case Negation(left=left) | Difference(left=left):
             return traced(left, expr)

@@ -27,6 +27,7 @@ from mullion.catalog.algebra import (
     Node,
     Project,
     Relation,
+    Restricted,
     Rewindowed,
     Scan,
     Union,
@@ -71,6 +72,8 @@ def operator_text(node: Node) -> str:
             ]
             also = [] if residual is None else [expression_text(residual)]
             return f"JOIN {' AND '.join([*equal, *also])}".rstrip()
+        case Restricted(ranges=ranges):
+            return f"WITHIN {', '.join(map(duration_text, ranges))}"
         case Distinct():
             return "DISTINCT"
         case Negation(left_keys=left, right_keys=right):

@@ -31,6 +31,7 @@ from mullion.catalog.algebra import (
     Negation,
     Node,
     Project,
+    Restricted,
     Rewindowed,
     Scan,
     Union,
@@ -160,6 +161,8 @@ class CostModel:
                 return _merged([self.flow(part) for part in parts])
             case Join():
                 return self._joined(node)
+            case Restricted():
+                return self._joined(node.meaning)
             case Distinct(input=below):
                 return self._distinct(below)
             case Negation(left=left, right=right):
@@ -216,7 +219,7 @@ class CostModel:
             case Scan():
                 rate = self.flow(node).rate
                 return OperatorCost(rate, FIFO * rate if self.strategy == "nt" else 0.0)
-            case Filter(input=below):
+            case Filter(input=below) | Restricted(input=below):
                 return self._passing(below)
             case Project(input=below, items=items):
                 computed = sum(not isinstance(expr, Column) for _, expr, _ in items)

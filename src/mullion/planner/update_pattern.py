@@ -43,6 +43,7 @@ from mullion.catalog.algebra import (
     Negation,
     Node,
     Project,
+    Restricted,
     Rewindowed,
     Scan,
     Union,
@@ -77,6 +78,8 @@ def pattern_of(node: Node) -> Pattern:
         case Join(parts=parts):
             hardest = max(map(pattern_of, parts))
             return hardest if hardest is Pattern.MONOTONIC else max(hardest, Pattern.WEAK)
+        case Restricted():
+            return Pattern.WEAK
         case Distinct(input=below):
             under = pattern_of(below)
             return under if under is Pattern.MONOTONIC else max(under, Pattern.WEAK)

@@ -26,6 +26,7 @@ from mullion.catalog.algebra import (
     Node,
     Project,
     Relation,
+    Restricted,
     Rewindowed,
     Scan,
     Union,
@@ -128,6 +129,8 @@ class World:
                 return [replace(row, id=(i, *row.id)) for i, part in enumerate(parts) for row in self.rows(part)]
             case Join():
                 return self._join(node)
+            case Restricted():
+                return self._join(node.meaning)
             case Distinct(input=below):
                 return distinct(self.rows(below), strict=is_strict(below))
             case Negation(left=left, right=right):

@@ -1,0 +1,77 @@
+"""Views of a shared join: the results that shorter windows would have, perhaps with a predicate.
+
+A result was made when the youngest of its rows came. It is one of shorter windows too if all its rows were still in
+theirs by then: the row of input i was younger than ranges[i].
+
+    #s0 = 3, #s1 = 9: made at 9, ages 6 and 0         in [RANGE 7] join [RANGE 2], until 10
+                                                      not in [RANGE 5] join [RANGE 9]
+
+A hundred views of a join look at the same ages and columns: these are computed once for all, each view compares whole
+arrays with its own constants, and only what is left is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.algebra import Filter, Restricted
+from mullion.operators.base import Operator
+from mullion.operators.expressions import is_true
+from mullion.operators.lives import Delta, Lives, Mask, Times
+from mullion.operators.needs import HIDDEN_START
+
+
+class RestrictedOperator(Operator):
+    """A `Restricted`, or a Filter over one. Its input is what the join gives."""
+
+    def __init__(
+        self,
+        node: Restricted | Filter,
+        inputs: Sequence[Operator],
+        strategy: str,
+        needed: Collection[str] | None = None,
+    ) -> None:
+        view = node.input if isinstance(node, Filter) else node
+        assert isinstance(view, Restricted)
+        self.ranges, self.types = view.ranges, node.types
+        self.predicate = node.predicate if isinstance(node, Filter) else None
+        fields = [field for field in inputs[0].schema if not field.name.startswith(HIDDEN_START)]
+        self.schema = pa.schema([field for field in fields if needed is None or field.name in needed])
+        self.width = inputs[0].width
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        (delta,) = inputs
+        fresh = delta.fresh
+        if not len(fresh):
+            return Delta(Lives.empty(self.schema, self.width), delta.gone, now)
+        at = np.flatnonzero(self._is_seen(fresh))
+        rows = fresh.rows.select(self.schema.names).take(pa.array(at))
+        ends = [start[at] + length for start, length in zip(_starts(fresh, len(self.ranges)), self.ranges, strict=True)]
+        return Delta(Lives(rows, fresh.ids[at], fresh.start[at], np.minimum.reduce(ends)), delta.gone, now)
+
+    def _is_seen(self, lives: Lives) -> Mask:
+        ages = _ages(lives, len(self.ranges))
+        seen = np.logical_and.reduce([age < length for age, length in zip(ages, self.ranges, strict=True)])
+        return seen if self.predicate is None else seen & is_true(self.predicate, lives, self.types)
+
+
+def _starts(lives: Lives, count: int) -> list[Times]:
+    """When the rows of each input came."""
+    if "starts" not in lives.noted:
+        lives.noted["starts"] = [lives.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(count)]
+    found: list[Times] = lives.noted["starts"]
+    return found
+
+
+def _ages(lives: Lives, count: int) -> list[Times]:
+    """How old the rows of each input were when the results were made."""
+    if "ages" not in lives.noted:
+        lives.noted["ages"] = [lives.start - start for start in _starts(lives, count)]
+    found: list[Times] = lives.noted["ages"]
+    return found
+
+
+__all__ = ["RestrictedOperator"]

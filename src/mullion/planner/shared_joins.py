@@ -1,0 +1,151 @@
+"""Joins of the same streams by the same keys are computed once, however long the windows and whatever the predicates.
+
+    a [10 min] join b [10 min]                                    join of a [1 h] and b [20 min]
+    a [1 h] where v > 3, join b [5 min]             ==>           /             |              \\
+    a [30 min] join b [20 min] where a.v < b.v             10, 10 min    1 h, 5 min, v > 3    30, 20 min, a.v < b.v
+
+The join has the longest windows and the rows that any of the queries wants; every query has a view of it (`Restricted`
+and a Filter), which looks at each result once. Which joins are one depends on their shape alone: streams and keys. So
+the state of a shape can be handed on when windows grow with new queries, or shrink when queries leave.
+
+Only joins of [RANGE r] windows over streams take part: their ends are known from when their rows came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mullion.catalog.algebra import Filter, Join, Node, Restricted, Scan, with_inputs
+from mullion.language.query import Call, Expr, Window
+from mullion.planner.column_names import conjunction, conjuncts, outside
+
+MOST_ALTERNATIVES = 32
+"""More different predicates on an input than these are not looked at before the join."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Plans that share joins.
+
+    - `plans`: for each plan, what to compute instead; the rows are the same.
+    - `shapes`: for each join that may be shared, its shape: the same join over everything that ever came.
+    """
+
+    plans: Mapping[Node, Node]
+    shapes: Mapping[Join, Join]
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A join of a query: its shape, the length of each window, the predicates on each input, and the residual."""
+
+    shape: Join
+    ranges: tuple[int, ...]
+    predicates: tuple[tuple[Expr, ...], ...]
+    residual: Expr | None
+
+
+def share_joins(roots: Iterable[Node]) -> Shared:
+    """Which joins of some plans are one, and the plans over them."""
+    plans = {root: _without_slides(root) for root in roots}
+    found: dict[Join, _Member] = {}
+    for plan in plans.values():
+        _collect(plan, found)
+    groups: dict[Join, list[_Member]] = {}
+    for member in found.values():
+        groups.setdefault(member.shape, []).append(member)
+    wide = {shape: _widest(members) for shape, members in groups.items()}
+    views: dict[Node, Node] = {join: _view(member, wide[member.shape]) for join, member in found.items()}
+    return Shared(
+        {root: _replaced(plan, views) for root, plan in plans.items()}, {join: shape for shape, join in wide.items()}
+    )
+
+
+def _without_slides(root: Node) -> Node:
+    """How long an event lives does not depend on when one looks at it: windows that differ in SLIDE are one."""
+    if isinstance(root, Scan):
+        window = root.window
+        plain = Window(range=window.range, internal=window.internal)
+        return replace(root, window=plain) if window.range is not None and window.slide is not None else root
+    return with_inputs(root, tuple(map(_without_slides, root.inputs)))
+
+
+def _collect(node: Node, found: dict[Join, _Member]) -> None:
+    if isinstance(node, Join) and node not in found:
+        member = _member(node)
+        if member is not None:
+            found[node] = member
+            return
+    for below in node.inputs:
+        _collect(below, found)
+
+
+def _member(join: Join) -> _Member | None:
+    parts = [_part(part) for part in join.parts]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    endless = tuple(replace(scan, window=Window(unbounded=True)) for scan, _ in known)
+    ranges = tuple(scan.window.range or 0 for scan, _ in known)
+    return _Member(Join(endless, join.keys), ranges, tuple(predicates for _, predicates in known), join.residual)
+
+
+def _part(node: Node) -> tuple[Scan, tuple[Expr, ...]] | None:
+    """A window of time over a stream, and the predicates on it."""
+    match node:
+        case Filter(input=below, predicate=predicate):
+            inner = _part(below)
+            return None if inner is None else (inner[0], (*inner[1], *conjuncts(predicate)))
+        case Scan(window=Window(range=int(), internal=False, rows=None, attribute=None), since=None):
+            return node, ()
+        case _:
+            return None
+
+
+def _widest(members: Sequence[_Member]) -> Join:
+    """The join that has all rows of all members."""
+    shape = members[0].shape
+    parts: list[Node] = []
+    for i, scan in enumerate(shape.parts):
+        assert isinstance(scan, Scan)
+        longest = max(member.ranges[i] for member in members)
+        wanted = _any_of([member.predicates[i] for member in members])
+        whole = replace(scan, window=Window(range=longest))
+        parts.append(whole if wanted is None else Filter(whole, wanted))
+    residuals = {member.residual for member in members}
+    return replace(shape, parts=tuple(parts), residual=residuals.pop() if len(residuals) == 1 else None)
+
+
+def _any_of(wanted: Sequence[tuple[Expr, ...]]) -> Expr | None:
+    """The rows that anybody wants; None: all."""
+    alternatives = list(dict.fromkeys(wanted))
+    if () in alternatives or len(alternatives) > MOST_ALTERNATIVES:
+        return None
+    whole = conjunction(alternatives[0])
+    for other in alternatives[1:]:
+        whole = Call("or", (whole, conjunction(other)))
+    return whole
+
+
+def _view(member: _Member, wide: Join) -> Node:
+    """What a query sees of the shared join."""
+    asked: list[Expr] = []
+    longest = []
+    for i, (part, predicates) in enumerate(zip(wide.parts, member.predicates, strict=True)):
+        found = _part(part)
+        assert found is not None and found[0].window.range is not None
+        longest.append(found[0].window.range)
+        asked += [outside(predicate, i) for predicate in predicates if found[1] != predicates]
+    if member.residual is not None and wide.residual is None:
+        asked.append(member.residual)
+    view: Node = wide if tuple(longest) == member.ranges else Restricted(wide, member.ranges)
+    return Filter(view, conjunction(asked)) if asked else view
+
+
+def _replaced(node: Node, views: Mapping[Node, Node]) -> Node:
+    view = views.get(node)
+    return view if view is not None else with_inputs(node, tuple(_replaced(below, views) for below in node.inputs))
+
+
+__all__ = ["Shared", "share_joins"]

@@ -1,0 +1,180 @@
+"""Networks: what is shared, what is read, and plans that come and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mullion.catalog.algebra import Filter, Join, Project, Restricted, Scan
+from mullion.language.parse import parse_expression
+from mullion.language.query import Column, Window
+from mullion.language.types import BIGINT
+from mullion.language.typing import resolve_predicate
+from mullion.operators.join import JoinOperator
+from mullion.operators.naming import describe, name_of
+from mullion.operators.network import Network
+from mullion.planner.shared_joins import share_joins
+from networks import Patient, columns_of, lives_of, reference_lives, same
+
+COLUMNS = (("ts", BIGINT), ("k", BIGINT), ("v", BIGINT), ("unread", BIGINT))
+STREAMS = {"a": COLUMNS, "b": COLUMNS}
+
+
+def where(node: Any, text: str | None) -> Any:
+    return node if text is None else Filter(node, resolve_predicate(parse_expression(text), node.types))
+
+
+def join(*lengths: int, left: str | None = None, right: str | None = None, residual: str | None = None) -> Join:
+    parts = (
+        where(Scan("a", Window(range=lengths[0]), COLUMNS), left),
+        where(Scan("b", Window(range=lengths[1]), COLUMNS), right),
+    )
+    plain = Join(parts, ((Column("k"),), (Column("k"),)))
+    if residual is None:
+        return plain
+    return Join(parts, plain.keys, resolve_predicate(parse_expression(residual), plain.types))
+
+
+def values(node: Any) -> Project:
+    return Project(node, tuple((name, Column(name), BIGINT) for name in ("0.ts", "1.ts", "0.v", "1.v")))
+
+
+def joins_in(network: Network) -> list[JoinOperator]:
+    return [w.operator for w in network.working.values() if isinstance(w.operator, JoinOperator)]
+
+
+def test_only_what_somebody_reads_is_asked_of_streams() -> None:
+    network = Network()
+    network.use([Project(join(10, 10, left="v > 1"), (("x", Column("1.ts"), BIGINT),))])
+    assert {stream: set(names) for stream, names in network.columns_needed().items()} == {
+        "a": {"k", "v"},
+        "b": {"k", "ts"},
+    }
+
+
+def test_equal_relations_are_one_and_joins_of_one_shape_too() -> None:
+    plans = [values(join(10, 10)), values(join(20, 5, left="v > 1")), values(join(5, 8, residual="`0.v` < `1.v`"))]
+    network = Network()
+    network.use([*plans, values(join(10, 10))])
+    (operator,) = joins_in(network)
+    assert len(network.roots) == 3
+    assert operator.node.parts == join(20, 10).parts
+
+
+def test_the_join_of_one_query_is_as_it_is_written() -> None:
+    plan = values(join(10, 5, left="v > 1", right="v < 7", residual="`0.v` < `1.v`"))
+    shared = share_joins([plan, plan])
+    assert shared.plans == {plan: plan}
+
+
+def test_only_rows_that_somebody_wants_are_joined() -> None:
+    shared = share_joins([join(10, 10, left="v = 1"), join(10, 10, left="v = 2")])
+    assert set(shared.shapes) == {join(10, 10, left="v = 1 OR v = 2")}
+    views = list(shared.plans.values())
+    assert [type(view) for view in views] == [Filter, Filter]
+
+
+def test_shorter_windows_are_a_view_of_longer_ones() -> None:
+    wide, narrow = join(10, 10), join(10, 5)
+    assert share_joins([wide, narrow]).plans[narrow] == Restricted(wide, (10, 5))
+    assert Restricted(wide, (10, 5)).meaning == narrow
+
+
+def test_names_tell_different_relations_apart() -> None:
+    plans = [join(10, 10), join(10, 11), join(10, 10, left="v = 1"), join(10, 10, residual="`0.v` = 1")]
+    assert len({name_of(plan) for plan in plans}) == len(plans)
+    assert name_of(join(10, 10)) == name_of(join(10, 10))
+    assert describe(join(2_000_000, 1, left="v = 1")).startswith("join(filter(scan(a(ts bigint, k bigint,")
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Any:
+    lengths = draw(st.tuples(st.integers(1, 12), st.integers(1, 12)))
+    predicates = st.sampled_from([None, None, "v > 1", "v < 3", "v = 2"])
+    residual = draw(st.sampled_from([None, None, "`0.v` < `1.v`", "`0.v` <> 3"]))
+    return values(join(*lengths, left=draw(predicates), right=draw(predicates), residual=residual))
+
+
+event = st.fixed_dictionaries(
+    {"ts": st.integers(0, 30), "k": st.sampled_from([1, 2, None]), "v": st.integers(0, 4), "unread": st.just(0)}
+)
+events = st.fixed_dictionaries({name: st.lists(event, max_size=10) for name in "ab"}).map(
+    lambda found: {name: sorted(own, key=lambda row: row["ts"]) for name, own in found.items()}
+)
+STRATEGIES = st.sampled_from(["upa", "upa", "nt", "direct"])
+
+
+def restarted(network: Network, roots: Any) -> Network:
+    parts, again = network.parts(), Network(network.strategy)
+    again.use(roots)
+    again.restore(parts)
+    return again
+
+
+@given(
+    st.lists(plans(), min_size=1, max_size=5, unique=True),
+    events,
+    st.sets(st.integers(1, 40)),
+    STRATEGIES,
+    st.booleans(),
+)
+def test_queries_that_share_a_join_have_their_own_answers(
+    roots: Any, events: Any, times: set[int], strategy: str, restarts: bool
+) -> None:
+    network = Network(strategy)
+    network.use(roots)
+    heard, before = {root: Patient() for root in roots}, -1
+    for now in [*sorted(times), 100]:
+        told = network.advance({name: columns_of(STREAMS, events, name, before, now) for name in STREAMS}, now)
+        for root in roots:
+            heard[root].hear(told[root])
+        before = now
+        network = restarted(network, roots) if restarts else network
+    for root in roots:
+        assert same(heard[root].lives) == same(reference_lives(root, events))
+
+
+@given(
+    st.lists(st.tuples(plans(), st.integers(0, 20), st.integers(21, 60)), min_size=2, max_size=5),
+    events,
+    STRATEGIES,
+    st.booleans(),
+)
+def test_plans_come_and_go(queries: Any, events: Any, strategy: str, restarts: bool) -> None:
+    """A query that joins at a time sees all results of rows that came later, until it leaves."""
+    network = Network(strategy)
+    heard = [Patient() for _ in queries]
+    for now in range(1, 40):
+        running = [(i, root) for i, (root, come, go) in enumerate(queries) if come < now <= go]
+        roots = [root for _, root in running]
+        if restarts and now % 3 == 0:
+            network = restarted(network, roots)
+        else:
+            network.use(roots)
+        told = network.advance({name: columns_of(STREAMS, events, name, now - 1, now) for name in STREAMS}, now)
+        for i, root in running:
+            heard[i].before = max(heard[i].before, now - 1)
+            heard[i].hear(told[root])
+    for own, (root, come, go) in zip(heard, queries, strict=True):
+        expected = [life for life in reference_lives(root, events) if min(life[0][:2]) >= come and life[1] < go]
+        found = [life for life in own.lives if min(life[0][:2]) >= come]
+        assert same([_until(life, go) for life in found]) == same([_until(life, go) for life in expected])
+
+
+def _until(life: Any, time: int) -> Any:
+    """What a query that leaves at a time has heard of a row by then: nobody tells of negative tuples after it."""
+    values, start, end = life
+    return values, start, min(end, time, 39)
+
+
+@pytest.mark.parametrize("strategy", ["upa", "nt", "direct"])
+def test_what_has_left_its_window_is_not_held(strategy: str) -> None:
+    events = {name: [{"ts": i, "k": i % 3, "v": 0, "unread": 0} for i in range(400)] for name in "ab"}
+    held = []
+    lives_of(
+        values(join(20, 20)), events, list(range(5, 400, 5)), strategy=strategy, watch=lambda n: held.append(n.held())
+    )
+    assert max(sum(own.values()) for own in held) < 200
