@@ -320,7 +320,7 @@ def test_large_sub_indices_are_edited_piece_by_piece(
     monkeypatch.setattr(f"mullion.windows.lifetime_index.{clustering}.AT_A_TIME", 400)
     index = create(tmp_path, DoublyPartitioned(2, 2), clustering)
     there: list[Row] = []
-    for now in range(0, 30, INTERVAL):
+    for now in range(0, 16, INTERVAL):
         fresh = [(i % 11, float(i), now * 1000 + i, now, now + 1 + i % 16) for i in range(300)]
         update(index, now, fresh)
         there = [row for row in there + fresh if row[4] > now]

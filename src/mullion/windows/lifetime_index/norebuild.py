@@ -23,7 +23,7 @@ from mullion.windows.lifetime_index.records import RECORDS, Layout, Records, opa
 from mullion.windows.lifetime_index.rows import Fresh, Mask, matching
 from mullion.windows.lifetime_index.sub_index import NEVER, Change, Shape, SubIndex, Work, read_directory, write_file
 
-AT_A_TIME = 1 << 27
+AT_A_TIME = 1 << 24
 """Bytes of buckets that are in memory at once."""
 
 
