@@ -100,7 +100,15 @@ class Answering:
                     self.materialized[relation].take(delta, until=newest + 1 if ended and newest is not None else None)
                 told = result.answers(now, last=newest, ended=ended)
                 answers.append(Answers((relation,), [0, len(told)], told))
+        if ended:
+            self._begin_anew()
         return answers
+
+    def _begin_anew(self) -> None:
+        """Every row has left. Should more input come after all, it finds empty windows."""
+        self.networks = {name: Network(self.strategy) for name in self.networks}
+        for name, network in self.networks.items():
+            network.use([self.plans[relation] for relation in (self.relations if name == "shared" else [name])])
 
     def _look_up(self, network: Network, table: Tables, since: int) -> None:
         """Give operators the tables that rows are looked up in, as this step finds them. They are prepared once for
@@ -118,10 +126,9 @@ class Answering:
 
     # What a restart needs
 
-    def state(self, *, ended: bool = False) -> dict[str, Parts]:
-        """The state of everything; when the input has ended, no row is left in any operator."""
-        networks = {} if ended else self.networks
-        state = {f"{name}: {owner}": parts for name, n in networks.items() for owner, parts in n.parts().items()}
+    def state(self) -> dict[str, Parts]:
+        """The state of everything."""
+        state = {f"{name}: {owner}": parts for name, n in self.networks.items() for owner, parts in n.parts().items()}
         state |= {f"result {name}": result.parts() for name, result in self.results.items()}
         return state | {f"materialized {name}": kept.parts() for name, kept in self.materialized.items()}
 

@@ -68,15 +68,22 @@ class Result:
         when the input has ended."""
         lives = Lives.empty(self._rows, 1) if self._held is None else self._held.lives
         found: list[pa.Table] = []
+        latest = self._told
         if len(lives):
             if self._is_plain:
                 found = self._as_they_come(lives)
             elif self._periodic is not None:
                 high = self._last_instant(self._periodic, lives, last) if ended else self._periodic.due(now)
                 found = self._at_instants(self._periodic, lives, high)
+                latest = max(latest, int(self._periodic.time(np.array([high]))[0]))
             else:
                 found = self._at_changes(Changes.of(lives, self._told, FOREVER if ended else now), lives)
-        self._told = max(self._told, now if self._periodic is not None else now - 1)
+        if ended:
+            # Should more input come after all, no instant is told twice; changes come after the newest event.
+            self._told = latest if self._periodic is not None or last is None else max(latest, last)
+            self._held = None
+        else:
+            self._told = max(self._told, now if self._periodic is not None else now - 1)
         if self._held is not None:
             self._held.keep(self._is_needed)
         return pa.concat_tables([self.schema.empty_table(), *found])

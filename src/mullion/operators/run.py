@@ -293,7 +293,7 @@ class RelationRun:
             "now": self.now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
             "answers": self.answers,
-            "state": shelf.save(self.own.state(ended=mark.end), mark.text),
+            "state": shelf.save(self.own.state(), mark.text),
             "shards": None if self.shards is None else self.shards.snapshot(),
         }
         journal.commit(Commit(mark, header, (), snapshot=True))

@@ -183,7 +183,7 @@ class _Shard:
         state = {
             f"{name}\n{owner}": parts
             for name, answering in self.groups.items()
-            for owner, parts in answering.state(ended=step.mark.end).items()
+            for owner, parts in answering.state().items()
         }
         name = f"{step.mark.text}-{uuid.uuid4().hex[:12]}"
         return Standing(name, self.shelf.save(state, name))
