@@ -216,6 +216,12 @@ class RelationRun:
         operators = sum(rows for network in self.networks.values() for rows in network.held().values())
         return operators + sum(result.held for result in self.results.values())
 
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What was counted. Times are of this process."""
+        steps = 0 if self.committed is None else self.committed.batch + 1
+        return {"steps": steps, "answers": self.answers, "rows_held": self.held, "seconds": self.seconds}
+
     # Events
 
     def take(self, stream: str, batches: Sequence[Arrived], watermark: int | None, *, ended: bool = False) -> None:
