@@ -48,6 +48,7 @@ from mullion.language.query import (
     Statement,
     Window,
 )
+from mullion.operators.in_shards import Sharding
 from mullion.operators.once import answer_from_kept, answer_now, reading_kept
 from mullion.operators.runs import RelationRuns
 from mullion.planner.cost import NOTHING_SEEN, Observed
@@ -64,6 +65,7 @@ from mullion.spark.counts import Counts
 from mullion.spark.feed import Feed
 from mullion.spark.results import OneAnswer, Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
+from mullion.spark.sharded import run_on_executors
 from mullion.spark.sources import check_format, is_endless, is_files, open_stream, read_columns
 from mullion.spark.stream import Settings, StreamRun
 from mullion.spark.tables import TableStore, static_frame
@@ -131,6 +133,11 @@ class Engine:
             strategy=self.strategy,
             shared=self.sharing != "off",
             table=lambda reader, name, step: self.tables_of(reader).current(name, step),
+            sharding=Sharding(
+                tasks=lambda step, write: run_on_executors(self.session, step, write),
+                above=self.shard_above,
+                writer=self.sink.shard_writer,
+            ),
         )
         self._stopping = threading.Event()
 

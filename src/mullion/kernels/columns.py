@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,12 @@ from mullion.language.types import Type
 from mullion.language.vector import Vector, dtype_of
 
 Codes = npt.NDArray[np.int64]
+
+
+@lru_cache(maxsize=1 << 14)
+def names_read(expr: Expr) -> frozenset[str]:
+    """The columns that an expression reads."""
+    return frozenset(node.name for node in walk(expr) if isinstance(node, Column))
 
 
 class Columns(Mapping[str, Vector]):
@@ -108,7 +115,7 @@ class Columns(Mapping[str, Vector]):
         """An expression that reads one column of texts, or columns of one table: its value for each different text or
         row of the table, and which of them each event has."""
         expr = self._known(expr)
-        read = {node.name for node in walk(expr) if isinstance(node, Column)}
+        read = names_read(expr)
         tables = {id(self._attached[name]): self._attached[name] for name in read if name in self._attached}
         if len(tables) == 1 and all(name in self._attached for name in read):
             (table,) = tables.values()
@@ -116,7 +123,7 @@ class Columns(Mapping[str, Vector]):
             return table.codes, Evaluation(rows, table.prepared.length + 1).full(expr)
         if len(read) != 1:
             return None
-        (name,) = read
+        name = next(iter(read))
         if not self.is_text(name):
             return None
         codes, values = self.dictionary(name)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import Columns, names_read
 from mullion.kernels.hashing import Keys, keys_of
-from mullion.language.query import Column, Expr, walk
+from mullion.language.query import Column, Expr
 from mullion.language.types import Type
 from mullion.language.vector import arrow_type
 from mullion.operators.lives import Lives, Mask
@@ -19,13 +18,13 @@ KeyFunction = Callable[[pa.Table], Keys]
 
 def names_in(expressions: Iterable[Expr]) -> set[str]:
     """The columns that expressions read."""
-    return {node.name for expr in expressions for node in walk(expr) if isinstance(node, Column)}
+    return {name for expr in expressions for name in names_read(expr)}
 
 
 def is_true(predicate: Expr, lives: Lives, types: Mapping[str, Type]) -> Mask:
     """The rows for which a predicate is true, and not false or NULL."""
     found = _columns(lives.decoded, lives.rows, types, [predicate]).value(predicate)
-    return np.broadcast_to(found.values & found.valid, (len(lives),))
+    return found.values & found.valid
 
 
 def computed(expr: Expr, lives: Lives, types: Mapping[str, Type]) -> pa.Array | pa.ChunkedArray:

@@ -135,7 +135,7 @@ class JoinOperator(Operator):
         for part, (store, width) in enumerate(zip(self.stores, self.widths, strict=True)):
             at = partial.at[part]
             if part == i:
-                ids[:, first : first + width] = own.ids[at]
+                ids[:, first : first + width] = own.ids.take(at, axis=0)
             else:
                 for k, column in enumerate(store.taken(at, id_names(width)).columns):
                     ids[:, first + k] = column.to_numpy()

@@ -68,8 +68,9 @@ class Lives:
     def take(self, index: Index | Mask) -> Lives:
         if index.dtype == np.bool_:
             index = np.flatnonzero(index)
-        held = None if self.held is None else self.held[index]
-        return Lives(self.rows.take(pa.array(index)), self.ids[index], self.start[index], self.end[index], held)
+        held = None if self.held is None else self.held.take(index)
+        ids, start, end = self.ids.take(index, axis=0), self.start.take(index), self.end.take(index)
+        return Lives(self.rows.take(pa.array(index)), ids, start, end, held)
 
     @cached_property
     def decoded(self) -> Columns:

@@ -86,7 +86,7 @@ def extended(partial: Partial, pairs: Pairs, j: int, *, is_last: bool) -> Partia
     """Combinations with the rows of input j that they found."""
     if not is_last:
         pairs = pairs.take(np.argsort(pairs.probe, kind="stable"))
-    at = {i: rows[pairs.probe] for i, rows in partial.at.items()}
+    at = {i: rows.take(pairs.probe) for i, rows in partial.at.items()}
     keys = None if is_last or partial.keys is None else partial.keys.take(pairs.probe)
     return Partial(keys, partial.is_clean, pairs.start, pairs.end, {**at, j: pairs.kept})
 

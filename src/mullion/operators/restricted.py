@@ -49,13 +49,20 @@ class RestrictedOperator(Operator):
             return Delta(Lives.empty(self.schema, self.width), delta.gone, now)
         at = np.flatnonzero(self._is_seen(fresh))
         rows = fresh.rows.select(self.schema.names).take(pa.array(at))
-        ends = [start[at] + length for start, length in zip(_starts(fresh, len(self.ranges)), self.ranges, strict=True)]
-        return Delta(Lives(rows, fresh.ids[at], fresh.start[at], np.minimum.reduce(ends)), delta.gone, now)
+        starts = _starts(fresh, len(self.ranges))
+        end = starts[0].take(at) + self.ranges[0]
+        for start, length in zip(starts[1:], self.ranges[1:], strict=True):
+            np.minimum(end, start.take(at) + length, out=end)
+        return Delta(Lives(rows, fresh.ids.take(at, axis=0), fresh.start.take(at), end), delta.gone, now)
 
     def _is_seen(self, lives: Lives) -> Mask:
         ages = _ages(lives, len(self.ranges))
-        seen = np.logical_and.reduce([age < length for age, length in zip(ages, self.ranges, strict=True)])
-        return seen if self.predicate is None else seen & is_true(self.predicate, lives, self.types)
+        seen = ages[0] < self.ranges[0]
+        for age, length in zip(ages[1:], self.ranges[1:], strict=True):
+            seen &= age < length
+        if self.predicate is not None:
+            seen &= is_true(self.predicate, lives, self.types)
+        return seen
 
 
 def _starts(lives: Lives, count: int) -> list[Times]:

@@ -69,7 +69,9 @@ class Result:
         lives = Lives.empty(self._rows, 1) if self._held is None else self._held.lives
         found: list[pa.Table] = []
         if len(lives):
-            if self._periodic is not None:
+            if self._is_plain:
+                found = self._as_they_come(lives)
+            elif self._periodic is not None:
                 high = self._last_instant(self._periodic, lives, last) if ended else self._periodic.due(now)
                 found = self._at_instants(self._periodic, lives, high)
             else:
@@ -78,6 +80,22 @@ class Result:
         if self._held is not None:
             self._held.keep(self._is_needed)
         return pa.concat_tables([self.schema.empty_table(), *found])
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether rows are told when they come and in that order: no other row has a say in it."""
+        return self.relation.output == "changes" and not self._signed and not self.relation.order_by
+
+    def _as_they_come(self, lives: Lives) -> list[pa.Table]:
+        relation = self.relation
+        told = lives.start < lives.end
+        if relation.start is not None:
+            told &= lives.start >= relation.start + (relation.longest or 0)
+        if relation.stop is not None:
+            told &= lives.start <= relation.stop
+        order = np.lexsort((*lives.ids.T[::-1], lives.start))
+        order = order[told[order]]
+        return [self._table(lives, Changes(lives.start), Told.of(order, order))]
 
     def _last_instant(self, clock: Periodic, lives: Lives, newest: int | None) -> int:
         """The last one that sees a row; for DSTREAM the one after it, which sees it gone."""

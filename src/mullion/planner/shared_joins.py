@@ -20,7 +20,7 @@ from mullion.catalog.algebra import Filter, Join, Node, Restricted, Scan, with_i
 from mullion.language.query import Call, Expr, Window
 from mullion.planner.column_names import conjunction, conjuncts, outside
 
-MOST_ALTERNATIVES = 32
+MOST_ALTERNATIVES = 1000
 """More different predicates on an input than these are not looked at before the join."""
 
 
@@ -113,8 +113,8 @@ def _widest(members: Sequence[_Member]) -> Join:
         wanted = _any_of([member.predicates[i] for member in members])
         whole = replace(scan, window=Window(range=longest))
         parts.append(whole if wanted is None else Filter(whole, wanted))
-    residuals = {member.residual for member in members}
-    return replace(shape, parts=tuple(parts), residual=residuals.pop() if len(residuals) == 1 else None)
+    residuals = [() if member.residual is None else (member.residual,) for member in members]
+    return replace(shape, parts=tuple(parts), residual=_any_of(residuals))
 
 
 def _any_of(wanted: Sequence[tuple[Expr, ...]]) -> Expr | None:
@@ -122,10 +122,11 @@ def _any_of(wanted: Sequence[tuple[Expr, ...]]) -> Expr | None:
     alternatives = list(dict.fromkeys(wanted))
     if () in alternatives or len(alternatives) > MOST_ALTERNATIVES:
         return None
-    whole = conjunction(alternatives[0])
-    for other in alternatives[1:]:
-        whole = Call("or", (whole, conjunction(other)))
-    return whole
+    found = [conjunction(alternative) for alternative in alternatives]
+    while len(found) > 1:
+        pairs = [Call("or", (one, other)) for one, other in zip(found[::2], found[1::2], strict=False)]
+        found = [*pairs, *found[2 * len(pairs) :]]
+    return found[0]
 
 
 def _view(member: _Member, wide: Join) -> Node:
@@ -137,7 +138,7 @@ def _view(member: _Member, wide: Join) -> Node:
         assert found is not None and found[0].window.range is not None
         longest.append(found[0].window.range)
         asked += [outside(predicate, i) for predicate in predicates if found[1] != predicates]
-    if member.residual is not None and wide.residual is None:
+    if member.residual is not None and member.residual != wide.residual:
         asked.append(member.residual)
     view: Node = wide if tuple(longest) == member.ranges else Restricted(wide, member.ranges)
     return Filter(view, conjunction(asked)) if asked else view
