@@ -609,6 +609,11 @@ class Engine:
         """What was counted for each stream."""
         return {name: run.counts for name, run in self.runs.items()}
 
+    @property
+    def answers(self) -> int:
+        """How many rows all queries have answered, those of relations too, which are of no one stream."""
+        return sum(run.counts.answers for run in self.runs.values()) + self.relations.answers
+
 
 _CHOICES = {
     "sharing": ("auto", "on", "off"),

@@ -206,6 +206,12 @@ class RelationRun:
         """Rows in all states."""
         return self.own.held + (0 if self.shards is None else self.shards.held)
 
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What was counted. Times are of this process."""
+        steps = 0 if self.committed is None else self.committed.batch + 1
+        return {"steps": steps, "answers": self.answers, "rows_held": self.held, "seconds": self.seconds}
+
     # Events
 
     def take(self, stream: str, batches: Sequence[Arrived], watermark: int | None, *, ended: bool = False) -> None:

@@ -110,11 +110,18 @@ class RelationRuns:
 
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""
-        return {
-            " + ".join(run.incoming): {"steps": run.committed.batch + 1, "answers": run.answers, "rows_held": run.held}
-            for run in self.runs.values()
-            if run.committed is not None
-        }
+        counted = {name: counts for name, counts in self.counts.items() if counts["steps"]}
+        return {name: {n: c for n, c in counts.items() if n != "seconds"} for name, counts in counted.items()}
+
+    @property
+    def counts(self) -> dict[str, dict[str, Any]]:
+        """What --stats reports of the relations over the same streams."""
+        return {" + ".join(run.incoming): run.counts for run in self.runs.values()}
+
+    @property
+    def answers(self) -> int:
+        """How many rows all relations have answered."""
+        return sum(run.answers for run in self.runs.values())
 
     def names_over(self, stream: str) -> tuple[str, ...]:
         return tuple(name for run in self.over(stream) for name in run.relations)
