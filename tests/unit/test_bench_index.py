@@ -79,7 +79,7 @@ def test_a_measurement_leaves_nothing_on_the_disk(tmp_path: Path) -> None:
 
 def test_all_figures_are_measured_and_drawn(tmp_path: Path) -> None:
     few = Workload(1, updates=3, scan_every=3)
-    size = Size(few, Workload(2, updates=3), roots=(2,))
+    size = Size(few, Workload(2, updates=6, measured=2), roots=(2,))
     part = operators_index.measure_sizes(Console(file=io.StringIO()), size)
     assert [bar.what for bar in part.bars] == [
         "updates of 0.002 GB, R-ins by Rebuild",

@@ -81,6 +81,8 @@ class Workload:
     """The rate varies at random by a factor of up to four."""
     scan_every: int = 6
     """After how many updates everything is read."""
+    measured: int | None = None
+    """How many of the updates are made; None: all. From the first to the last there is as much in the index."""
 
     @property
     def records(self) -> int:
@@ -194,13 +196,13 @@ def _measure(technique: Technique, workload: Workload, index: LifetimeIndex) -> 
     source = Source(workload)
     index.update(0, *source.first())
     updates, probes, scans, counts, spreads = [], [], [], [], []
-    for number, arrivals in enumerate(workload.arrivals, 1):
+    for number, arrivals in enumerate(workload.arrivals[: workload.measured], 1):
         now = number * workload.interval
         seconds, count = _timed(index, partial(index.update, now, *source.next(now, arrivals)))
         updates.append(seconds)
         counts.append(count)
         probes.append(_timed(index, partial(_probe, index, source.key()))[0])
-        if number % workload.scan_every == 0 or number == workload.updates:
+        if number % workload.scan_every == 0 or number == (workload.measured or workload.updates):
             scans.append(_timed(index, lambda: look_at(index.tables()))[0])
         spreads.append(np.std(index.sizes) / np.mean(index.sizes))
     return Measured(

@@ -43,6 +43,7 @@ def _shapes(axes: Any, found: Found) -> None:
         values = [getattr(found[name], measure) / getattr(found[SHAPES[0]], measure) for measure in MEASURES]
         axes.bar([group + (i - 1) * 0.27 for group in range(3)], values, 0.27, label=name, color=COLOURS[i])
     axes.set_xticks(range(3), MEASURES)
+    axes.margins(y=0.35)
     _finish(axes, "Figure 4.4: G and E, against 4x4", "", "times 4x4")
 
 

@@ -89,7 +89,7 @@ DISTINCT = f"SELECT DISTINCT src FROM link1 [RANGE '{WINDOW}']"
 
 def restricted(i: int, count: int) -> str:
     """The same join with a window and a predicate of its own."""
-    minutes = 1 + i % 10
+    minutes = 1 + i // 10 % 10
     least = 1400 - 4 * (i % 25)
     return (
         "SELECT a.src AS src, a.bytes AS sent, b.bytes AS received "

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import BoundAggregate
@@ -33,7 +34,11 @@ Columns = tuple[tuple[str, Type], ...]
 
 @dataclass(frozen=True)
 class _Node:
-    """A relation. Hashes are remembered, since they walk all that is below."""
+    """A relation. Hashes are remembered, since they walk all that is below. They are not pickled, since they differ
+    between processes."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def __hash__(self) -> int:
         return self._hash

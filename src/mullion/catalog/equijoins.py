@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from mullion.catalog.algebra import Join, Node, scans
 from mullion.catalog.layouts import Layout, predicate, together
-from mullion.catalog.scope import Scope, called
+from mullion.catalog.scope import Columned, Scope, called
 from mullion.errors import CheckError, Place
 from mullion.language.query import Call, Column, Expr, rewrite
 from mullion.language.render import render
@@ -162,14 +162,20 @@ class _Joining:
         numbers = sorted(self._first_source(cluster) for cluster in clusters)[:2]
         one, other = (self.scope.relations[number] for number in numbers)
         common = [name for name, t in other.columns if name.lower() in one.spelling and t != TIMESTAMP]
-        column = next(iter(common or other.types), "key")
+        columns = (common[0], common[0]) if common else (_a_key(one), _a_key(other))
         names = [called(self.scope.sources[number]) or "the sub-query" for number in numbers]
         message = f"nothing says which rows of '{names[1]}' belong to those of '{names[0]}'"
-        hint = f"join them by an equality, such as WHERE {names[0]}.{column} = {names[1]}.{column}"
+        hint = f"join them by an equality, such as WHERE {names[0]}.{columns[0]} = {names[1]}.{columns[1]}"
         return CheckError(message, self.scope.sources[numbers[1]].place, hint=hint)
 
     def _first_source(self, cluster: _Cluster) -> int:
         return min(source for source, part in self.part_of.items() if part in cluster.prefixes)
+
+
+def _a_key(relation: Columned) -> str:
+    """A column that may be joined on: not a time, if there is another."""
+    others = [name for name, type_ in relation.columns if type_ != TIMESTAMP]
+    return next(iter(others or relation.types), "key")
 
 
 def _order(member: Member) -> tuple[int, str]:

@@ -81,6 +81,7 @@ def known_relation(
     if found is None:
         what = "stream or table" if tables else "stream"
         declare = "declare it first with CREATE STREAM" + (" or CREATE TABLE" if tables else "")
+        declare += f", or with CREATE QUERY {source.name} MATERIALIZED if it is a query"
         hint = closest(source.name, [*streams, *tables, *others]) or declare
         raise CheckError(f"unknown {what} '{source.name}'", source.place, hint=hint)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from mullion.catalog.streams import Table
@@ -70,7 +70,7 @@ class Scope:
 
     def _name(self, number: int, name: str, place: Place | None) -> None:
         if self.numbers.setdefault(name.lower(), number) != number:
-            hint = "give each a name of its own, such as close c"
+            hint = f"give each a name of its own, written after it, such as {name}{number + 1}"
             raise CheckError(f"two sources are called '{name}'", place, hint=hint)
 
     def settled(self, expr: Expr, visible: Sequence[int]) -> Expr:
@@ -138,7 +138,7 @@ class Scope:
                 raise self._unknown_source(column, seen=number is not None)
             relation = self.relations[number]
             if name not in relation.spelling and not self.alone:
-                hint = closest(column.name, relation.types)
+                hint = closest(column.name, relation.types) or _there_are(relation.types)
                 raise CheckError(f"unknown column '{column.name}' in {relation.name}", column.place, hint=hint)
             return number, relation.spelling.get(name, column.name)
         numbers = range(len(self.relations)) if visible is None else visible
@@ -151,9 +151,8 @@ class Scope:
             raise CheckError(f"column '{column.name}' is ambiguous", column.place, hint=hint)
         if self.alone or (name in WINDOW_COLUMNS and visible is None):
             return None
-        raise CheckError(
-            f"unknown column '{column.name}'", column.place, hint=closest(column.name, self._seen(numbers))
-        )
+        hint = closest(column.name, self._seen(numbers)) or _there_are(dict.fromkeys(self._seen(numbers)))
+        raise CheckError(f"unknown column '{column.name}'", column.place, hint=hint)
 
     def _seen(self, numbers: Sequence[int]) -> list[str]:
         return [name for i in numbers for name in self.relations[i].types]
@@ -161,8 +160,14 @@ class Scope:
     def _unknown_source(self, column: Column, *, seen: bool) -> CheckError:
         assert column.table is not None
         what = "stream or alias" if self.alone else "stream, table or alias"
-        hint = "ON sees only the two sides that it joins" if seen else closest(column.table, self.shown)
+        near = closest(column.table, self.shown) or _there_are(self.shown)
+        hint = "ON sees only the two sides that it joins" if seen else near
         return CheckError(f"unknown {what} '{column.table}'", column.place, hint=hint)
+
+
+def _there_are(names: Collection[str]) -> str | None:
+    """A hint for a name that is near none of them, unless there are too many to read."""
+    return f"there is {', '.join(names)}" if 0 < len(names) <= 12 else None
 
 
 __all__ = ["OUTER", "WINDOW_COLUMNS", "Columned", "Scope", "called"]

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mullion.kernels.frozen import frozen
 from mullion.kernels.hashing import Keys
 
 Codes = npt.NDArray[np.int64]
@@ -103,13 +104,14 @@ def overlapping_pairs(
     p_from, p_to = probe.first[mine], probe.first[mine + 1]
     k_from, k_to = kept.first[theirs], kept.first[theirs + 1]
     at_most = int(((p_to - p_from) * (k_to - k_from)).sum())
+    p_start, p_end, k_start, k_end = frozen(*probe_lives, *kept_lives)
     at = np.zeros(3, np.int64)
     if len(mine):
         at[1], at[2] = p_from[0], k_from[0]
     while at[0] < len(mine):
         room = min(portion, at_most)
         out = np.empty(room, np.intp), np.empty(room, np.intp), np.empty(room, np.int64), np.empty(room, np.int64)
-        found = _pair_up(p_from, p_to, k_from, k_to, *probe_lives, *kept_lives, at, *out)
+        found = _pair_up(p_from, p_to, k_from, k_to, p_start, p_end, k_start, k_end, at, *out)
         if found:
             yield Pairs(out[0][:found], out[1][:found], out[2][:found], out[3][:found])
 

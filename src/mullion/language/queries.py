@@ -44,7 +44,7 @@ def _output(c: Cursor) -> Query:
     if not restore:
         restore = c.accept("restore")
     if restore and kind not in ("istream", "rstream"):
-        raise ParseError("RESTORE is for ISTREAM and RSTREAM", c.since(start))
+        raise ParseError("RESTORE is for ISTREAM and RSTREAM", c.since(start), hint="leave RESTORE out")
     place = c.since(start)
     return replace(inner, output=Output(kind=kind, window=window, restore=restore, place=place), place=place)
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 from mullion.catalog.algebra import Distinct
 from mullion.kernels.agenda import Agenda
 from mullion.kernels.distinct import NEVER, delta_star, naive
+from mullion.kernels.frozen import frozen
 from mullion.operators.base import Operator, Parts
 from mullion.operators.kept import KeptRows
 from mullion.operators.lives import FOREVER, Delta, Gone, Index, Lives
@@ -104,6 +105,7 @@ class DeltaStar(Form):
         order = in_time_order(start, ids)
         if order is not None:
             code, ids, start, end = code[order], ids[order], start[order], end[order]
+        code, ids, start, end = frozen(code, ids, start, end)
         self._make_room()
         agenda = self._agenda
         agenda.reserve(len(code))

@@ -68,16 +68,41 @@ class Result:
         when the input has ended."""
         lives = Lives.empty(self._rows, 1) if self._held is None else self._held.lives
         found: list[pa.Table] = []
+        latest = self._told
         if len(lives):
-            if self._periodic is not None:
+            if self._is_plain:
+                found = self._as_they_come(lives)
+            elif self._periodic is not None:
                 high = self._last_instant(self._periodic, lives, last) if ended else self._periodic.due(now)
                 found = self._at_instants(self._periodic, lives, high)
+                latest = max(latest, int(self._periodic.time(np.array([high]))[0]))
             else:
                 found = self._at_changes(Changes.of(lives, self._told, FOREVER if ended else now), lives)
-        self._told = max(self._told, now if self._periodic is not None else now - 1)
+        if ended:
+            # Should more input come after all, no instant is told twice; changes come after the newest event.
+            self._told = latest if self._periodic is not None or last is None else max(latest, last)
+            self._held = None
+        else:
+            self._told = max(self._told, now if self._periodic is not None else now - 1)
         if self._held is not None:
             self._held.keep(self._is_needed)
         return pa.concat_tables([self.schema.empty_table(), *found])
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether rows are told when they come and in that order: no other row has a say in it."""
+        return self.relation.output == "changes" and not self._signed and not self.relation.order_by
+
+    def _as_they_come(self, lives: Lives) -> list[pa.Table]:
+        relation = self.relation
+        told = lives.start < lives.end
+        if relation.start is not None:
+            told &= lives.start >= relation.start + (relation.longest or 0)
+        if relation.stop is not None:
+            told &= lives.start <= relation.stop
+        order = np.lexsort((*lives.ids.T[::-1], lives.start))
+        order = order[told[order]]
+        return [self._table(lives, Changes(lives.start), Told.of(order, order))]
 
     def _last_instant(self, clock: Periodic, lives: Lives, newest: int | None) -> int:
         """The last one that sees a row; for DSTREAM the one after it, which sees it gone."""

@@ -24,22 +24,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.catalog.algebra import LookedUp, Node, Relation
+from mullion.catalog.algebra import Node, Relation
 from mullion.catalog.journal import Commit, Journal, Mark, step
-from mullion.kernels.lookup import Prepared, prepare
 from mullion.kernels.partial import TIME
+from mullion.operators.answering import Answering
+from mullion.operators.in_shards import InShards, Sharding
 from mullion.operators.lives import EVER_BEFORE, THE_END
-from mullion.operators.looked_up import LookedUpOperator
-from mullion.operators.materialized import MaterializedResult
 from mullion.operators.naming import name_of
-from mullion.operators.network import Events, Network
-from mullion.operators.observing import Observing
+from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
-from mullion.operators.result import Result
 from mullion.operators.shelf import Shelf
-from mullion.planner.relation_stats import NO_STATS, Stats
-from mullion.planner.relations import answer_schema
-from mullion.planner.update_pattern import pattern_of
+from mullion.planner.relation_stats import Stats
 from mullion.windows.finalize import Answers
 from mullion.windows.intake import Arrived
 from mullion.windows.order import Order, times_of
@@ -114,19 +109,21 @@ class RelationRun:
         strategy: str = "upa",
         shared: bool = True,
         table: Callable[[str, int], pa.Table] = no_table,
+        sharding: Sharding | None = None,
         scratch: Callable[[], Path] | None = None,
     ) -> None:
-        """`table` gives a table's rows as a step sees them, `scratch` a directory for what need not survive."""
+        """`table` gives a table's rows as a step sees them, `scratch` a directory for what need not survive. Without
+        `sharding` everything is computed here."""
         self.name = run_name(streams)
         self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
         self.incoming = {stream: Incoming() for stream in streams}
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
-        self.observing = Observing()
-        self.networks: dict[str, Network] = {}
-        self.results: dict[str, Result] = {}
-        self.materialized: dict[str, MaterializedResult] = {}
-        self._scratch = scratch
+        self.own = Answering(strategy, shared=shared, base=self._base)
+        """What is computed here."""
+        self.shards: InShards | None = None
+        """What is computed in shards, if anything is."""
+        self._sharding, self._scratch = sharding, scratch
         self.now = EVER_BEFORE
         self.committed: Mark | None = None
         self.answers = 0
@@ -137,7 +134,6 @@ class RelationRun:
         self._shelf = None if journal is None else Shelf(journal.directory / "shelf")
         self._manifest: Mapping[str, Any] | None = None
         """The state of a run before this one, until the first relations are known."""
-        self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
 
     # Relations
 
@@ -151,16 +147,7 @@ class RelationRun:
             stays = {name for name, relation in wanted.items() if before.get(name) == relation}
             self.plans = {name: self.plans[name] for name in wanted if name in stays}
             self.plans |= self._plans_of([relation for name, relation in wanted.items() if name not in stays])
-            groups = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
-            self.networks = {name: self.networks.get(name) or Network(self.strategy) for name in groups}
-            for name, mine in groups.items():
-                self.networks[name].use([self.plans[relation] for relation in mine])
-            self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
-            self.materialized = {
-                name: self.materialized[name] if name in stays else self._materialized(relation)
-                for name, relation in wanted.items()
-                if relation.materialized
-            }
+            self._place()
             self._restore_operators()
             self._note()
 
@@ -174,6 +161,18 @@ class RelationRun:
     def _entry(self, relation: Relation) -> dict[str, Any]:
         return {"text": relation.text, "start": relation.start, "plan": name_of(self.plans[relation.name])}
 
+    def _place(self) -> None:
+        """Give the relations to the shards, if there are any, and those that can't be split to the driver."""
+        own = list(self.relations.values())
+        if self.shards is not None:
+            self.shards.use(own, self.plans)
+            own = [relation for relation in own if relation.name not in self.shards.names]
+        self.own.use(own, self.plans)
+
+    def placed(self, name: str) -> str:
+        """Where a relation is computed."""
+        return self.shards.placed if self.shards is not None and name in self.shards.names else "on the driver"
+
     def _plans_of(self, relations: Sequence[Relation]) -> dict[str, Node]:
         """The plans of relations that are new here: as recorded, of those that a run before this one had."""
         stats = self.stats
@@ -185,16 +184,9 @@ class RelationRun:
             found |= chosen_plans(some, stats, self.strategy)
         return found
 
-    def _result(self, relation: Relation) -> Result:
-        return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
-
-    def _materialized(self, relation: Relation) -> MaterializedResult:
-        assert self.journal is not None or self._scratch is not None
-        base = self.journal.directory if self.journal is not None else self._scratch() if self._scratch else Path()
-        return MaterializedResult(relation, base / "materialized" / quote(relation.name, safe=" "))
-
     def columns_needed(self, stream: str) -> set[str]:
-        return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
+        own = self.own.columns_needed(stream)
+        return own if self.shards is None else own | self.shards.columns_needed(stream)
 
     @property
     def oldest(self) -> int | None:
@@ -207,14 +199,18 @@ class RelationRun:
     @property
     def stats(self) -> Stats:
         """What was seen of the streams."""
-        network = next(iter(self.networks.values()), None)
-        return NO_STATS if network is None else self.observing.stats(network)
+        return self.own.stats
 
     @property
     def held(self) -> int:
         """Rows in all states."""
-        operators = sum(rows for network in self.networks.values() for rows in network.held().values())
-        return operators + sum(result.held for result in self.results.values())
+        return self.own.held + (0 if self.shards is None else self.shards.held)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What was counted. Times are of this process."""
+        steps = 0 if self.committed is None else self.committed.batch + 1
+        return {"steps": steps, "answers": self.answers, "rows_held": self.held, "seconds": self.seconds}
 
     # Events
 
@@ -241,40 +237,47 @@ class RelationRun:
         mark = Mark(0 if self.committed is None else self.committed.batch + 1, end=now == THE_END)
         step("before operators")
         settled = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
-        self.observing.see(settled)
-        answers = []
-        for name, network in self.networks.items():
-            self._look_up(network, mark.batch)
-            self.observing.reorder(network)
-            deltas = network.advance(settled, now)
-            for relation in self.relations if name == "shared" else [name]:
-                result = self.results[relation]
-                delta = deltas[self.plans[relation]]
-                result.take(delta)
-                if relation in self.materialized:
-                    until = None if not mark.end else None if self.newest is None else self.newest + 1
-                    self.materialized[relation].take(delta, until=until)
-                told = result.answers(now, last=self.newest, ended=mark.end)
-                answers.append(Answers((relation,), [0, len(told)], told))
-        self.answers += sum(len(some.table) for some in answers)
+        if self.committed is None:
+            self._shard_if_large(settled)
+        answers = self._answers(settled, now, mark)
         self.sink.write(self.name, mark, answers)
         self.now = now
         self._commit(mark)
         self.seconds += time.perf_counter() - began
 
-    def _look_up(self, network: Network, number: int) -> None:
-        """Give operators the tables that rows are looked up in, as this step finds them. They are prepared once for
-        each version."""
-        for node, working in network.working.items():
-            if not isinstance(node, LookedUp):
-                continue
-            assert isinstance(working.operator, LookedUpOperator)
-            rows = self._table(node.lookup.table, number)
-            known = self._prepared.get(node.lookup)
-            if known is None or known[0] is not rows:
-                known = self._prepared[node.lookup] = rows, prepare(node.lookup, rows)
-            if working.operator.prepared is not known[1]:
-                working.operator.table_changed(known[1], self.now)
+    def _answers(self, settled: Mapping[str, Events], now: int, mark: Mark) -> list[Answers]:
+        """What became due, but for what shards have written by themselves."""
+
+        def table(name: str) -> pa.Table:
+            return self._table(name, mark.batch)
+
+        answers = self.own.step(settled, self.now, now, table, newest=self.newest, ended=mark.end)
+        self.answers += sum(len(some.table) for some in answers)
+        if self.shards is not None and self.shards.groups:
+            more, told = self.shards.step(settled, self.now, now, mark, table, self.newest)
+            answers += more
+            self.answers += told
+        return answers
+
+    # Shards
+
+    def _shard_if_large(self, settled: Mapping[str, Events]) -> None:
+        """Where the first step has much to do, what can be split is, from then on."""
+        events = sum(len(some.times) for some in settled.values())
+        if self._sharding is not None and events > self._sharding.above():
+            self._begin_shards(self._sharding)
+            self._place()
+
+    def _begin_shards(self, sharding: Sharding) -> InShards:
+        self.shards = InShards(sharding, self._base() / "shards", strategy=self.strategy, shared=self.shared)
+        return self.shards
+
+    def _base(self) -> Path:
+        """Where files are kept: with the checkpoint, or as long as the run lasts."""
+        if self.journal is not None:
+            return self.journal.directory
+        assert self._scratch is not None
+        return self._scratch() / self.name
 
     def table_now(self, name: str) -> pa.Table:
         """A table's rows as the next step would see them."""
@@ -286,21 +289,21 @@ class RelationRun:
         self.committed = mark
         if mark.end:
             self._begin_anew()
-        if self.journal is None or self._shelf is None:
-            return
-        networks = {} if mark.end else self.networks
-        state = {f"{name}: {owner}": parts for name, n in networks.items() for owner, parts in n.parts().items()}
-        state |= {f"result {name}": result.parts() for name, result in self.results.items()}
-        state |= {f"materialized {name}": result.parts() for name, result in self.materialized.items()}
-        manifest = self._shelf.save(state, mark.text)
+        if self.journal is not None and self._shelf is not None:
+            self._record(mark, self.journal, self._shelf)
+        if self.shards is not None:
+            self.shards.sweep()
+
+    def _record(self, mark: Mark, journal: Journal, shelf: Shelf) -> None:
         header = {
             "now": self.now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
             "answers": self.answers,
-            "state": manifest,
+            "state": shelf.save(self.own.state(), mark.text),
+            "shards": None if self.shards is None else self.shards.snapshot(),
         }
-        self.journal.commit(Commit(mark, header, (), snapshot=True))
-        self._shelf.sweep()
+        journal.commit(Commit(mark, header, (), snapshot=True))
+        shelf.sweep()
 
     def _begin_anew(self) -> None:
         """The input has ended, every row has left and everything was told. Should more come, it comes after it."""
@@ -319,21 +322,15 @@ class RelationRun:
         for stream, state in commit.state["incoming"].items():
             self.incoming[stream] = Incoming(**state)
         self._manifest = commit.state["state"]
+        shards = commit.state["shards"]
+        if shards is not None:
+            assert self._sharding is not None, "relations in shards go on in shards"
+            self._begin_shards(self._sharding).restore(shards)
 
     def _restore_operators(self) -> None:
         manifest, self._manifest = self._manifest, None
-        if manifest is None or self._shelf is None:
-            return
-        state = self._shelf.load(manifest)
-        for name, network in self.networks.items():
-            prefix = f"{name}: "
-            network.restore({o.removeprefix(prefix): p for o, p in state.items() if o.startswith(prefix)})
-        for name, result in self.results.items():
-            if f"result {name}" in state:
-                result.restore(state[f"result {name}"])
-        for name, kept in self.materialized.items():
-            if f"materialized {name}" in state:
-                kept.restore(state[f"materialized {name}"])
+        if manifest is not None and self._shelf is not None:
+            self.own.restore(self._shelf.load(manifest))
 
 
 __all__ = ["RelationRun", "run_name"]

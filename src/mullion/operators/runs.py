@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mullion.catalog.algebra import Relation
 from mullion.catalog.journal import Journal
+from mullion.operators.in_shards import Sharding
 from mullion.operators.materialized import MaterializedResult
 from mullion.operators.planning import plans_at_work
 from mullion.operators.run import AnswerSink, RelationRun, run_name
@@ -30,10 +31,11 @@ class RelationRuns:
         strategy: str,
         shared: bool,
         table: Callable[[str, str, int], pa.Table],
+        sharding: Sharding | None = None,
     ) -> None:
         """`table` gives the rows of a table as a step of the relations over some streams sees them."""
         self._sink, self._checkpoint, self._strategy, self._shared = sink, checkpoint, strategy, shared
-        self._table = table
+        self._table, self._sharding = table, sharding
         self.runs: dict[Streams, RelationRun] = {}
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
@@ -54,6 +56,7 @@ class RelationRuns:
                 strategy=self._strategy,
                 shared=self._shared,
                 table=lambda name, step: self._table(run_name(streams), name, step),
+                sharding=self._sharding,
                 scratch=self._scratch_directory,
             )
             run.restore()
@@ -72,7 +75,7 @@ class RelationRuns:
 
     def materialized(self, name: str) -> MaterializedResult | None:
         """The kept result of a materialised query."""
-        return next((run.materialized[name] for run in self.runs.values() if name in run.materialized), None)
+        return next((run.own.materialized[name] for run in self.runs.values() if name in run.own.materialized), None)
 
     def use(self, relations: Iterable[Relation]) -> None:
         """All relations from now on."""
@@ -107,14 +110,26 @@ class RelationRuns:
 
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""
-        return {
-            " + ".join(run.incoming): {"steps": run.committed.batch + 1, "answers": run.answers, "rows_held": run.held}
-            for run in self.runs.values()
-            if run.committed is not None
-        }
+        counted = {name: counts for name, counts in self.counts.items() if counts["steps"]}
+        return {name: {n: c for n, c in counts.items() if n != "seconds"} for name, counts in counted.items()}
+
+    @property
+    def counts(self) -> dict[str, dict[str, Any]]:
+        """What --stats reports of the relations over the same streams."""
+        return {" + ".join(run.incoming): run.counts for run in self.runs.values()}
+
+    @property
+    def answers(self) -> int:
+        """How many rows all relations have answered."""
+        return sum(run.answers for run in self.runs.values())
 
     def names_over(self, stream: str) -> tuple[str, ...]:
         return tuple(name for run in self.over(stream) for name in run.relations)
+
+    def placed(self, relation: Relation) -> str:
+        """Where a relation is computed, or will be as things are."""
+        run = self.runs.get(relation.streams)
+        return "on the driver" if run is None else run.placed(relation.name)
 
     def taken(self, stream: str) -> int | None:
         """The event time before which every relation has taken what the stream handed on."""

@@ -60,13 +60,13 @@ class Shards:
                 table = typed(pa.Table.from_batches(found), grouping)
                 file = folder / f"{_shard()}.arrow"
                 write_whole(file, serialised(SubWindows.of(table, grouping).table))
-                yield _message([tally(table, grouping), file])
+                yield message([tally(table, grouping), file])
 
         keys = [F.col(f"k{i}") for i in range(len(grouping.group_keys))]
         sharded = partials.repartition(self.count, *keys)
         total = Tally()
-        for part, file in _messages(sharded.mapInArrow(run, "message binary")):
-            _require(file)
+        for part, file in messages(sharded.mapInArrow(run, "message binary")):
+            require(file)
             total.add(part)
         if len(total.slices):
             self.entries.append((mark.text, int(total.slices.max())))
@@ -82,13 +82,13 @@ class Shards:
                 table = as_schema(pa.Table.from_batches(found), entry_schema).replace_schema_metadata(metadata)
                 file = folder / f"{_shard()}.arrow"
                 write_whole(file, serialised(table))
-                yield _message([file])
+                yield message([file])
 
         entry_schema = entry.table.schema.remove_metadata()
         keys = [F.col(f"key{i}") for i in range(len(grouping.group_keys))]
         frame = spark.createDataFrame(entry.table.cast(plain_schema(entry.table.schema)))
-        for (file,) in _messages(frame.repartition(self.count, *keys).mapInArrow(run, "message binary")):
-            _require(file)
+        for (file,) in messages(frame.repartition(self.count, *keys).mapInArrow(run, "message binary")):
+            require(file)
         self.entries.append((name, entry.newest))
 
     def answer(
@@ -109,8 +109,8 @@ class Shards:
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _ in batches:
-                if unseen := [f for f in folders if not _sees(f)]:
-                    yield _message([None, [], unseen[0]])
+                if unseen := [f for f in folders if not sees(f)]:
+                    yield message([None, [], unseen[0]])
                     continue
                 shard = _shard()
                 mine = _read(own_folders, shard)
@@ -128,15 +128,15 @@ class Shards:
                     for name, answered in answers:
                         file = write(mark, shard, name, answered)
                         own.written += len(answered)
-                yield _message([own, back, file])
+                yield message([own, back, file])
 
         ids = spark.range(0, self.count, 1, self.count)
         returned: list[Answers] = []
-        for own, back, file in _messages(ids.mapInArrow(run, "message binary")):
+        for own, back, file in messages(ids.mapInArrow(run, "message binary")):
             if own is None:
-                raise _not_shared(file)
+                raise not_shared(file)
             if file is not None:
-                _require(file)
+                require(file)
             work.final += own.final
             work.written += own.written
             for name, number in own.bad.items():
@@ -179,19 +179,19 @@ def _read(folders: Sequence[Path], shard: int) -> list[SubWindows]:
     return [SubWindows(pa.ipc.open_stream(f.read_bytes()).read_all()) for f in files if f.exists()]
 
 
-def _require(path: Path) -> None:
+def require(path: Path) -> None:
     """Raise where this machine does not see what another wrote."""
-    if not _sees(path):
-        raise _not_shared(path)
+    if not sees(path):
+        raise not_shared(path)
 
 
-def _sees(path: Path) -> bool:
+def sees(path: Path) -> bool:
     with suppress(OSError):
         os.scandir(path.parent).close()  # a network file system looks again when a directory is opened
     return path.exists()
 
 
-def _not_shared(path: Path) -> EnvironmentProblem:
+def not_shared(path: Path) -> EnvironmentProblem:
     hint = "put the checkpoint and the answers on storage that the driver and all executors share"
     return EnvironmentProblem(f"{path} was written on one machine and is not seen on another", hint=hint)
 
@@ -201,13 +201,13 @@ def _shard() -> int:
     return context.partitionId() if context is not None else 0
 
 
-def _message(parts: list[Any]) -> pa.RecordBatch:
+def message(parts: list[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"message": pa.array([pickle.dumps(parts)], pa.binary())})
 
 
-def _messages(frame: DataFrame) -> Iterator[list[Any]]:
+def messages(frame: DataFrame) -> Iterator[list[Any]]:
     for row in frame.toArrow().column("message").to_pylist():
         yield pickle.loads(row)
 
 
-__all__ = ["Shards", "Writer", "arranged_across"]
+__all__ = ["Shards", "Writer", "arranged_across", "message", "messages", "not_shared", "require", "sees"]

@@ -327,7 +327,7 @@ def _summarize(console: Console, engine: Engine, events: int, answers: int, seco
     from mullion.surface.progress import Seen, plural
 
     now = Seen.of(engine)
-    queries = plural(len(engine.catalog.queries), "query", "queries")
+    queries = plural(len(engine.catalog.queries) + len(engine.catalog.relations), "query", "queries")
     read, made = plural(now.events - events, "event"), plural(now.answers - answers, "answer")
     console.print(f"{queries}, {read}, {made} in {seconds:.1f} s", markup=False)
     console.print(f"the answers are in {out / '<query>' / '*.parquet'}", markup=False)
@@ -354,8 +354,10 @@ def _write_stats(file: Path, engine: Engine, seconds: float) -> None:
     found = {
         "mullion": __version__,
         "seconds": round(seconds, 3),
-        "queries": len(engine.catalog.queries),
+        "queries": len(engine.catalog.queries) + len(engine.catalog.relations),
+        "answers": engine.answers,
         "streams": {name: asdict(counts) for name, counts in engine.counts.items()},
+        "relations": engine.relations.counts,
         "explanation": engine.explain().to_dict(),
     }
     file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

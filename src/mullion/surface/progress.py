@@ -36,7 +36,7 @@ class Seen:
     def of(cls, engine: Engine) -> Seen:
         counts = engine.counts.values()
         marks = [run.watermark for run in engine.runs.values() if run.watermark is not None]
-        return cls(sum(c.events for c in counts), sum(c.answers for c in counts), min(marks, default=None))
+        return cls(sum(c.events for c in counts), engine.answers, min(marks, default=None))
 
 
 class Progress:

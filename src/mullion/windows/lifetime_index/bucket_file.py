@@ -39,28 +39,36 @@ class BucketFile:
         """Bucket `places[i]` into line i. The system hears of all first: it reads many at once, and no others."""
         order = np.argsort(places, kind="stable")
         runs = list(_runs(places[order]))
-        self._announce([(int(places[order[first]]), last - first) for first, last in runs])
+        size = self.bucket_bytes
+        self._announce([(int(places[order[first]]) * size, (last - first) * size) for first, last in runs])
         for first, last in runs:
             views = [into[i : i + 1].view(np.uint8).data for i in order[first:last].tolist()]
-            self._whole(os.preadv, views, int(places[order[first]]))
+            self._whole(os.preadv, views, int(places[order[first]]) * size)
 
     def write(self, buckets: Buckets, places: Numbers) -> None:
         """Line i to bucket `places[i]`; places ascend."""
         for first, last in _runs(places):
             views = [buckets[first:last].view(np.uint8).data]
-            self._whole(os.pwritev, views, int(places[first]))
+            self._whole(os.pwritev, views, int(places[first]) * self.bucket_bytes)
+
+    def add(self, records: Buckets, offsets: Numbers) -> None:
+        """Records one after the other from an offset on: those of one offset lie together. The system has to read the
+        page in which each begins, and hears of all of them first."""
+        cuts = (np.flatnonzero(np.diff(offsets)) + 1).tolist()
+        runs = list(pairwise([0, *cuts, len(offsets)]))
+        self._announce([(int(offsets[first]), 1) for first, _ in runs])
+        for first, last in runs:
+            self._whole(os.pwritev, [records[first:last].view(np.uint8).data], int(offsets[first]))
 
     def _announce(self, extents: list[tuple[int, int]]) -> None:
         if not hasattr(os, "posix_fadvise"):
             return
         os.posix_fadvise(self.handle, 0, 0, os.POSIX_FADV_RANDOM)
-        for place, count in extents:
-            size = self.bucket_bytes
-            os.posix_fadvise(self.handle, place * size, count * size, os.POSIX_FADV_WILLNEED)
+        for offset, size in extents:
+            os.posix_fadvise(self.handle, offset, size, os.POSIX_FADV_WILLNEED)
 
-    def _whole(self, call: Callable[[int, list[memoryview], int], int], views: list[memoryview], place: int) -> None:
+    def _whole(self, call: Callable[[int, list[memoryview], int], int], views: list[memoryview], offset: int) -> None:
         """Until all is done: calls may do a part."""
-        offset = place * self.bucket_bytes
         while views:
             done = call(self.handle, views, offset)
             if not done:

@@ -15,77 +15,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.catalog.journal import step
+from mullion.windows.lifetime_index.bucket_directory import Buckets
 from mullion.windows.lifetime_index.bucket_file import BucketFile, Numbers
+from mullion.windows.lifetime_index.filling import Filled, Free
 from mullion.windows.lifetime_index.keys import NOT_THERE, Codes, Keys
 from mullion.windows.lifetime_index.records import RECORDS, Layout, Records, opaque
-from mullion.windows.lifetime_index.rows import Fresh, Mask, matching, numbers
-from mullion.windows.lifetime_index.sub_index import (
-    NEVER,
-    Change,
-    Shape,
-    SubIndex,
-    Work,
-    order_by_key_and_end,
-    read_directory,
-    write_file,
-)
+from mullion.windows.lifetime_index.rows import Fresh, Mask, matching
+from mullion.windows.lifetime_index.sub_index import NEVER, Change, Shape, SubIndex, Work, read_directory, write_file
 
-AT_A_TIME = 1 << 27
+AT_A_TIME = 1 << 24
 """Bytes of buckets that are in memory at once."""
 
 
 @dataclass(frozen=True)
-class Buckets:
-    """The directory: buckets by key, a key's side by side. Figure 4.3."""
-
-    keys: Keys
-    code: Codes
-    """The key of every bucket."""
-    place: Numbers
-    """Where it is in the file: its number there."""
-    count: Numbers
-    """Rows in it."""
-    soonest: Numbers
-    """The smallest end of them."""
-
-    def __len__(self) -> int:
-        return len(self.place)
-
-    @staticmethod
-    def none(type_: pa.DataType) -> Buckets:
-        nothing = np.zeros(0, np.int64)
-        return Buckets(Keys.none(type_), nothing, nothing, nothing, nothing)
-
-    def take(self, index: npt.NDArray[Any]) -> Buckets:
-        return Buckets(self.keys, self.code[index], self.place[index], self.count[index], self.soonest[index])
-
-    def joined(self, more: Buckets) -> Buckets:
-        """Both, the codes being those of `more`. Keys that have no bucket are forgotten."""
-        code = np.concatenate([self.code, more.code])
-        order = np.argsort(code, kind="stable")
-        present, dense = np.unique(code[order], return_inverse=True)
-        return Buckets(
-            more.keys.take(present),
-            dense.astype(np.int64),
-            np.concatenate([self.place, more.place])[order],
-            np.concatenate([self.count, more.count])[order],
-            np.concatenate([self.soonest, more.soonest])[order],
-        )
-
-    def to_table(self) -> pa.Table:
-        keys = self.keys.take(self.code).values
-        return pa.table({"key": keys, "place": self.place, "count": self.count, "soonest": self.soonest})
-
-    @staticmethod
-    def from_table(table: pa.Table) -> Buckets:
-        column = table.column("key")
-        keys, code = Keys.none(column.type).extended(column)
-        return Buckets(keys, code, *(numbers(table, name) for name in ("place", "count", "soonest")))
-
-
-@dataclass(frozen=True)
 class Bucketed(SubIndex):
-    """A file of buckets of one size, each with rows of one key by their ends, and a directory of them.
+    """A file of buckets of one size, each with rows of one key, and a directory of them.
 
         directory                        file
         key  bucket  count  soonest      0: y 3 8 8 -   1: (free)   2: x 9 12 - -   3: y 9 - - -
@@ -93,14 +37,14 @@ class Bucketed(SubIndex):
         y      0       3       3  -------^                                          |
         y      3       1       9  --------------------------------------------------'
 
-    An update reads the buckets from which rows go (`soonest` tells) and, for every key with new rows, one that has
-    room; it takes out what ended, puts in what is new, and writes them. A key that overflows gets another bucket. The
-    buckets go to places that no version in use has, empty ones first, as in shadow paging; so a crash loses nothing and
-    readers are not disturbed. Rows of a key lie in several places: searches are slower than with Rebuild, updates
-    faster.
+    An update reads the buckets from which rows go (`soonest` tells), takes out what ended, puts in what is new, and
+    writes them to places that no version in use has, empty ones first, as in shadow paging. Other new rows are added
+    behind those of a bucket that has room, where no version before looks; a key that overflows gets another bucket. So
+    a crash loses nothing and readers are not disturbed. Rows of a key lie in several places: searches are slower than
+    with Rebuild, updates faster.
 
-    Requires: columns of fixed width. Time: an update O(rows of the buckets that change). Space: buckets that are not
-    full, and the places of the version before.
+    Requires: columns of fixed width. Time: an update O(rows of the buckets from which rows go + new rows). Space:
+    buckets that are not full, and the places of the version before.
     """
 
     kind = "norebuild"
@@ -154,34 +98,64 @@ class Bucketed(SubIndex):
     def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, Work]:
         fresh = change.fresh or Fresh(self.shape.stored.empty_table(), np.zeros(0, np.intp))
         keys, codes = self.buckets.keys.extended(fresh.column(self.shape.key))
-        touched = self._touched(change, codes)
-        if not touched.any() and not len(fresh):
+        by_key = np.argsort(codes, kind="stable")
+        fresh, codes = fresh.only(by_key), codes[by_key]
+        going = self._going(change)
+        if not going.any() and not len(fresh):
             return self, Work()
+        bucket = self._room(going, keys, codes)
+        rest = bucket == NOT_THERE
         busy = np.concatenate([self.buckets.place, *(o.buckets.place for o in others if isinstance(o, Bucketed))])
-        edit = _Edit(self, keys, _Free(busy), change)
-        made, deleted = edit.run(self.buckets.take(touched), fresh, codes)
-        work = Work(int(touched.sum()) * self._bucket_bytes, len(made) * self._bucket_bytes, len(fresh), deleted)
+        edit = _Edit(self, keys, Free(busy), change)
+        made, deleted = edit.run(self.buckets.take(going), fresh.only(np.flatnonzero(rest)), codes[rest])
+        read = int(going.sum()) * self._bucket_bytes
         if not len(fresh) and not deleted:
-            return self, work
-        buckets = self.buckets.take(~touched).joined(made)
+            return self, Work(bytes_read=read)
+        kept = self._added(fresh.only(np.flatnonzero(~rest)), bucket[~rest]).take(~going)
+        added = int((~rest).sum()) * self.layout.dtype.itemsize
+        work = Work(read, len(made) * self._bucket_bytes + added, len(fresh), deleted)
+        return self._with(kept.joined(made), work, change.name)
+
+    def _with(self, buckets: Buckets, work: Work, name: str) -> tuple[SubIndex, Work]:
         if not len(buckets):
             return self.empty(self.shape, self.number), work
-        name = f"{change.name}-{self.number:03d}.keys"
+        name = f"{name}-{self.number:03d}.keys"
         directory = buckets.to_table()
         written = write_file(self.shape.directory / name, directory.schema, [directory])
         new = Bucketed(self.shape, self.number, buckets, name)
         return new, Work(work.bytes_read, work.bytes_written + written, work.inserted, work.deleted)
 
-    def _touched(self, change: Change, codes: Codes) -> Mask:
-        """The buckets from which rows may go; for other keys with new rows the first that has room."""
+    def _going(self, change: Change) -> Mask:
+        """The buckets from which rows may go."""
         if change.gone is not None:
             return np.ones(len(self.buckets), np.bool_)
-        code = self.buckets.code
-        touched = self.buckets.soonest <= change.now
-        wants_room = np.setdiff1d(codes, code[touched])
-        room = np.flatnonzero((self.buckets.count < self.shape.bucket_rows) & np.isin(code, wants_room))
-        touched[room[np.unique(code[room], return_index=True)[1]]] = True
-        return touched
+        return self.buckets.soonest <= change.now
+
+    def _room(self, going: Mask, keys: Keys, codes: Codes) -> Numbers:
+        """For every new row, by key, the bucket that it is added to. NOT_THERE: its key has none with room, or one that
+        is written anyway."""
+        emptiest = np.full(len(keys), NOT_THERE)
+        with_room = np.flatnonzero(self.buckets.count < self.shape.bucket_rows)
+        fullest_first = with_room[np.argsort(-self.buckets.count[with_room], kind="stable")]
+        emptiest[self.buckets.code[fullest_first]] = fullest_first
+        emptiest[self.buckets.code[going]] = NOT_THERE
+        bucket = emptiest[codes]
+        rank = np.arange(len(codes)) - np.searchsorted(codes, codes)
+        room = np.append(self.shape.bucket_rows - self.buckets.count, 0)
+        bucket[rank >= room[bucket]] = NOT_THERE
+        return bucket
+
+    def _added(self, fresh: Fresh, bucket: Numbers) -> Buckets:
+        """The directory with new rows, which are written behind those of their buckets."""
+        if not len(fresh):
+            return self.buckets
+        records = self.layout.records(fresh.slice(slice(None)))
+        offset = self.buckets.place[bucket] * self._bucket_bytes
+        offset += self.buckets.count[bucket] * self.layout.dtype.itemsize
+        with BucketFile.open(self._path, os.O_RDWR, self._bucket_bytes) as file:
+            file.add(records, offset)
+        step("index file")
+        return self.buckets.added(bucket, self.layout.ends(records))
 
     def search(self, keys: pa.Array) -> pa.Table:
         found = self.buckets.keys.codes(keys)
@@ -211,49 +185,26 @@ class Bucketed(SubIndex):
         step("index file")
 
 
-class _Free:
-    """Places of a file that nobody reads, ascending; beyond its end there are always more."""
-
-    def __init__(self, busy: Numbers) -> None:
-        self._end = int(busy.max(initial=-1)) + 1
-        self._free = np.setdiff1d(np.arange(self._end), busy)
-
-    def take(self, count: int) -> Numbers:
-        found, self._free = self._free[:count], self._free[count:]
-        more = count - len(found)
-        self._end += more
-        return np.concatenate([found, np.arange(self._end - more, self._end)])
-
-
 @dataclass(frozen=True)
 class _Edit:
     """One update at work: some keys at a time, so that memory holds but a part of a large sub-index."""
 
     sub: Bucketed
     keys: Keys
-    free: _Free
+    free: Free
     change: Change
 
     def run(self, old: Buckets, fresh: Fresh, codes: Codes) -> tuple[Buckets, int]:
-        """New buckets instead of the old ones, with the fresh rows; and how many rows went."""
+        """New buckets instead of the old ones, with the fresh rows, which come by key; and how many rows went."""
         made, deleted = [], 0
-        by_code = np.argsort(codes, kind="stable")
-        codes = codes[by_code]
         for low, high in self._groups(old, codes):
             some = old.take((low <= old.code) & (old.code < high))
             new = slice(*np.searchsorted(codes, [low, high]))
-            records = self.sub.layout.records(fresh.take(by_code[new]))
+            records = self.sub.layout.records(fresh.slice(new))
             buckets, gone = self._group(some, records, codes[new])
             made.append(buckets)
             deleted += gone
-        nothing = Buckets.none(self.keys.values.type)
-        return Buckets(
-            self.keys,
-            *(
-                np.concatenate([getattr(nothing, name), *(getattr(part, name) for part in made)])
-                for name in ("code", "place", "count", "soonest")
-            ),
-        ), deleted
+        return Buckets.concat(self.keys, made), deleted
 
     def _groups(self, old: Buckets, codes: Codes) -> Iterator[tuple[int, int]]:
         """Ranges of keys with about AT_A_TIME bytes each."""
@@ -271,7 +222,7 @@ class _Edit:
         kept = np.flatnonzero(stays)
         all_codes = np.concatenate([codes[kept], fresh_codes])
         ends = np.concatenate([layout.ends(records)[kept], layout.ends(fresh)])
-        filled = _Filled.of(self.keys, all_codes, ends, self.sub.shape.bucket_rows)
+        filled = Filled.of(self.keys, all_codes, ends, self.sub.shape.bucket_rows)
         buckets = np.zeros(len(filled.code), self.sub.bucket)
         bucket, place_in_it = np.divmod(filled.target, self.sub.shape.bucket_rows)
         opaque(buckets[RECORDS])[bucket, place_in_it] = np.concatenate([opaque(records)[kept], opaque(fresh)])
@@ -281,29 +232,4 @@ class _Edit:
         return Buckets(self.keys, filled.code, place, filled.count, filled.soonest), int(len(stays) - len(kept))
 
 
-@dataclass(frozen=True)
-class _Filled:
-    """Rows put into buckets: by key and end, each bucket of a key but the last being full."""
-
-    target: Numbers
-    """Where every row goes: bucket * rows of a bucket + place in it."""
-    code: Codes
-    count: Numbers
-    soonest: Numbers
-
-    @staticmethod
-    def of(keys: Keys, codes: Codes, ends: Numbers, size: int) -> _Filled:
-        rows = np.bincount(codes, minlength=len(keys))
-        buckets = -(-rows // size)
-        first_bucket, first_row = np.cumsum(buckets) - buckets, np.cumsum(rows) - rows
-        order = order_by_key_and_end(codes, ends)
-        sorted_codes = codes[order]
-        target = np.empty(len(codes), np.int64)
-        target[order] = first_bucket[sorted_codes] * size + np.arange(len(codes)) - first_row[sorted_codes]
-        place = target[order]
-        starts = np.flatnonzero(place % size == 0)
-        count = np.bincount(place // size, minlength=int(buckets.sum()))
-        return _Filled(target, sorted_codes[starts], count, ends[order][starts])
-
-
-__all__ = ["Bucketed", "Buckets"]
+__all__ = ["Bucketed"]

@@ -75,5 +75,12 @@ class Fresh:
     def take(self, index: Index) -> pa.Table:
         return self.rows.take(pa.array(self.chosen[index]))
 
+    def slice(self, piece: slice) -> pa.Table:
+        return self.rows.take(pa.array(self.chosen[piece]))
+
+    def only(self, index: Index) -> Fresh:
+        """Some of them, in this order."""
+        return Fresh(self.rows, self.chosen[index])
+
 
 __all__ = ["END", "START", "Fresh", "Index", "Mask", "Times", "alive", "matching", "numbers", "stored_schema", "timed"]

@@ -1,0 +1,148 @@
+"""The plans of some relations at work, and what is told of them: wherever that is, on the driver or in a shard.
+
+settled events of all streams --> Network --Delta--> Result of query 1 --> answers
+                                         '--Delta--> Result of query 2 --> answers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from mullion.catalog.algebra import LookedUp, Node, Relation
+from mullion.kernels.lookup import Prepared, prepare
+from mullion.operators.base import Parts
+from mullion.operators.looked_up import LookedUpOperator
+from mullion.operators.materialized import MaterializedResult
+from mullion.operators.network import Events, Network
+from mullion.operators.observing import Observing
+from mullion.operators.result import Result
+from mullion.planner.relation_stats import Stats
+from mullion.planner.relations import answer_schema
+from mullion.planner.update_pattern import pattern_of
+from mullion.windows.finalize import Answers
+
+Tables = Callable[[str], pa.Table]
+"""The rows of a table by its name, as a step sees them."""
+
+
+class Answering:
+    """Relations that go in step. `shared`: equal parts of their plans are computed once. `base` is the directory below
+    which materialised results are kept."""
+
+    def __init__(self, strategy: str = "upa", *, shared: bool = True, base: Callable[[], Path] | None = None) -> None:
+        self.strategy, self.shared, self._base = strategy, shared, base
+        self.relations: dict[str, Relation] = {}
+        self.plans: dict[str, Node] = {}
+        self.networks: dict[str, Network] = {}
+        self.results: dict[str, Result] = {}
+        self.materialized: dict[str, MaterializedResult] = {}
+        self.observing = Observing()
+        self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
+
+    def use(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
+        """The relations from now on, and the plans by which they are computed."""
+        wanted = {relation.name: relation for relation in relations}
+        if wanted == self.relations:
+            return
+        stays = {name for name, relation in wanted.items() if self.relations.get(name) == relation}
+        self.relations, self.plans = wanted, {name: plans[name] for name in wanted}
+        groups = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
+        self.networks = {name: self.networks.get(name) or Network(self.strategy) for name in groups}
+        for name, mine in groups.items():
+            self.networks[name].use([plans[relation] for relation in mine])
+        self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
+        kept = {name: relation for name, relation in wanted.items() if relation.materialized}
+        self.materialized = {n: self.materialized[n] if n in stays else self._kept(r) for n, r in kept.items()}
+
+    def _result(self, relation: Relation) -> Result:
+        return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
+
+    def _kept(self, relation: Relation) -> MaterializedResult:
+        assert self._base is not None
+        return MaterializedResult(relation, self._base() / "materialized" / quote(relation.name, safe=" "))
+
+    def columns_needed(self, stream: str) -> set[str]:
+        return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
+
+    @property
+    def stats(self) -> Stats:
+        """What was seen of the streams."""
+        network = next(iter(self.networks.values()), None)
+        return Stats(dict(self.observing.rates)) if network is None else self.observing.stats(network)
+
+    @property
+    def held(self) -> int:
+        """Rows in all states."""
+        operators = sum(rows for network in self.networks.values() for rows in network.held().values())
+        return operators + sum(result.held for result in self.results.values())
+
+    def step(
+        self, settled: Mapping[str, Events], since: int, now: int, table: Tables, *, newest: int | None, ended: bool
+    ) -> list[Answers]:
+        """Go on from `since` to `now` with the events before it, and tell what became due. `newest` is the time of the
+        newest event of all streams."""
+        self.observing.see(settled)
+        answers = []
+        for name, network in self.networks.items():
+            self._look_up(network, table, since)
+            self.observing.reorder(network)
+            deltas = network.advance(settled, now)
+            for relation in self.relations if name == "shared" else [name]:
+                result = self.results[relation]
+                delta = deltas[self.plans[relation]]
+                result.take(delta)
+                if relation in self.materialized:
+                    self.materialized[relation].take(delta, until=newest + 1 if ended and newest is not None else None)
+                told = result.answers(now, last=newest, ended=ended)
+                answers.append(Answers((relation,), [0, len(told)], told))
+        if ended:
+            self._begin_anew()
+        return answers
+
+    def _begin_anew(self) -> None:
+        """Every row has left. Should more input come after all, it finds empty windows."""
+        self.networks = {name: Network(self.strategy) for name in self.networks}
+        for name, network in self.networks.items():
+            network.use([self.plans[relation] for relation in (self.relations if name == "shared" else [name])])
+
+    def _look_up(self, network: Network, table: Tables, since: int) -> None:
+        """Give operators the tables that rows are looked up in, as this step finds them. They are prepared once for
+        each version."""
+        for node, working in network.working.items():
+            if not isinstance(node, LookedUp):
+                continue
+            assert isinstance(working.operator, LookedUpOperator)
+            rows = table(node.lookup.table)
+            known = self._prepared.get(node.lookup)
+            if known is None or known[0] is not rows:
+                known = self._prepared[node.lookup] = rows, prepare(node.lookup, rows)
+            if working.operator.prepared is not known[1]:
+                working.operator.table_changed(known[1], since)
+
+    # What a restart needs
+
+    def state(self) -> dict[str, Parts]:
+        """The state of everything."""
+        state = {f"{name}: {owner}": parts for name, n in self.networks.items() for owner, parts in n.parts().items()}
+        state |= {f"result {name}": result.parts() for name, result in self.results.items()}
+        return state | {f"materialized {name}": kept.parts() for name, kept in self.materialized.items()}
+
+    def restore(self, state: Mapping[str, Parts]) -> None:
+        """Go on with a state. Called after `use`; who was not there then starts empty."""
+        for name, network in self.networks.items():
+            prefix = f"{name}: "
+            network.restore({o.removeprefix(prefix): p for o, p in state.items() if o.startswith(prefix)})
+        for name, result in self.results.items():
+            if f"result {name}" in state:
+                result.restore(state[f"result {name}"])
+        for name, kept in self.materialized.items():
+            if f"materialized {name}" in state:
+                kept.restore(state[f"materialized {name}"])
+
+
+__all__ = ["Answering", "Tables"]

@@ -1,0 +1,161 @@
+"""Relations whose state lies in shards: the driver's side. It hands the events of a step to the tasks as files, takes
+their answers, and remembers where each shard stands.
+
+    shards/events/<mark>-a      the events of stream a in this step; gone with the commit
+    shards/tables/<mark>-t      a table in which rows are looked up, until it changes
+    shards/<i>/<mark>-<name>    what shard i wrote in a step, as long as its state names it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.algebra import LookedUp, Node, Relation, nodes
+from mullion.catalog.journal import Mark, serialised, write_whole
+from mullion.operators.answering import Answering, Tables
+from mullion.operators.network import Events
+from mullion.operators.sharded import Done, Group, ShardedStep, Standing, Writer, as_table, grouped
+from mullion.windows.finalize import Answers
+
+Tasks = Callable[[ShardedStep, Writer | None], Sequence[Done]]
+"""Runs the tasks of a step, one for each shard; what they made, in the order of the shards."""
+
+
+SHARDS = 8
+
+
+def no_writer() -> Writer | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """Relations go to shards when their first step has more than so many events, and stay there."""
+
+    tasks: Tasks
+    above: Callable[[], int]
+    count: int = SHARDS
+    writer: Callable[[], Writer | None] = no_writer
+    """What shards write their answers with by themselves, if anything."""
+
+
+class InShards:
+    def __init__(self, sharding: Sharding, directory: Path, *, strategy: str, shared: bool) -> None:
+        self.sharding, self.directory, self.strategy, self.shared = sharding, directory, strategy, shared
+        self.standing: list[Standing | None] = [None] * sharding.count
+        self.groups: list[Group] = []
+        self.held = 0
+        self._columns: dict[str, set[str]] = {}
+        self._tables: dict[str, tuple[pa.Table, Path]] = {}
+
+    @property
+    def placed(self) -> str:
+        return f"in {len(self.standing)} shards on executors"
+
+    @property
+    def names(self) -> list[str]:
+        """The relations that are here."""
+        return [relation.name for group in self.groups for relation in group.relations]
+
+    def use(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
+        """Of these relations, from now on, those that can be computed in shards."""
+        self.groups = grouped(relations, plans)
+        for group in self.groups:
+            idle = Answering(self.strategy, shared=self.shared)
+            idle.use(group.relations, group.plans)
+            for stream in group.keys:
+                self._columns.setdefault(stream, set()).update(idle.columns_needed(stream))
+
+    def columns_needed(self, stream: str) -> set[str]:
+        """Also what somebody needed before: the state of shards has it."""
+        return self._columns.get(stream, set()) if self.groups else set()
+
+    def step(
+        self, settled: Mapping[str, Events], since: int, now: int, mark: Mark, table: Tables, newest: int | None
+    ) -> tuple[list[Answers], int]:
+        """Go on from `since` to `now`; answers that shards did not write by themselves, and how many there are of
+        either."""
+        step = ShardedStep(
+            directory=self.directory,
+            before=tuple(self.standing),
+            mark=mark,
+            since=since,
+            now=now,
+            newest=newest,
+            groups=tuple(self.groups),
+            events={stream: self._handed(stream, events, mark) for stream, events in settled.items()},
+            tables=self._handed_tables(table, mark),
+            strategy=self.strategy,
+            shared=self.shared,
+        )
+        done = self.sharding.tasks(step, self.sharding.writer())
+        self.standing = [one.standing for one in done]
+        self.held = sum(one.held for one in done)
+        return _together([answers for one in done for answers in one.answers]), sum(one.told for one in done)
+
+    def _handed(self, stream: str, events: Events, mark: Mark) -> Path:
+        path = self.directory / "events" / f"{mark.text}-{quote(stream, safe='')}"
+        write_whole(path, serialised(as_table(events)))
+        return path
+
+    def _handed_tables(self, table: Tables, mark: Mark) -> dict[str, Path]:
+        """The tables that rows are looked up in; one that changed is written anew."""
+        plans = [plan for group in self.groups for plan in group.plans.values()]
+        needed = {node.lookup.table: None for plan in plans for node in nodes(plan) if isinstance(node, LookedUp)}
+        before, self._tables = self._tables, {}
+        for name in needed:
+            rows, known = table(name), before.get(name)
+            if known is None or known[0] is not rows:
+                path = self.directory / "tables" / f"{mark.text}-{quote(name, safe='')}"
+                write_whole(path, serialised(rows))
+                known = rows, path
+            self._tables[name] = known
+        return {name: path for name, (_, path) in self._tables.items()}
+
+    # What a restart needs
+
+    def snapshot(self) -> dict[str, Any]:
+        columns = {stream: sorted(names) for stream, names in self._columns.items()}
+        return {"standing": self.standing, "columns": columns}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.standing = [None if one is None else Standing(*one) for one in state["standing"]]
+        self._columns = {stream: set(names) for stream, names in state["columns"].items()}
+
+    def sweep(self) -> None:
+        """Remove what the last commit does not name."""
+        for shard, standing in enumerate(self.standing):
+            _remove_but(self.directory / str(shard), set() if standing is None else standing.files)
+        _remove_but(self.directory / "events", set())
+        _remove_but(self.directory / "tables", {path.name for _, path in self._tables.values()})
+
+
+def _together(answers: Sequence[Answers]) -> list[Answers]:
+    """The answers of all shards, for each query in the order of time."""
+    by_query: dict[str, list[pa.Table]] = {}
+    for some in answers:
+        for name, rows in some:
+            by_query.setdefault(name, []).append(rows)
+    found = []
+    for name, tables in by_query.items():
+        rows = pa.concat_tables(tables)
+        ends = rows.column("window_end").cast(pa.int64()).to_numpy()
+        found.append(Answers((name,), [0, len(rows)], rows.take(pa.array(np.argsort(ends, kind="stable")))))
+    return found
+
+
+def _remove_but(directory: Path, names: set[str]) -> None:
+    if directory.exists():
+        for path in directory.iterdir():
+            if path.name not in names:
+                path.unlink(missing_ok=True)
+
+
+__all__ = ["SHARDS", "InShards", "Sharding", "Tasks"]

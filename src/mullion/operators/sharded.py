@@ -1,0 +1,270 @@
+"""A step of relations in shards: each shard takes the events whose keys fall to it, and goes on with its own state.
+
+    events of a step (files) ---> shard 0: state of step 6 -> events of its keys -> answers, state of step 7
+                             '--> shard 1: state of step 6 -> events of its keys -> answers, state of step 7
+                             '--> ...
+
+A shard is the unit of work and of state: what one task reads, changes and writes. Rows meet only within a shard (see
+`planner.partitioning`), so the answers are those of all shards together.
+
+A task may be run twice, anywhere, and may die at any moment. It only reads what the commit before names, and writes a
+file under a name that nobody else has; which of these files count is said by the next commit. A process that made the
+step before still has the state in memory and need not read it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.algebra import Node, Relation, scans
+from mullion.catalog.journal import Mark
+from mullion.language.types import Type
+from mullion.language.vector import arrow_type
+from mullion.operators.answering import Answering
+from mullion.operators.expressions import key_function, names_in
+from mullion.operators.lives import Index
+from mullion.operators.network import Events
+from mullion.operators.shelf import Shelf
+from mullion.planner.partitioning import Keys, describe_keys, relation_keys
+from mullion.windows.finalize import Answers
+
+TIMES, NUMBERS = "#times", "#numbers"
+"""Columns of files of events: their times, and their numbers in the stream."""
+
+Writer = Callable[[Mark, int, str, pa.Table], Path]
+"""Writes the answers of a query from a shard: mark, shard, query, rows. Returns the file."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Relations whose events are split by the same keys."""
+
+    keys: Mapping[str, Keys]
+    relations: tuple[Relation, ...]
+    plans: Mapping[str, Node]
+
+    @cached_property
+    def name(self) -> str:
+        return describe_keys(self.keys)
+
+    @cached_property
+    def types(self) -> dict[str, dict[str, Type]]:
+        """The columns of each stream."""
+        return {scan.stream: scan.types for plan in self.plans.values() for scan in scans(plan)}
+
+
+def grouped(relations: Sequence[Relation], plans: Mapping[str, Node]) -> list[Group]:
+    """The relations that can be computed in shards, by how their events are split."""
+    found: dict[str, Group] = {}
+    for relation in relations:
+        plan = plans[relation.name]
+        keys = relation_keys(replace(relation, root=plan))
+        if keys is not None:
+            group = found.get(describe_keys(keys)) or Group(keys, (), {})
+            found[group.name] = Group(keys, (*group.relations, relation), {**group.plans, relation.name: plan})
+    return list(found.values())
+
+
+class Standing(NamedTuple):
+    """The state of a shard after a step: the name under which it was saved, and where everything lies."""
+
+    name: str
+    manifest: Mapping[str, Any]
+
+    @property
+    def files(self) -> set[str]:
+        return {spot[0] for parts in self.manifest.values() for spots in parts.values() for spot in spots}
+
+
+class Done(NamedTuple):
+    """What a shard has made of a step."""
+
+    standing: Standing
+    answers: list[Answers]
+    """What it did not write by itself."""
+    written: list[Path]
+    told: int
+    held: int
+    loaded: bool
+    """Whether it had to read its state."""
+
+
+@dataclass(frozen=True)
+class ShardedStep:
+    """What the tasks of a step have in common."""
+
+    directory: Path
+    before: tuple[Standing | None, ...]
+    """Where each shard stands; None: at the beginning."""
+    mark: Mark
+    since: int
+    """Up to when everything was known before."""
+    now: int
+    newest: int | None
+    groups: tuple[Group, ...]
+    events: Mapping[str, Path]
+    """Those of all shards, by stream."""
+    tables: Mapping[str, Path]
+    strategy: str = "upa"
+    shared: bool = True
+
+    @property
+    def count(self) -> int:
+        return len(self.before)
+
+    def run(self, shard: int, write: Writer | None = None) -> Done:
+        """The task of one shard."""
+        directory, before = self.directory / str(shard), self.before[shard]
+        kept = _taken_from_memory(directory, before)
+        own = kept or _Shard(Shelf(directory))
+        own.use(self)
+        if kept is None and before is not None:
+            own.load(before.manifest)
+        answers = own.step(self, shard)
+        standing = own.save(self)
+        if not self.mark.end:
+            _keep(directory, self.mark, standing, own)
+        told = sum(len(some.table) for some in answers)
+        written = []
+        if write is not None:
+            written = [write(self.mark, shard, name, rows) for some in answers for name, rows in some]
+            answers = []
+        return Done(standing, answers, written, told, own.held, loaded=kept is None and before is not None)
+
+
+@dataclass
+class _Shard:
+    """The relations of one shard at work, in the memory of a process."""
+
+    shelf: Shelf
+    groups: dict[str, Answering] = field(default_factory=dict)
+    tables: dict[Path, pa.Table] = field(default_factory=dict)
+
+    @property
+    def held(self) -> int:
+        return sum(answering.held for answering in self.groups.values())
+
+    def use(self, step: ShardedStep) -> None:
+        def begun() -> Answering:
+            return Answering(step.strategy, shared=step.shared)
+
+        self.groups = {group.name: self.groups.get(group.name) or begun() for group in step.groups}
+        for group in step.groups:
+            self.groups[group.name].use(group.relations, group.plans)
+        self.tables = {path: self.tables.get(path) or read(path) for path in step.tables.values()}
+
+    def step(self, step: ShardedStep, shard: int) -> list[Answers]:
+        def table(name: str) -> pa.Table:
+            return self.tables[step.tables[name]]
+
+        arrived = {stream: read(path) for stream, path in step.events.items()}
+        answers = []
+        for group in step.groups:
+            settled = {}
+            for stream, keys in group.keys.items():
+                if stream in arrived:
+                    mine = fallen_to(shard, step.count, arrived[stream], keys, group.types[stream])
+                    if len(mine):
+                        settled[stream] = _events(arrived[stream].take(pa.array(mine)))
+            answers += self.groups[group.name].step(
+                settled, step.since, step.now, table, newest=step.newest, ended=step.mark.end
+            )
+        return answers
+
+    def save(self, step: ShardedStep) -> Standing:
+        state = {
+            f"{name}\n{owner}": parts
+            for name, answering in self.groups.items()
+            for owner, parts in answering.state().items()
+        }
+        name = f"{step.mark.text}-{uuid.uuid4().hex[:12]}"
+        return Standing(name, self.shelf.save(state, name))
+
+    def load(self, manifest: Mapping[str, Any]) -> None:
+        state = self.shelf.load(manifest)
+        for name, answering in self.groups.items():
+            prefix = f"{name}\n"
+            mine = {owner.removeprefix(prefix): parts for owner, parts in state.items() if owner.startswith(prefix)}
+            answering.restore(mine)
+
+
+def fallen_to(shard: int, count: int, rows: pa.Table, keys: Keys, types: Mapping[str, Type]) -> Index:
+    """The rows that belong to a shard. Equal keys belong to the same, in every process.
+
+    >>> from mullion.language.query import Column
+    >>> from mullion.language.types import DOUBLE
+    >>> rows = pa.table({"x": [0.0, 5.0, -0.0, None, float("nan"), None, float("nan")]})
+    >>> [fallen_to(shard, 3, rows, (Column("x"),), {"x": DOUBLE}).tolist() for shard in range(3)]
+    [[0, 2], [1, 4, 6], [3, 5]]
+    """
+    names = sorted(names_in(keys))
+    columns = [rows.column(name).cast(arrow_type(types[name])) for name in names]
+    codes = key_function(keys, types, null_is_value=True)(pa.Table.from_arrays(columns, names=names)).codes
+    return np.flatnonzero(codes.view(np.uint64) % np.uint64(count) == shard)
+
+
+def read(path: Path) -> pa.Table:
+    return pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
+
+
+def as_table(events: Events) -> pa.Table:
+    """Events as a file holds them."""
+    assert events.numbers is not None
+    timed = events.rows.append_column(TIMES, pa.array(events.times))
+    return timed.append_column(NUMBERS, pa.array(events.numbers))
+
+
+def _events(table: pa.Table) -> Events:
+    rows = table.drop_columns([TIMES, NUMBERS])
+    return Events(rows, table.column(TIMES).to_numpy(), table.column(NUMBERS).to_numpy())
+
+
+def in_turn(step: ShardedStep, write: Writer | None = None) -> list[Done]:
+    """One shard after the other, in this process."""
+    return [step.run(shard, write) for shard in range(step.count)]
+
+
+# What this process has in memory
+
+MOST_KEPT = 16
+"""Shards that a process keeps in memory; those of runs that have ended go when others come."""
+_kept: dict[Path, tuple[Mark, str, _Shard]] = {}
+"""By directory the shard as it was after a step: the step, and the name of its state. The oldest come first."""
+
+
+def _taken_from_memory(directory: Path, before: Standing | None) -> _Shard | None:
+    """The shard as it was saved under that name. It is about to change, so nobody finds it a second time."""
+    kept = _kept.pop(directory, None)
+    return kept[2] if kept is not None and before is not None and kept[1] == before.name else None
+
+
+def _keep(directory: Path, mark: Mark, standing: Standing, shard: _Shard) -> None:
+    """Keep a shard for the next step, and let go those of its run that another process has taken further."""
+    behind = [d for d, (at, _, _) in _kept.items() if d.parent == directory.parent and at.batch < mark.batch - 1]
+    for other in behind:
+        del _kept[other]
+    _kept[directory] = mark, standing.name, shard
+    while len(_kept) > MOST_KEPT:
+        del _kept[next(iter(_kept))]
+
+
+__all__ = [
+    "Done",
+    "Group",
+    "ShardedStep",
+    "Standing",
+    "Writer",
+    "as_table",
+    "fallen_to",
+    "grouped",
+    "in_turn",
+    "read",
+]

@@ -1,0 +1,120 @@
+"""Relations over two streams that deliver in batches, and what the reference says of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mullion.catalog.journal import Journal, Mark
+from mullion.catalog.relations import bind_relation
+from mullion.catalog.streams import Stream
+from mullion.language.parse import parse_query
+from mullion.language.types import BIGINT, STRING, TIMESTAMP
+from mullion.operators.run import RelationRun
+from mullion.reference.relations import answer_relation
+from mullion.windows.finalize import Answers
+from mullion.windows.intake import Intake
+
+COLUMNS = (("ts", TIMESTAMP), ("k", STRING), ("v", BIGINT))
+ARROW = {"ts": pa.timestamp("us", "UTC"), "k": pa.string(), "v": pa.int64()}
+STREAMS = {name: Stream(name, COLUMNS, "ts") for name in ("a", "b")}
+TEXTS = {
+    "pairs": "SELECT a.k AS k, a.v AS x, b.v AS y FROM a [RANGE 9 us], b [RANGE 5 us] WHERE a.k = b.k AND a.v <= b.v",
+    "alone": "SELECT k, v FROM a [RANGE 8 us SLIDE 3 us] x "
+    "WHERE NOT EXISTS (SELECT 1 FROM b [RANGE 4 us] y WHERE y.k = x.k)",
+    "leaving": "SELECT k, v FROM a [RANGE 8 us] x WHERE NOT EXISTS (SELECT 1 FROM b [RANGE 4 us] y WHERE y.k = x.k)",
+    "keys": "SELECT DISTINCT a.k AS k FROM a [RANGE 6 us], b [ROWS 4] WHERE a.v = b.v",
+    "counts": "SELECT a.k AS k, count(*) AS n, sum(b.v) AS total FROM a [RANGE 9 us SLIDE 2 us], b [RANGE 5 us] "
+    "WHERE a.k = b.k GROUP BY a.k HAVING count(*) > 1",
+    "new": "ISTREAM(SELECT a.k AS k FROM a [RANGE 9 us SLIDE 4 us] UNION ALL SELECT b.k AS k FROM b [RANGE 3 us])",
+}
+RELATIONS = {name: bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in TEXTS.items()}
+Batches = Sequence[tuple[str, list[dict[str, Any]]]]
+
+
+@dataclass
+class Store:
+    """A sink that keeps what was written under each mark, across runs."""
+
+    written: dict[Mark, list[Answers]] = field(default_factory=dict)
+
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
+        self.written[mark] = list(answers)
+
+    def resume(self, committed: Mark | None) -> None:
+        for mark in [m for m in self.written if committed is None or m > committed]:
+            del self.written[mark]
+
+    def rows(self, name: str) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = []
+        for mark in sorted(self.written):
+            for answers in self.written[mark]:
+                for query, table in answers:
+                    if query == name:
+                        columns = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in table.columns]
+                        found += zip(*(c.to_pylist() for c in columns), strict=True)
+        return sorted(found, key=repr)
+
+
+def batches(seed: int, number: int = 14) -> Batches:
+    """Batches of either stream in turn by chance, each stream in the order of time."""
+    rnd = random.Random(seed)
+    now = {"a": -5, "b": -7}
+    found = []
+    for _ in range(number):
+        stream = rnd.choice("ab")
+        events = []
+        for _ in range(rnd.randrange(5)):
+            now[stream] += rnd.choice([0, 0, 1, 1, 2, 5])
+            events.append({"ts": now[stream], "k": rnd.choice(["x", "y", None]), "v": rnd.randrange(4)})
+        found.append((stream, events))
+    return found
+
+
+class Source:
+    """Streams with their intakes; what a stream has committed is there after a crash."""
+
+    def __init__(self, base: Path, given: Batches) -> None:
+        self.given = given
+        self.intakes = {name: Intake(base / f"intake-{name}") for name in STREAMS}
+        self.newest: dict[str, int | None] = dict.fromkeys(STREAMS)
+        self.done = 0
+
+    def run(self, relations: RelationRun) -> None:
+        """What a run before this one left, all batches that are not done, and the end."""
+        for name in STREAMS:
+            relations.take(name, self.intakes[name].batches, self.newest[name])
+        while self.done < len(self.given):
+            self.deliver(relations)
+        for name in STREAMS:
+            relations.take(name, self.intakes[name].batches, self.newest[name], ended=True)
+
+    def deliver(self, relations: RelationRun) -> None:
+        """The next batch: the stream commits it, then relations take it."""
+        name, events = self.given[self.done]
+        columns = {column: [event[column] for event in events] for column, _ in COLUMNS}
+        table = pa.table({c: pa.array(values, ARROW[c]) for c, values in columns.items()})
+        self.intakes[name].add(Mark(self.done), table.append_column("t", pa.array(columns["ts"], pa.int64())))
+        times = [self.newest[name], *columns["ts"]]
+        self.newest[name] = max([t for t in times if t is not None], default=None)
+        self.done += 1
+        relations.take(name, self.intakes[name].batches, self.newest[name])
+        self.intakes[name].forget(relations.now)
+
+
+def expected(given: Batches) -> dict[str, list[tuple[Any, ...]]]:
+    events = {name: [event for of, some in given if of == name for event in some] for name in STREAMS}
+    return {n: sorted(answer_relation(r, STREAMS, events).rows, key=repr) for n, r in RELATIONS.items()}
+
+
+def started(store: Store, journal: Path | None, **options: Any) -> RelationRun:
+    run = RelationRun(("a", "b"), store, journal=None if journal is None else Journal(journal), **options)
+    run.restore()
+    store.resume(run.committed)
+    run.use(list(RELATIONS.values()))
+    return run
