@@ -578,6 +578,7 @@ class Engine:
         with self._lock:
             known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
             if is_relational(query, *known):
+                _check_once(query)
                 return self._answer_relation(bind_relation(query, *known))
             bound = bind(query, self.catalog.streams, self.catalog.tables)
             run = self.runs.get(bound.stream)
@@ -624,6 +625,7 @@ class Engine:
             return
         known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
         if is_relational(query, *known):
+            _check_once(query)
             relation = bind_relation(query, *known)
             if reading_kept(relation, self.catalog.materialized) is not None:
                 return
@@ -692,6 +694,15 @@ def _by_axis(queries: Sequence[StandingQuery]) -> list[tuple[Axis, list[Standing
     """The queries of each axis, those over time first."""
     timed = [q for q in queries if q.axis == TIME_AXIS]
     return [*([(TIME_AXIS, timed)] if timed else []), *by_axis(queries)]
+
+
+def _check_once(query: Query) -> None:
+    """A question tells what is there now: nothing is new or gone without an answer before it."""
+    output = query.output
+    if output is not None and (output.kind != "rstream" or output.restore):
+        written = f"{output.kind.upper()}{' RESTORE' if output.restore else ''}"
+        hint = f"leave it out, or let it stand: CREATE QUERY name AS {written}(...)"
+        raise NotSupported(f"{written} in a question that is asked once", output.place, hint=hint)
 
 
 __all__ = ["Engine"]

@@ -43,6 +43,8 @@ class Answering:
         self.materialized: dict[str, MaterializedResult] = {}
         self.observing = Observing()
         self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
+        self._ended = False
+        """Whether the last step saw the end of the input: time has run out for the networks."""
 
     def use(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
         """The relations from now on, and the plans by which they are computed."""
@@ -51,13 +53,17 @@ class Answering:
             return
         stays = {name for name, relation in wanted.items() if self.relations.get(name) == relation}
         self.relations, self.plans = wanted, {name: plans[name] for name in wanted}
-        groups = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
-        self.networks = {name: self.networks.get(name) or Network(self.strategy) for name in groups}
-        for name, mine in groups.items():
-            self.networks[name].use([plans[relation] for relation in mine])
+        self._use_networks(self.networks)
         self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
         kept = {name: relation for name, relation in wanted.items() if relation.materialized}
         self.materialized = {n: self.materialized[n] if n in stays else self._kept(r) for n, r in kept.items()}
+
+    def _use_networks(self, known: Mapping[str, Network]) -> None:
+        """Let networks compute the plans; those that are known go on."""
+        groups = {"shared": list(self.relations)} if self.shared else {name: [name] for name in self.relations}
+        self.networks = {name: known.get(name) or Network(self.strategy) for name in groups}
+        for name, mine in groups.items():
+            self.networks[name].use([self.plans[relation] for relation in mine])
 
     def _result(self, relation: Relation) -> Result:
         return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
@@ -86,6 +92,9 @@ class Answering:
     ) -> list[Answers]:
         """Go on from `since` to `now` with the events before it, and tell what became due. `newest` is the time of the
         newest event of all streams."""
+        if self._ended:
+            self._use_networks({})
+        self._ended = ended
         self.observing.see(settled)
         answers = []
         for name, network in self.networks.items():

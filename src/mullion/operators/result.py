@@ -76,10 +76,21 @@ class Result:
                 found = self._at_instants(self._periodic, lives, high)
             else:
                 found = self._at_changes(Changes.of(lives, self._told, FOREVER if ended else now), lives)
-        self._told = max(self._told, now if self._periodic is not None else now - 1)
-        if self._held is not None:
-            self._held.keep(self._is_needed)
+        if ended:
+            # Every row has left. What comes after the end is told from the last told instant on.
+            self._told, self._held = max(self._told, self._last_time(lives, last)), None
+        else:
+            self._told = max(self._told, now if self._periodic is not None else now - 1)
+            if self._held is not None:
+                self._held.keep(self._is_needed)
         return pa.concat_tables([self.schema.empty_table(), *found])
+
+    def _last_time(self, lives: Lives, newest: int | None) -> int:
+        """When the last instant of an input that has ended is."""
+        if self._periodic is not None and len(lives):
+            return int(self._periodic.time(np.array(self._last_instant(self._periodic, lives, newest))))
+        times = np.concatenate([lives.start, lives.end])
+        return max(int(times[times < FOREVER].max(initial=EVER_BEFORE)), EVER_BEFORE if newest is None else newest)
 
     @property
     def _is_plain(self) -> bool:
