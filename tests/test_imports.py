@@ -28,6 +28,7 @@ LAYERS = (
     "spark",
     "sinks",
     "testing",
+    "questions",
     "engine",
     "benchmarks",
     "surface",

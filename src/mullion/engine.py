@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mullion.catalog.algebra import Relation, scans
+from mullion.catalog.algebra import Relation
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.journal import Journal, write_whole
 from mullion.catalog.queries import StandingQuery, bind
@@ -29,10 +29,9 @@ from mullion.catalog.relations import bind_relation, is_relational, joining_at
 from mullion.catalog.restart import as_journaled, check_manifest, check_text, from_journal, stream_text, to_journal
 from mullion.catalog.streams import Stream, Table
 from mullion.catalog.synopses import checked
-from mullion.errors import CheckError, MullionError, NotSupported, Place, closest
+from mullion.errors import CheckError, MullionError, NotSupported, Place
 from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.query import (
-    EVERYTHING,
     TIME_AXIS,
     Ask,
     Axis,
@@ -43,19 +42,17 @@ from mullion.language.query import (
     DropQuery,
     DropSynopsis,
     Explain,
-    Named,
     Query,
     Statement,
-    Window,
 )
-from mullion.operators.in_shards import Sharding
-from mullion.operators.once import answer_from_kept, answer_now, reading_kept
+from mullion.operators.in_shards import SHARDS, Sharding
 from mullion.operators.runs import RelationRuns
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
 from mullion.planner.plan import Plan
 from mullion.planner.relations import answer_schema
 from mullion.planner.rules import make_plan
+from mullion.questions import Question, prepare
 from mullion.sinks.callback import CallbackSink, OnAnswer
 from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
@@ -74,6 +71,9 @@ from mullion.windows.axis import by_axis
 
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
+
+FEW_CORES = 25
+"""How many times more events relations take on the driver before they go to shards, where cores are few."""
 
 
 @dataclass
@@ -135,7 +135,7 @@ class Engine:
             table=lambda reader, name, step: self.tables_of(reader).current(name, step),
             sharding=Sharding(
                 tasks=lambda step, write: run_on_executors(self.session, step, write),
-                above=self.shard_above,
+                above=self._relations_stay_up_to,
                 writer=self.sink.shard_writer,
             ),
         )
@@ -201,7 +201,7 @@ class Engine:
             case Ask(query=query):
                 if any(run.view is not None for run in self.runs.values()):
                     return self.answer(query)
-                self._prepare(query)
+                prepare(query, self.catalog)
                 self.questions.append(query)
         return None
 
@@ -465,6 +465,12 @@ class Engine:
 
     # Relations
 
+    def _relations_stay_up_to(self) -> int:
+        """How many events of a first step keep relations on the driver. With fewer cores than shards it is faster than
+        they are, and shards are for what would not fit."""
+        enough = self.session.sparkContext.defaultParallelism >= SHARDS
+        return self.shard_above if enough else FEW_CORES * self.shard_above
+
     def _use_relations(self) -> None:
         """Let the relations of now take part. Who is new to running streams answers what starts after their newest
         event."""
@@ -566,86 +572,14 @@ class Engine:
     def prepare(self, sql: str) -> None:
         """Let the stream keep the events that a later question will need."""
         with self._lock:
-            self._prepare(parse_query(sql))
+            prepare(parse_query(sql), self.catalog)
 
     def answer(self, query: Query) -> OneAnswer:
         """Answer a question that was parsed before."""
-        if query.approximate:
-            run = self.runs.get(self._stream_asked(query).name)
-            if run is None:
-                raise MullionError("no event was read yet", hint="start the engine first")
-            return OneAnswer(*self._told(run.ask_bounds(query)))
         with self._lock:
-            known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
-            if is_relational(query, *known):
-                _check_once(query)
-                return self._answer_relation(bind_relation(query, *known))
-            bound = bind(query, self.catalog.streams, self.catalog.tables)
-            run = self.runs.get(bound.stream)
-        if run is None:
-            raise MullionError(f"no event of stream '{bound.stream}' was read yet", hint="start the engine first")
-        return OneAnswer(*self._told(run.ask(bound, self.session)))
-
-    def _answer_relation(self, relation: Relation) -> OneAnswer:
-        """From the kept results of materialised queries if it reads nothing else, or the events that streams keep."""
-        from_kept = reading_kept(relation, self.catalog.materialized)
-        if from_kept is not None:
-            kept = {name: result for name in from_kept.reads if (result := self.relations.materialized(name))}
-            return OneAnswer(*self._told(answer_from_kept(from_kept, kept)))
-        missing = [stream for stream in relation.streams if stream not in self.runs]
-        if missing:
-            raise MullionError(f"no event of stream '{missing[0]}' was read yet", hint="start the engine first")
-        runs = {stream: self.runs[stream] for stream in relation.streams}
-        newest = max((run.newest for run in runs.values() if run.newest is not None), default=None)
-        if newest is None:
-            return OneAnswer(*self._told((answer_schema(relation).empty_table(), "no events", None)))
-        held = {
-            stream: run.kept_events([s.window for s in scans(relation.root) if s.stream == stream], newest)
-            for stream, run in runs.items()
-        }
-        reader = " + ".join(relation.streams)
-        rows = answer_now(relation, held, newest, lambda name: self.tables_of(reader).current(name, 1 << 40))
-        return OneAnswer(*self._told((rows, "kept events", newest)))
-
-    def _told(self, found: tuple[pa.Table, str, int | None]) -> tuple[pa.Table, SparkSession | None, str, int | None]:
-        table, answered_from, up_to = found
-        return table, self._ensured, answered_from, up_to
-
-    def _stream_asked(self, query: Query) -> Stream:
-        name = query.source.name if isinstance(query.source, Named) else ""
-        stream = {known.lower(): s for known, s in self.catalog.streams.items()}.get(name.lower())
-        if stream is None:
-            raise CheckError(f"unknown stream '{name}'", query.place, hint=closest(name, self.catalog.streams))
-        return stream
-
-    def _prepare(self, query: Query) -> None:
-        """Check a question, and let its stream keep what it needs."""
-        if query.approximate:
-            self._stream_asked(query)
-            return
-        known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
-        if is_relational(query, *known):
-            _check_once(query)
-            relation = bind_relation(query, *known)
-            if reading_kept(relation, self.catalog.materialized) is not None:
-                return
-            for scan in scans(relation.root):
-                self._keep_for(scan.stream, scan.window, relation.slide)
-            return
-        bound = bind(query, self.catalog.streams, self.catalog.tables)
-        self._keep_for(bound.stream, bound.frame)
-
-    def _keep_for(self, name: str, frame: Window, slide: int | None = None) -> None:
-        """Let a stream keep the events that a window over it needs."""
-        stream = self.catalog.streams[name]
-        keep, rows = stream.keep, stream.keep_rows
-        if frame.range is not None and frame.attribute is None and frame.slide_rows is None:
-            keep = max(keep or 0, frame.range + (frame.slide or slide or 0))
-        elif frame.rows is not None and not frame.partition_by:
-            rows = max(rows or 0, frame.rows + (frame.slide_rows or 1))
-        else:
-            rows = EVERYTHING
-        self.catalog.streams[name] = replace(stream, keep=keep, keep_rows=rows)
+            question = Question(query, self.catalog, self.runs, self.relations)
+        rows, answered_from, up_to = question.answer(lambda: self.session)
+        return OneAnswer(rows, self._ensured, answered_from, up_to)
 
     # Answers
 
@@ -694,15 +628,6 @@ def _by_axis(queries: Sequence[StandingQuery]) -> list[tuple[Axis, list[Standing
     """The queries of each axis, those over time first."""
     timed = [q for q in queries if q.axis == TIME_AXIS]
     return [*([(TIME_AXIS, timed)] if timed else []), *by_axis(queries)]
-
-
-def _check_once(query: Query) -> None:
-    """A question tells what is there now: nothing is new or gone without an answer before it."""
-    output = query.output
-    if output is not None and (output.kind != "rstream" or output.restore):
-        written = f"{output.kind.upper()}{' RESTORE' if output.restore else ''}"
-        hint = f"leave it out, or let it stand: CREATE QUERY name AS {written}(...)"
-        raise NotSupported(f"{written} in a question that is asked once", output.place, hint=hint)
 
 
 __all__ = ["Engine"]

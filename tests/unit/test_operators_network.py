@@ -164,6 +164,20 @@ def test_plans_come_and_go(queries: Any, events: Any, strategy: str, restarts: b
         assert same([_until(life, go) for life in found]) == same([_until(life, go) for life in expected])
 
 
+def test_rows_that_only_others_wanted_are_not_joined_when_these_have_left() -> None:
+    """The join was over all rows, and is then over those with v > 1, without looking at its results again."""
+    everything, some = values(join(5, 5)), values(join(20, 20, left="v > 1"))
+    rows = [{"ts": 1, "k": 1, "v": v, "unread": 0} for v in (1, 2)]
+    network = Network()
+    network.use([everything, some])
+    network.advance({"a": columns_of(STREAMS, {"a": rows}, "a", 0, 3)}, 3)
+    network.use([some])
+    later = {"b": [{"ts": 4, "k": 1, "v": 0, "unread": 0}]}
+    (told,) = network.advance({"b": columns_of(STREAMS, later, "b", 3, 5)}, 5).values()
+    assert told.fresh.rows["0.v"].to_pylist() == [2]
+    assert told.fresh.end.tolist() == [21]
+
+
 def _until(life: Any, time: int) -> Any:
     """What a query that leaves at a time has heard of a row by then: nobody tells of negative tuples after it."""
     values, start, end = life

@@ -67,7 +67,7 @@ class Tasks:
 
 
 def in_shards(tasks: Any = in_turn, above: int = -1) -> Sharding:
-    return Sharding(tasks, above, count=3)
+    return Sharding(tasks, lambda: above, count=3)
 
 
 def answered(store: Store) -> dict[str, list[tuple[Any, ...]]]:
@@ -162,7 +162,7 @@ def test_shards_write_by_themselves_where_they_can(tmp_path: Path) -> None:
         written[mark, shard, query] = rows
         return tmp_path
 
-    run = started(store, None, sharding=Sharding(in_turn, -1, 3, lambda: write), scratch=lambda: tmp_path)
+    run = started(store, None, sharding=Sharding(in_turn, lambda: -1, 3, lambda: write), scratch=lambda: tmp_path)
     Source(tmp_path, batches_).run(run)
     assert {name for name in TEXTS if store.rows(name)} == {"keys"}
     assert sum(map(len, written.values())) + len(store.rows("keys")) == run.answers

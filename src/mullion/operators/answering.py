@@ -43,8 +43,6 @@ class Answering:
         self.materialized: dict[str, MaterializedResult] = {}
         self.observing = Observing()
         self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
-        self._ended = False
-        """Whether the last step saw the end of the input: time has run out for the networks."""
 
     def use(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
         """The relations from now on, and the plans by which they are computed."""
@@ -53,17 +51,13 @@ class Answering:
             return
         stays = {name for name, relation in wanted.items() if self.relations.get(name) == relation}
         self.relations, self.plans = wanted, {name: plans[name] for name in wanted}
-        self._use_networks(self.networks)
+        groups = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
+        self.networks = {name: self.networks.get(name) or Network(self.strategy) for name in groups}
+        for name, mine in groups.items():
+            self.networks[name].use([plans[relation] for relation in mine])
         self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
         kept = {name: relation for name, relation in wanted.items() if relation.materialized}
         self.materialized = {n: self.materialized[n] if n in stays else self._kept(r) for n, r in kept.items()}
-
-    def _use_networks(self, known: Mapping[str, Network]) -> None:
-        """Let networks compute the plans; those that are known go on."""
-        groups = {"shared": list(self.relations)} if self.shared else {name: [name] for name in self.relations}
-        self.networks = {name: known.get(name) or Network(self.strategy) for name in groups}
-        for name, mine in groups.items():
-            self.networks[name].use([self.plans[relation] for relation in mine])
 
     def _result(self, relation: Relation) -> Result:
         return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
@@ -92,9 +86,6 @@ class Answering:
     ) -> list[Answers]:
         """Go on from `since` to `now` with the events before it, and tell what became due. `newest` is the time of the
         newest event of all streams."""
-        if self._ended:
-            self._use_networks({})
-        self._ended = ended
         self.observing.see(settled)
         answers = []
         for name, network in self.networks.items():
@@ -109,7 +100,15 @@ class Answering:
                     self.materialized[relation].take(delta, until=newest + 1 if ended and newest is not None else None)
                 told = result.answers(now, last=newest, ended=ended)
                 answers.append(Answers((relation,), [0, len(told)], told))
+        if ended:
+            self._begin_anew()
         return answers
+
+    def _begin_anew(self) -> None:
+        """Every row has left. Should more input come after all, it finds empty windows."""
+        self.networks = {name: Network(self.strategy) for name in self.networks}
+        for name, network in self.networks.items():
+            network.use([self.plans[relation] for relation in (self.relations if name == "shared" else [name])])
 
     def _look_up(self, network: Network, table: Tables, since: int) -> None:
         """Give operators the tables that rows are looked up in, as this step finds them. They are prepared once for
@@ -127,10 +126,9 @@ class Answering:
 
     # What a restart needs
 
-    def state(self, *, ended: bool = False) -> dict[str, Parts]:
-        """The state of everything; when the input has ended, no row is left in any operator."""
-        networks = {} if ended else self.networks
-        state = {f"{name}: {owner}": parts for name, n in networks.items() for owner, parts in n.parts().items()}
+    def state(self) -> dict[str, Parts]:
+        """The state of everything."""
+        state = {f"{name}: {owner}": parts for name, n in self.networks.items() for owner, parts in n.parts().items()}
         state |= {f"result {name}": result.parts() for name, result in self.results.items()}
         return state | {f"materialized {name}": kept.parts() for name, kept in self.materialized.items()}
 

@@ -133,7 +133,7 @@ class DifferenceOperator(Operator):
 
     def _count(self, side: EndingRows, count: Codes, step: Step) -> Codes:
         """Bring the multiplicities of a side up to date; the codes of rows that have ended."""
-        ended = side.kept.code[np.concatenate([step.late, step.early])]
+        ended: Codes = side.kept.code[np.concatenate([step.late, step.early])]
         np.add.at(count, side.kept.code[step.came], 1)
         np.subtract.at(count, ended, 1)
         return ended

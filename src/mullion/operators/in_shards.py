@@ -28,6 +28,9 @@ Tasks = Callable[[ShardedStep, Writer | None], Sequence[Done]]
 """Runs the tasks of a step, one for each shard; what they made, in the order of the shards."""
 
 
+SHARDS = 8
+
+
 def no_writer() -> Writer | None:
     return None
 
@@ -37,8 +40,8 @@ class Sharding:
     """Relations go to shards when their first step has more than so many events, and stay there."""
 
     tasks: Tasks
-    above: int
-    count: int = 8
+    above: Callable[[], int]
+    count: int = SHARDS
     writer: Callable[[], Writer | None] = no_writer
     """What shards write their answers with by themselves, if anything."""
 
@@ -155,4 +158,4 @@ def _remove_but(directory: Path, names: set[str]) -> None:
                 path.unlink(missing_ok=True)
 
 
-__all__ = ["InShards", "Sharding", "Tasks"]
+__all__ = ["SHARDS", "InShards", "Sharding", "Tasks"]

@@ -17,6 +17,7 @@ from mullion.catalog.algebra import (
     Union,
 )
 from mullion.operators.expressions import names_in
+from mullion.planner.shared_joins import windows_of
 
 HIDDEN_START = "#s"
 """#s0, #s1, ...: the starts of the rows of a join's result, for views with windows of their own (`Restricted`)."""
@@ -79,9 +80,12 @@ def needs_of(node: Node, needed: Collection[str]) -> list[set[str]]:
             return [set(needed) & set(below.types) | names_in(event for event, _ in lookup.keys)]
         case Join(parts=parts, keys=keys, residual=residual):
             names = set(needed) | (names_in([residual]) if residual is not None else set())
+            # Shared joins keep what they were asked for, to know which rows are still wanted when queries leave.
+            wanted = [predicate for _, predicate in windows_of(node)] or [None] * len(parts)
             return [
-                {name for name in part.types if f"{i}.{name}" in names} | names_in(own)
-                for i, (part, own) in enumerate(zip(parts, keys, strict=True))
+                {name for name in part.types if f"{i}.{name}" in names}
+                | names_in(own if predicate is None else (*own, predicate))
+                for i, (part, own, predicate) in enumerate(zip(parts, keys, wanted, strict=True))
             ]
         case Restricted(input=join):
             return [set(needed) | _hidden_starts(join)]

@@ -37,14 +37,13 @@ from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.base import Operator, Parts
 from mullion.operators.covers import Covered, covers
 from mullion.operators.expressions import schema_of
-from mullion.operators.lengths import with_lengths
+from mullion.operators.handing_on import fitted
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
 from mullion.operators.needs import chosen, inputs_of, needs, needs_of, scan_needs
 from mullion.operators.stateless import Narrowed
 from mullion.planner.shared_joins import Shared, share_joins
-from mullion.planner.update_pattern import life_of
 
 
 @dataclass(frozen=True)
@@ -118,9 +117,10 @@ class Network:
 
     def _hand_on(self, parts: Parts, takes: Sequence[Sequence[str]], working: Working) -> None:
         """Go on with the state of an operator that took other columns, or had windows of other lengths."""
-        if working.node in self.shapes:
-            parts = with_lengths(parts, [life_of(part) or 0 for part in working.node.inputs])
-        working.operator.restore(_widened(parts, takes, [source.schema for source in working.inputs]))
+        parts = _widened(parts, takes, [source.schema for source in working.inputs])
+        if isinstance(working.node, Join) and working.node in self.shapes:
+            parts = fitted(parts, working.node)
+        working.operator.restore(parts)
 
     def columns_needed(self) -> dict[str, tuple[str, ...]]:
         """The columns that each stream must deliver."""

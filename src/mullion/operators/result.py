@@ -68,29 +68,25 @@ class Result:
         when the input has ended."""
         lives = Lives.empty(self._rows, 1) if self._held is None else self._held.lives
         found: list[pa.Table] = []
+        latest = self._told
         if len(lives):
             if self._is_plain:
                 found = self._as_they_come(lives)
             elif self._periodic is not None:
                 high = self._last_instant(self._periodic, lives, last) if ended else self._periodic.due(now)
                 found = self._at_instants(self._periodic, lives, high)
+                latest = max(latest, int(self._periodic.time(np.array([high]))[0]))
             else:
                 found = self._at_changes(Changes.of(lives, self._told, FOREVER if ended else now), lives)
         if ended:
-            # Every row has left. What comes after the end is told from the last told instant on.
-            self._told, self._held = max(self._told, self._last_time(lives, last)), None
+            # Should more input come after all, no instant is told twice; changes come after the newest event.
+            self._told = latest if self._periodic is not None or last is None else max(latest, last)
+            self._held = None
         else:
             self._told = max(self._told, now if self._periodic is not None else now - 1)
-            if self._held is not None:
-                self._held.keep(self._is_needed)
+        if self._held is not None:
+            self._held.keep(self._is_needed)
         return pa.concat_tables([self.schema.empty_table(), *found])
-
-    def _last_time(self, lives: Lives, newest: int | None) -> int:
-        """When the last instant of an input that has ended is."""
-        if self._periodic is not None and len(lives):
-            return int(self._periodic.time(np.array(self._last_instant(self._periodic, lives, newest))))
-        times = np.concatenate([lives.start, lives.end])
-        return max(int(times[times < FOREVER].max(initial=EVER_BEFORE)), EVER_BEFORE if newest is None else newest)
 
     @property
     def _is_plain(self) -> bool:

@@ -263,10 +263,10 @@ class RelationRun:
 
     def _shard_if_large(self, settled: Mapping[str, Events]) -> None:
         """Where the first step has much to do, what can be split is, from then on."""
-        if self._sharding is None or sum(len(e.times) for e in settled.values()) <= self._sharding.above:
-            return
-        self._begin_shards(self._sharding)
-        self._place()
+        events = sum(len(some.times) for some in settled.values())
+        if self._sharding is not None and events > self._sharding.above():
+            self._begin_shards(self._sharding)
+            self._place()
 
     def _begin_shards(self, sharding: Sharding) -> InShards:
         self.shards = InShards(sharding, self._base() / "shards", strategy=self.strategy, shared=self.shared)
@@ -299,7 +299,7 @@ class RelationRun:
             "now": self.now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
             "answers": self.answers,
-            "state": shelf.save(self.own.state(ended=mark.end), mark.text),
+            "state": shelf.save(self.own.state(), mark.text),
             "shards": None if self.shards is None else self.shards.snapshot(),
         }
         journal.commit(Commit(mark, header, (), snapshot=True))

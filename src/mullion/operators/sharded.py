@@ -183,7 +183,7 @@ class _Shard:
         state = {
             f"{name}\n{owner}": parts
             for name, answering in self.groups.items()
-            for owner, parts in answering.state(ended=step.mark.end).items()
+            for owner, parts in answering.state().items()
         }
         name = f"{step.mark.text}-{uuid.uuid4().hex[:12]}"
         return Standing(name, self.shelf.save(state, name))
@@ -234,8 +234,10 @@ def in_turn(step: ShardedStep, write: Writer | None = None) -> list[Done]:
 
 # What this process has in memory
 
+MOST_KEPT = 16
+"""Shards that a process keeps in memory; those of runs that have ended go when others come."""
 _kept: dict[Path, tuple[Mark, str, _Shard]] = {}
-"""By directory the shard as it was after a step: the step, and the name of its state."""
+"""By directory the shard as it was after a step: the step, and the name of its state. The oldest come first."""
 
 
 def _taken_from_memory(directory: Path, before: Standing | None) -> _Shard | None:
@@ -250,6 +252,8 @@ def _keep(directory: Path, mark: Mark, standing: Standing, shard: _Shard) -> Non
     for other in behind:
         del _kept[other]
     _kept[directory] = mark, standing.name, shard
+    while len(_kept) > MOST_KEPT:
+        del _kept[next(iter(_kept))]
 
 
 __all__ = [

@@ -82,7 +82,8 @@ def _turn(seen: Seen, low: int, high: int) -> int:
 
 def _pairs(seen: Seen, low: int, high: int) -> Times:
     """How many instants from low to high see each row."""
-    return np.maximum(np.minimum(seen.last, high) - np.maximum(seen.first, low) + 1, 0)
+    pairs: Times = np.maximum(np.minimum(seen.last, high) - np.maximum(seen.first, low) + 1, 0)
+    return pairs
 
 
 def whole(seen: Seen, low: int, high: int) -> Told:

@@ -176,7 +176,7 @@ def _are_words(schema: pa.Schema) -> bool:
 
 def _is_word(kind: pa.DataType) -> bool:
     whole = pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
-    return whole or pa.types.is_floating(kind)
+    return bool(whole or pa.types.is_floating(kind))
 
 
 def _words(rows: pa.Table) -> npt.NDArray[np.int64]:

@@ -48,27 +48,17 @@ class _Member:
 
 def share_joins(roots: Iterable[Node]) -> Shared:
     """Which joins of some plans are one, and the plans over them."""
-    plans = {root: _without_slides(root) for root in roots}
+    roots = tuple(roots)
     found: dict[Join, _Member] = {}
-    for plan in plans.values():
-        _collect(plan, found)
+    for root in roots:
+        _collect(root, found)
     groups: dict[Join, list[_Member]] = {}
     for member in found.values():
         groups.setdefault(member.shape, []).append(member)
     wide = {shape: _widest(members) for shape, members in groups.items()}
     views: dict[Node, Node] = {join: _view(member, wide[member.shape]) for join, member in found.items()}
-    return Shared(
-        {root: _replaced(plan, views) for root, plan in plans.items()}, {join: shape for shape, join in wide.items()}
-    )
-
-
-def _without_slides(root: Node) -> Node:
-    """How long an event lives does not depend on when one looks at it: windows that differ in SLIDE are one."""
-    if isinstance(root, Scan):
-        window = root.window
-        plain = Window(range=window.range, internal=window.internal)
-        return replace(root, window=plain) if window.range is not None and window.slide is not None else root
-    return with_inputs(root, tuple(map(_without_slides, root.inputs)))
+    plans = {root: _replaced(root, views) for root in roots}
+    return Shared(plans, {join: shape for shape, join in wide.items()})
 
 
 def _collect(node: Node, found: dict[Join, _Member]) -> None:
@@ -81,14 +71,24 @@ def _collect(node: Node, found: dict[Join, _Member]) -> None:
         _collect(below, found)
 
 
+def windows_of(join: Join) -> list[tuple[Scan, Expr | None]]:
+    """The windows of a join that may be shared, and which of their rows are wanted; none of another join."""
+    return [(scan, conjunction(predicates) if predicates else None) for scan, predicates in _parts(join) or ()]
+
+
+def _parts(join: Join) -> list[tuple[Scan, tuple[Expr, ...]]] | None:
+    found = [_part(part) for part in join.parts]
+    known = [part for part in found if part is not None]
+    return known if len(known) == len(found) else None
+
+
 def _member(join: Join) -> _Member | None:
-    parts = [_part(part) for part in join.parts]
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    parts = _parts(join)
+    if parts is None:
         return None
-    endless = tuple(replace(scan, window=Window(unbounded=True)) for scan, _ in known)
-    ranges = tuple(scan.window.range or 0 for scan, _ in known)
-    return _Member(Join(endless, join.keys), ranges, tuple(predicates for _, predicates in known), join.residual)
+    endless = tuple(replace(scan, window=Window(unbounded=True)) for scan, _ in parts)
+    ranges = tuple(scan.window.range or 0 for scan, _ in parts)
+    return _Member(Join(endless, join.keys), ranges, tuple(predicates for _, predicates in parts), join.residual)
 
 
 def _part(node: Node) -> tuple[Scan, tuple[Expr, ...]] | None:
@@ -149,4 +149,4 @@ def _replaced(node: Node, views: Mapping[Node, Node]) -> Node:
     return view if view is not None else with_inputs(node, tuple(_replaced(below, views) for below in node.inputs))
 
 
-__all__ = ["Shared", "share_joins"]
+__all__ = ["Shared", "share_joins", "windows_of"]
