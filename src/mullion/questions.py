@@ -21,7 +21,7 @@ from mullion.catalog.catalog import Catalog
 from mullion.catalog.queries import StandingQuery, bind
 from mullion.catalog.relations import bind_relation, is_relational
 from mullion.catalog.streams import Stream
-from mullion.errors import CheckError, MullionError, closest
+from mullion.errors import CheckError, MullionError, NotSupported, closest
 from mullion.language.query import EVERYTHING, Named, Query, Window
 from mullion.operators.once import answer_from_kept, answer_now, reading_kept
 from mullion.operators.runs import RelationRuns
@@ -74,7 +74,19 @@ class Question:
 def bound(query: Query, catalog: Catalog) -> StandingQuery | Relation:
     """The question checked, as an aggregate over a stream or a relation."""
     known = catalog.streams, catalog.tables, catalog.materialized
-    return bind_relation(query, *known) if is_relational(query, *known) else bind(query, *known[:2])
+    if not is_relational(query, *known):
+        return bind(query, *known[:2])
+    _check_once(query)
+    return bind_relation(query, *known)
+
+
+def _check_once(query: Query) -> None:
+    """A question tells what is there now: nothing is new or gone without an answer before it."""
+    output = query.output
+    if output is not None and (output.kind != "rstream" or output.restore):
+        written = f"{output.kind.upper()}{' RESTORE' if output.restore else ''}"
+        hint = f"leave it out, or let it stand: CREATE QUERY name AS {written}(...)"
+        raise NotSupported(f"{written} in a question that is asked once", output.place, hint=hint)
 
 
 def stream_asked(query: Query, catalog: Catalog) -> Stream:

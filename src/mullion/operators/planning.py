@@ -7,6 +7,7 @@ commit names the plan of each relation; after a restart the same plan is found a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from mullion.catalog.algebra import Node, Relation
 from mullion.errors import CheckpointError
@@ -14,6 +15,7 @@ from mullion.operators.naming import name_of
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import Stats
 from mullion.planner.rewrites import Chosen, all_plans, optimise_together
+from mullion.planner.shared_joins import share_joins
 
 
 def chosen_plans(relations: Sequence[Relation], stats: Stats, strategy: str) -> dict[str, Node]:
@@ -32,7 +34,8 @@ def plans_at_work(
         root = at_work.get(relation.name, now.root)
         other = Chosen(root, model.plan(root), (), ((now.root, now.cost),))
         found.append(now if root == now.root else other)
-    return found
+    shared = share_joins([chosen.root for chosen in found]).plans
+    return [replace(chosen, root=shared[chosen.root]) for chosen in found]
 
 
 def recorded_plan(relation: Relation, name: str) -> Node:

@@ -306,8 +306,11 @@ class RelationRun:
         shelf.sweep()
 
     def _begin_anew(self) -> None:
-        """The input has ended, every row has left and everything was told. Should more come, it comes after it."""
+        """The input has ended, every row has left and everything was told. Should more come, it comes after it, and
+        waits until every stream has said again how far it is."""
         self.now = EVER_BEFORE if self.newest is None else self.newest + 1
+        for incoming in self.incoming.values():
+            incoming.watermark = None
 
     def restore(self) -> None:
         """Go on from the last commit."""
