@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from importlib import import_module
 
-from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Restricted, Scan, Union
+from mullion.catalog.algebra import (
+    Aggregated,
+    Difference,
+    Distinct,
+    Filter,
+    Join,
+    LookedUp,
+    Negation,
+    Node,
+    Project,
+    Restricted,
+    Rewindowed,
+    Scan,
+    Union,
+)
+from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.base import Operator
+from mullion.operators.difference import DifferenceOperator
+from mullion.operators.distinct import DistinctOperator
 from mullion.operators.join import JoinOperator
 from mullion.operators.looked_up import looked_up_operator
+from mullion.operators.negation import NegationOperator
 from mullion.operators.restricted import RestrictedOperator
+from mullion.operators.rewindowed import RewindowedOperator
 from mullion.operators.stateless import FilterOperator, ProjectOperator, UnionOperator
 from mullion.operators.window import window_operator
 
@@ -34,12 +52,16 @@ def make(node: Node, inputs: Sequence[Operator], strategy: str, needed: Collecti
             return JoinOperator(node, inputs, strategy, needed)
         case Union():
             return UnionOperator(node, inputs, strategy)
-        case _:
-            kind = type(node).__name__
-            built: Operator = getattr(import_module(f"mullion.operators.{kind.lower()}"), f"{kind}Operator")(
-                node, inputs, strategy
-            )
-            return built
+        case Distinct():
+            return DistinctOperator(node, inputs, strategy)
+        case Negation():
+            return NegationOperator(node, inputs, strategy)
+        case Difference():
+            return DifferenceOperator(node, inputs, strategy)
+        case Aggregated():
+            return AggregatedOperator(node, inputs, strategy)
+        case Rewindowed():
+            return RewindowedOperator(node, inputs, strategy)
 
 
 __all__ = ["STRATEGIES", "make"]
