@@ -14,6 +14,7 @@ from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, DOUBLE, STRING
 from mullion.language.typing import resolve_predicate
+from mullion.operators import state
 from mullion.operators.lives import FOREVER
 from networks import lives_of, reference_lives, same
 
@@ -145,10 +146,14 @@ def streams(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
 STEPS = st.sets(st.integers(1, 50), max_size=10).map(lambda times: [*sorted(times), LAST])
 
 
-@given(joins(), streams(), STEPS, st.sampled_from(STRATEGIES), st.booleans())
-def test_joins_give_what_the_reference_says(plan: Any, events: Any, times: Any, strategy: str, restarts: bool) -> None:
-    expected = same(reference_lives(plan, events))
-    assert same(lives_of(plan, events, times, strategy=strategy, restarts=restarts)) == expected
+@given(joins(), streams(), STEPS, st.sampled_from(STRATEGIES), st.booleans(), st.sampled_from([0, 3, state.SMALL]))
+def test_joins_give_what_the_reference_says(
+    plan: Any, events: Any, times: Any, strategy: str, restarts: bool, small: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state, "SMALL", small)
+        found = lives_of(plan, events, times, strategy=strategy, restarts=restarts)
+    assert same(found) == same(reference_lives(plan, events))
 
 
 @given(joins(), streams(), STEPS, st.sampled_from(STRATEGIES))

@@ -46,11 +46,12 @@ def test_the_store_suits_the_pattern() -> None:
 def test_a_fifo_drops_whole_sub_windows_from_the_front() -> None:
     store = Fifo(SCHEMA, 1, KEY)
     for step in range(20):
-        store.insert(rows(range(100), step, step + 10, first=100 * step))
+        store.insert(rows(range(5000), step, step + 10, first=5000 * step))
         before = list(store.windows)
         store.expire(step)
         assert store.windows == before[len(before) - len(store.windows) :], "what stays is not made anew"
-        assert held_ids(store) == list(range(max(100 * (step - 9), 0), 100 * (step + 1)))
+        assert held_ids(store) == list(range(max(5000 * (step - 9), 0), 5000 * (step + 1)))
+        assert store.held <= 5000 * 12
 
 
 def test_a_calendar_drops_whole_days() -> None:
@@ -106,10 +107,10 @@ def test_rows_are_cut_by_their_ids_while_they_live(kind: type[Store]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_state_is_saved_in_tables_that_stay(kind: type[Store]) -> None:
     store = kind(SCHEMA, 1, KEY)
-    store.insert(rows(range(1000), 0, 100))
+    store.insert(rows(range(5000), 0, 100))
     store.expire(1)
     first = store.parts()["rows"]
-    store.insert(rows(range(10), 1, 90, first=1000))
+    store.insert(rows(range(10), 1, 90, first=5000))
     kept = [table for table in store.parts()["rows"] if any(table is old for old in first)]
     assert len(kept) == (0 if kind is Flat else 1)
     again = kind(SCHEMA, 1, KEY)

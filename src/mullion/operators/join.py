@@ -117,37 +117,29 @@ class JoinOperator(Operator):
             for found in probe(partial, self.stores[j], before_cuts=before_cuts):
                 yield extended(partial, found, j, is_last=is_last)
 
-    def _gathered(self, i: int, own: SubWindow, partial: Partial, names: Sequence[str]) -> pa.Table:
-        """Columns of the join for combinations that rows of input i found, which stand in a sub-window of their own."""
+    def _gathered(self, i: int, own: SubWindow, partial: Partial, names: Sequence[str]) -> tuple[pa.Table, Ids]:
+        """Columns of the join, and ids, of combinations that rows of input i found, which stand in a sub-window of
+        their own."""
         columns: dict[str, pa.ChunkedArray] = {}
-        for part, store in enumerate(self.stores):
-            mine = [name for name in names if self.places[name][0] == part]
-            if mine:
-                inner = list(dict.fromkeys(self.places[name][1] for name in mine))
-                at = partial.at[part]
-                taken = own.table.select(inner).take(pa.array(at)) if part == i else store.taken(at, inner)
-                columns |= {name: taken.column(self.places[name][1]) for name in mine}
-        return pa.Table.from_arrays([columns[name] for name in names], names=list(names))
-
-    def _ids(self, i: int, own: SubWindow, partial: Partial) -> Ids:
         ids = np.empty((len(partial), self.width), np.int64)
         first = 0
         for part, (store, width) in enumerate(zip(self.stores, self.widths, strict=True)):
+            mine = {name: self.places[name][1] for name in names if self.places[name][0] == part}
+            wanted = [*dict.fromkeys(mine.values()), *id_names(width)]
             at = partial.at[part]
-            if part == i:
-                ids[:, first : first + width] = own.ids.take(at, axis=0)
-            else:
-                for k, column in enumerate(store.taken(at, id_names(width)).columns):
-                    ids[:, first + k] = column.to_numpy()
+            taken = own.table.select(wanted).take(pa.array(at)) if part == i else store.taken(at, wanted)
+            columns |= {name: taken.column(inner) for name, inner in mine.items()}
+            for k, number in enumerate(id_names(width)):
+                ids[:, first + k] = taken.column(number).to_numpy()
             first += width
-        return ids
+        return pa.Table.from_arrays([columns[name] for name in names], names=list(names)), ids
 
     def _where_residual(self, i: int, own: SubWindow, partial: Partial) -> Partial:
         """The combinations for which the residual predicate is true."""
         if self.node.residual is None:
             return partial
-        rows = self._gathered(i, own, partial, sorted(names_in([self.node.residual])))
-        lives = Lives(rows, np.empty((len(partial), 0), np.int64), partial.start, partial.end)
+        rows, ids = self._gathered(i, own, partial, sorted(names_in([self.node.residual])))
+        lives = Lives(rows, ids, partial.start, partial.end)
         return partial.take(np.flatnonzero(is_true(self.node.residual, lives, self.types)))
 
     # New results
@@ -156,8 +148,7 @@ class JoinOperator(Operator):
         for combinations in self._combinations(i, Partial.of(i, fresh)):
             found = self._where_residual(i, fresh, combinations)
             if len(found):
-                rows = self._gathered(i, fresh, found, self.schema.names)
-                ids = self._ids(i, fresh, found)
+                rows, ids = self._gathered(i, fresh, found, self.schema.names)
                 if self.lets_go:
                     yield Lives(rows, ids, found.start, self._ends(i, fresh, found), found.end)
                 else:
@@ -204,7 +195,7 @@ class JoinOperator(Operator):
             sooner = replace(combinations.take(early), end=at[early])
             found = self._where_residual(i, cut.window, sooner)
             if len(found):
-                yield Gone(self._ids(i, cut.window, found), found.end)
+                yield Gone(self._gathered(i, cut.window, found, ())[1], found.end)
 
     def _kept_gone(self, results: Store, inputs: Sequence[Gone]) -> Iterator[Gone]:
         """The results that end, when results are kept."""

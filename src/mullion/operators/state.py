@@ -33,6 +33,8 @@ GROWTH = 2
 """A sub-window is merged with the one before it when that has at most so many times its rows."""
 SHARE_OF_LIFE = 4
 """Sub-windows are not merged beyond this part of their rows' lives, so that few rows wait for others to expire."""
+SMALL = 4096
+"""Up to so many rows, one sub-window is always faster than two."""
 DAYS = 4
 """So many days of a calendar make the longest life of a row."""
 
@@ -187,9 +189,9 @@ class Store(ABC):
 
     def _append(self, windows: list[SubWindow], fresh: SubWindow, *, within_life: bool = False) -> None:
         """Add a sub-window after others, merged with those before it that are not much larger."""
-        while windows and len(windows[-1]) <= GROWTH * len(fresh):
+        while windows and len(windows[-1]) <= max(GROWTH * len(fresh), SMALL - len(fresh)):
             last = windows[-1]
-            if within_life and not _close(last, fresh):
+            if within_life and len(last) + len(fresh) > SMALL and not _close(last, fresh):
                 break
             both = self.merged([last, fresh])
             windows.pop()
