@@ -32,6 +32,7 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests with Spark are marked, and go to one process of a run in several, so that there is one Spark."""
     for item in items:

@@ -57,6 +57,20 @@ def test_a_finished_run_that_is_started_again_tells_nothing_new(tmp_path: Path) 
     assert {name: store.rows(name) for name in TEXTS} == expected(given)
 
 
+def test_bad_values_are_taken_as_null_and_counted_for_the_query_that_met_them(tmp_path: Path) -> None:
+    given = [("a", [{"ts": 1, "k": "x", "v": 0}, {"ts": 2, "k": "x", "v": 2}]), ("b", [{"ts": 3, "k": "x", "v": 1}])]
+    store = Store()
+    run = RelationRun(("a", "b"), store)
+    texts = {
+        "divides": "SELECT a.k AS k, b.v / a.v AS share FROM a [RANGE 9 us], b [RANGE 9 us] WHERE a.k = b.k",
+        "neighbour": "SELECT a.k AS k FROM a [RANGE 9 us], b [RANGE 9 us] WHERE a.k = b.k",
+    }
+    run.use([bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()])
+    Source(tmp_path, given).run(run)
+    assert sorted(row[3] is None for row in store.rows("divides")) == [False, True]
+    assert run.own.bad == {"divides": 1, "neighbour": 0}
+
+
 def test_more_input_after_the_end_finds_empty_windows_and_no_instant_is_told_twice(tmp_path: Path) -> None:
     """What came before the end stays as it was told; what comes after it is a stream of its own."""
     first = batches(5, number=20)

@@ -42,6 +42,8 @@ class Answering:
         self.results: dict[str, Result] = {}
         self.materialized: dict[str, MaterializedResult] = {}
         self.observing = Observing()
+        self.bad: dict[str, int] = {}
+        """How many bad values each relation met, taken as NULL."""
         self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
 
     def use(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
@@ -92,9 +94,12 @@ class Answering:
             self._look_up(network, table, since)
             self.observing.reorder(network)
             deltas = network.advance(settled, now)
+            bad = network.take_bad()
             for relation in self.relations if name == "shared" else [name]:
                 result = self.results[relation]
                 delta = deltas[self.plans[relation]]
+                if bad:
+                    self.bad[relation] = self.bad.get(relation, 0) + bad[self.plans[relation]]
                 result.take(delta)
                 if relation in self.materialized:
                     self.materialized[relation].take(delta, until=newest + 1 if ended and newest is not None else None)

@@ -32,6 +32,9 @@ class Operator(ABC):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         """What becomes known of the output when this became known of the inputs. `now` never goes back."""
 
+    bad: int = 0
+    """How many bad values its expressions met, which became NULL: overflows, divisions by zero, failed casts."""
+
     @property
     def held(self) -> int:
         """How many rows its state holds, duplicates and all; operators without state hold none."""

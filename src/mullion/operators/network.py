@@ -41,7 +41,7 @@ from mullion.operators.handing_on import fitted
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
-from mullion.operators.needs import chosen, inputs_of, needs, needs_of, scan_needs
+from mullion.operators.needs import chosen, in_order, inputs_of, needs, needs_of, scan_needs
 from mullion.operators.stateless import Narrowed
 from mullion.planner.shared_joins import Shared, share_joins
 
@@ -134,6 +134,15 @@ class Network:
     def operator(self, node: Node) -> Operator:
         """The operator of a node; of a root, that of the plan that is computed for it."""
         return self.working[self.plans.get(node, node)].operator
+
+    def take_bad(self) -> dict[Node, int]:
+        """How many bad values the plan of each root met since this was asked before."""
+        met = {node: working.operator.bad for node, working in self.working.items() if working.operator.bad}
+        for node in met:
+            self.working[node].operator.bad = 0
+        if not met:
+            return {}
+        return {root: sum(met.get(node, 0) for node in in_order([plan])) for root, plan in self.plans.items()}
 
     # Time goes on
 

@@ -210,7 +210,13 @@ class RelationRun:
     def counts(self) -> dict[str, Any]:
         """What was counted. Times are of this process."""
         steps = 0 if self.committed is None else self.committed.batch + 1
-        return {"steps": steps, "answers": self.answers, "rows_held": self.held, "seconds": self.seconds}
+        return {
+            "steps": steps,
+            "answers": self.answers,
+            "rows_held": self.held,
+            "seconds": self.seconds,
+            "bad_by_query": dict(self.own.bad),
+        }
 
     # Events
 
@@ -299,6 +305,7 @@ class RelationRun:
             "now": self.now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
             "answers": self.answers,
+            "bad": self.own.bad,
             "state": shelf.save(self.own.state(), mark.text),
             "shards": None if self.shards is None else self.shards.snapshot(),
         }
@@ -322,6 +329,7 @@ class RelationRun:
             return
         commit = loaded[0]
         self.committed, self.now, self.answers = commit.at, commit.state["now"], commit.state["answers"]
+        self.own.bad = commit.state["bad"]
         for stream, state in commit.state["incoming"].items():
             self.incoming[stream] = Incoming(**state)
         self._manifest = commit.state["state"]

@@ -111,12 +111,20 @@ class RelationRuns:
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""
         counted = {name: counts for name, counts in self.counts.items() if counts["steps"]}
-        return {name: {n: c for n, c in counts.items() if n != "seconds"} for name, counts in counted.items()}
+        return {
+            name: {n: c for n, c in counts.items() if n not in ("seconds", "bad_by_query")}
+            for name, counts in counted.items()
+        }
 
     @property
     def counts(self) -> dict[str, dict[str, Any]]:
         """What --stats reports of the relations over the same streams."""
         return {" + ".join(run.incoming): run.counts for run in self.runs.values()}
+
+    @property
+    def bad(self) -> dict[str, int]:
+        """How many bad values each relation met, taken as NULL."""
+        return {name: number for run in self.runs.values() for name, number in run.own.bad.items()}
 
     @property
     def answers(self) -> int:

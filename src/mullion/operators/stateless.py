@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mullion.catalog.algebra import Filter, Project, Union
 from mullion.operators.base import Operator
-from mullion.operators.expressions import computed, is_true, schema_of
+from mullion.operators.expressions import BadValues, computed, is_true, schema_of
 from mullion.operators.lives import Delta, Gone, Ids, Lives
 
 
@@ -22,10 +22,12 @@ class FilterOperator(Operator):
         self.node = node
         fields = [field for field in inputs[0].schema if needed is None or field.name in needed]
         self.schema, self.width = pa.schema(fields), inputs[0].width
+        self._bad = BadValues([node.predicate], node.types)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         fresh = inputs[0].fresh
         kept = fresh.with_rows(fresh.rows.select(self.schema.names))
+        self.bad += self._bad.among(fresh)
         if len(fresh):
             holds = is_true(self.node.predicate, fresh, self.node.types)
             kept = kept if holds.all() else kept.take(holds)
@@ -38,9 +40,11 @@ class ProjectOperator(Operator):
     def __init__(self, node: Project, inputs: Sequence[Operator], strategy: str) -> None:
         self.node = node
         self.schema, self.width = schema_of(node.columns), inputs[0].width
+        self._bad = BadValues([expr for _, expr, _ in node.items], node.input.types)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         fresh = inputs[0].fresh
+        self.bad += self._bad.among(fresh)
         columns = [computed(expr, fresh, self.node.input.types) for _, expr, _ in self.node.items]
         rows = pa.Table.from_arrays(columns, schema=self.schema) if len(fresh) else self.schema.empty_table()
         return Delta(fresh.with_rows(rows), inputs[0].gone, now, inputs[0].let_go)

@@ -313,7 +313,7 @@ def _run(
                     _write_stats(stats, engine, time.monotonic() - began)
         finally:
             progress.hide()
-    for sentence in warnings(engine.counts, out):
+    for sentence in warnings(engine.counts, out, engine.relations.bad):
         _say("warning", "yellow", sentence)
     if engine.was_stopped:
         typer.echo(_stopped(engine, out, checkpoint), err=True)

@@ -131,8 +131,9 @@ def plural(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def warnings(counts: Mapping[str, Counts], out: Path) -> Iterator[str]:
-    """What was not answered as one may think, a sentence each, and where the records are."""
+def warnings(counts: Mapping[str, Counts], out: Path, relations: Mapping[str, int] | None = None) -> Iterator[str]:
+    """What was not answered as one may think, a sentence each, and where the records are. `relations` are the bad
+    values that queries over relations met."""
     for name, told in counts.items():
         if told.late:
             hit = ", ".join(f"{query} {number:,}" for query, number in told.late_by_query.items() if number)
@@ -141,7 +142,12 @@ def warnings(counts: Mapping[str, Counts], out: Path) -> Iterator[str]:
         if told.malformed:
             what = plural(told.malformed, "record")
             yield f"{what} of {name} did not parse or had no event time; kept in {out / '_malformed'}"
-        for query, number in told.bad_by_query.items():
-            if number:
-                what = plural(number, "bad value")
-                yield f"query {query} met {what} (overflow, division by zero or a failed cast), taken as NULL"
+        yield from _bad_values(told.bad_by_query)
+    yield from _bad_values(relations or {})
+
+
+def _bad_values(by_query: Mapping[str, int]) -> Iterator[str]:
+    for query, number in by_query.items():
+        if number:
+            what = plural(number, "bad value")
+            yield f"query {query} met {what} (overflow, division by zero or a failed cast), taken as NULL"
