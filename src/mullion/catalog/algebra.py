@@ -60,6 +60,39 @@ class _Node:
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class _OverOne(_Node):
+    """A relation over one other, whose columns it has unless it says otherwise."""
+
+    input: Node
+    __hash__ = _Node.__hash__
+
+    @property
+    def columns(self) -> Columns:
+        return self.input.columns
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class _OverTwo(_Node):
+    """A relation over two others, with the columns of the left."""
+
+    left: Node
+    right: Node
+    __hash__ = _Node.__hash__
+
+    @property
+    def columns(self) -> Columns:
+        return self.left.columns
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+
 @dataclass(frozen=True, eq=True)
 class Scan(_Node):
     """The events of a stream that are in a window. `stream_columns` are all columns of the stream."""
@@ -83,7 +116,7 @@ class Scan(_Node):
 
 
 @dataclass(frozen=True, eq=True)
-class LookedUp(_Node):
+class LookedUp(_OverOne):
     """Events with the columns that a table's row gives them (`lookup.types()`), once for every row that they find.
 
     Not retroactive: an event sees the table as it was when the event came, and keeps what it saw (golab 3.3.1).
@@ -91,7 +124,6 @@ class LookedUp(_Node):
     NULLs; an inner join has a Filter on `lookup.matched` above it.
     """
 
-    input: Node
     lookup: Lookup
     retroactive: bool = False
     __hash__ = _Node.__hash__
@@ -100,43 +132,25 @@ class LookedUp(_Node):
     def columns(self) -> Columns:
         return (*self.input.columns, *self.lookup.types().items())
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True, eq=True)
-class Filter(_Node):
+class Filter(_OverOne):
     """The rows for which the predicate is true."""
 
-    input: Node
     predicate: Expr
     __hash__ = _Node.__hash__
 
-    @property
-    def columns(self) -> Columns:
-        return self.input.columns
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True, eq=True)
-class Project(_Node):
+class Project(_OverOne):
     """Other columns, computed row by row; duplicates stay."""
 
-    input: Node
     items: tuple[tuple[str, Expr, Type], ...]
     __hash__ = _Node.__hash__
 
     @property
     def columns(self) -> Columns:
         return tuple((name, type_) for name, _, type_ in self.items)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
 
 @dataclass(frozen=True, eq=True)
@@ -192,59 +206,30 @@ def _with_range(node: Node, length: int) -> Node:
 
 
 @dataclass(frozen=True, eq=True)
-class Distinct(_Node):
+class Distinct(_OverOne):
     """Each row once. NULLs are equal to each other, NaNs too, and zeros of either sign."""
 
-    input: Node
     __hash__ = _Node.__hash__
-
-    @property
-    def columns(self) -> Columns:
-        return self.input.columns
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
 
 @dataclass(frozen=True, eq=True)
-class Negation(_Node):
+class Negation(_OverTwo):
     """The rows of the left with no row of the right that has equal keys: NOT EXISTS. A NULL equals nothing.
 
     EXISTS needs no node of its own: it joins the left with the distinct keys of the right.
     """
 
-    left: Node
-    right: Node
     left_keys: tuple[Expr, ...]
     right_keys: tuple[Expr, ...]
     __hash__ = _Node.__hash__
 
-    @property
-    def columns(self) -> Columns:
-        return self.left.columns
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
-
 
 @dataclass(frozen=True, eq=True)
-class Difference(_Node):
+class Difference(_OverTwo):
     """EXCEPT ALL: of v1 equal rows on the left and v2 on the right, the v1 - v2 youngest of the left stay (golab
     2.2.2). Rows are equal as in DISTINCT. Both sides have the same columns."""
 
-    left: Node
-    right: Node
     __hash__ = _Node.__hash__
-
-    @property
-    def columns(self) -> Columns:
-        return self.left.columns
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
 
 
 @dataclass(frozen=True, eq=True)
@@ -264,13 +249,12 @@ class Union(_Node):
 
 
 @dataclass(frozen=True, eq=True)
-class Aggregated(_Node):
+class Aggregated(_OverOne):
     """GROUP BY: one row for each group, `#k0..` and `#a0..` as in a `Shape`. Without keys there is always one row.
 
     `slide` and `offset`: the relation changes only at these instants, as its windows do; None: at every change.
     """
 
-    input: Node
     keys: tuple[tuple[Expr, Type], ...]
     aggregates: tuple[BoundAggregate, ...]
     slide: int | None = None
@@ -282,26 +266,13 @@ class Aggregated(_Node):
         keys = tuple((f"#k{i}", type_) for i, (_, type_) in enumerate(self.keys))
         return (*keys, *((f"#a{i}", bound.result) for i, bound in enumerate(self.aggregates)))
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True, eq=True)
-class Rewindowed(_Node):
+class Rewindowed(_OverOne):
     """A window over the results of a query: its new results are the events of a stream (golab 3.3.3)."""
 
-    input: Node
     window: Window
     __hash__ = _Node.__hash__
-
-    @property
-    def columns(self) -> Columns:
-        return self.input.columns
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
 
 Node = (
