@@ -28,10 +28,10 @@ demo: setup ## a live demonstration on generated trades
 	@$(BIN)/mullion demo
 
 test: setup lint ## everything: style, types, all tests
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: setup lint ## style, types and the tests that need no Spark: under a minute
-	@$(BIN)/python -m pytest --numprocesses 2 -m "not spark and not slow"
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not spark and not slow"
 
 lint: setup
 	@$(BIN)/ruff check

@@ -1,4 +1,4 @@
-"""What all tests share: one Spark for the whole run, and a Hypothesis that repeats itself."""
+"""What all tests share: one Spark for each process of a run, and a Hypothesis that repeats itself."""
 
 from __future__ import annotations
 
@@ -32,11 +32,7 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with Spark are marked, and go to one process of a run in several, so that there is one Spark."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-        if item.get_closest_marker("spark") is not None:
-            item.add_marker(pytest.mark.xdist_group("spark"))
