@@ -277,7 +277,7 @@ class TestMistakes:
     def test_an_unknown_benchmark_lists_the_known(self) -> None:
         result = inside("bench", "xyz")
         assert result.code == 1
-        assert "there is aggregates, frequent, lookups, sharing, windows" in result.stderr
+        assert "there is aggregates, frequent, lookups, operators, sharing, windows" in result.stderr
 
     def test_flink_belongs_to_one_benchmark(self) -> None:
         result = inside("bench", "windows", "--flink", "python")
