@@ -47,6 +47,20 @@ def test_a_crash_loses_and_repeats_nothing(seed: int, tmp_path: Path) -> None:
     assert {name: store.rows(name) for name in TEXTS} == expected(given)
 
 
+@pytest.mark.parametrize("step", ["before operators", "before commit"])
+def test_after_a_failed_step_another_stream_finds_nothing_to_go_on_with(step: str, tmp_path: Path) -> None:
+    """It would commit a step without the events that the failed one had taken."""
+    store, source = Store(), Source(tmp_path, batches(2, number=20))
+    run = started(store, tmp_path / "journal")
+    with crash_at(step, 3), pytest.raises(Crash):
+        source.run(run)
+    before, marks = run.now, list(store.written)
+    for name in STREAMS:
+        run.take(name, source.intakes[name].batches, source.newest[name], ended=True)
+    assert run.now == before
+    assert list(store.written) == marks
+
+
 def test_a_finished_run_that_is_started_again_tells_nothing_new(tmp_path: Path) -> None:
     given = batches(1)
     store, source = Store(), Source(tmp_path, given)

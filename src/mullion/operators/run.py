@@ -131,6 +131,8 @@ class RelationRun:
         self.known: dict[str, dict[str, Any]] = {}
         """The relations of the last commit, with when they joined."""
         self._lock = threading.RLock()
+        self._interrupted = False
+        """A step has failed half-way: what is in memory is of no use, only a restart goes on, from the last commit."""
         self._shelf = None if journal is None else Shelf(journal.directory / "shelf")
         self._manifest: Mapping[str, Any] | None = None
         """The state of a run before this one, until the first relations are known."""
@@ -223,6 +225,8 @@ class RelationRun:
     def take(self, stream: str, batches: Sequence[Arrived], watermark: int | None, *, ended: bool = False) -> None:
         """What a stream has handed on, and up to when that is complete; answers what this makes due."""
         with self._lock:
+            if self._interrupted:
+                return
             incoming = self.incoming[stream]
             for batch in batches:
                 incoming.take(batch, self.now)
@@ -240,6 +244,7 @@ class RelationRun:
 
     def _step(self, now: int) -> None:
         began = time.perf_counter()
+        self._interrupted = True
         mark = Mark(0 if self.committed is None else self.committed.batch + 1, end=now == THE_END)
         step("before operators")
         settled = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
@@ -247,8 +252,8 @@ class RelationRun:
             self._shard_if_large(settled)
         answers = self._answers(settled, now, mark)
         self.sink.write(self.name, mark, answers)
-        self.now = now
-        self._commit(mark)
+        self._commit(mark, now)
+        self._interrupted = False
         self.seconds += time.perf_counter() - began
 
     def _answers(self, settled: Mapping[str, Events], now: int, mark: Mark) -> list[Answers]:
@@ -291,18 +296,19 @@ class RelationRun:
 
     # What a restart needs
 
-    def _commit(self, mark: Mark) -> None:
-        self.committed = mark
+    def _commit(self, mark: Mark, now: int) -> None:
+        """`now` and the mark hold for others only when the commit is there: streams let go what was taken before it."""
         if mark.end:
-            self._begin_anew()
+            now = self._begin_anew()
         if self.journal is not None and self._shelf is not None:
-            self._record(mark, self.journal, self._shelf)
+            self._record(mark, now, self.journal, self._shelf)
+        self.committed, self.now = mark, now
         if self.shards is not None:
             self.shards.sweep()
 
-    def _record(self, mark: Mark, journal: Journal, shelf: Shelf) -> None:
+    def _record(self, mark: Mark, now: int, journal: Journal, shelf: Shelf) -> None:
         header = {
-            "now": self.now,
+            "now": now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
             "answers": self.answers,
             "bad": self.own.bad,
@@ -312,12 +318,12 @@ class RelationRun:
         journal.commit(Commit(mark, header, (), snapshot=True))
         shelf.sweep()
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self) -> int:
         """The input has ended, every row has left and everything was told. Should more come, it comes after it, and
-        waits until every stream has said again how far it is."""
-        self.now = EVER_BEFORE if self.newest is None else self.newest + 1
+        waits until every stream has said again how far it is. Returns from when on."""
         for incoming in self.incoming.values():
             incoming.watermark = None
+        return EVER_BEFORE if self.newest is None else self.newest + 1
 
     def restore(self) -> None:
         """Go on from the last commit."""
