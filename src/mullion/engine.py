@@ -72,7 +72,7 @@ from mullion.windows.axis import by_axis
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
 
-FEW_CORES = 25
+TIMES_ON_FEW_CORES = 25
 """How many times more events relations take on the driver before they go to shards, where cores are few."""
 
 
@@ -469,7 +469,7 @@ class Engine:
         """How many events of a first step keep relations on the driver. With fewer cores than shards it is faster than
         they are, and shards are for what would not fit."""
         enough = self.session.sparkContext.defaultParallelism >= SHARDS
-        return self.shard_above if enough else FEW_CORES * self.shard_above
+        return self.shard_above if enough else TIMES_ON_FEW_CORES * self.shard_above
 
     def _use_relations(self) -> None:
         """Let the relations of now take part. Who is new to running streams answers what starts after their newest

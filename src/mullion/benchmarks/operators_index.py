@@ -47,7 +47,7 @@ class Size:
 
 
 FULL = Size(Workload(500), Workload(5_000, scan_every=6, measured=12))
-QUICK = Size(Workload(500, scan_every=12), None, roots=(2, 4))
+QUICK = Size(Workload(500, scan_every=6, measured=6), None, roots=(2, 4))
 
 
 def measure(console: Console, *, quick: bool = False) -> Part:

@@ -19,6 +19,7 @@ those of their (first) input.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,7 +34,7 @@ Columns = tuple[tuple[str, Type], ...]
 
 
 @dataclass(frozen=True)
-class _Node:
+class _Node(ABC):
     """A relation. Hashes are remembered, since they walk all that is below. They are not pickled, since they differ
     between processes."""
 
@@ -52,12 +53,12 @@ class _Node:
         return dict(self.columns)
 
     @property
-    def columns(self) -> Columns:
-        raise NotImplementedError
+    @abstractmethod
+    def columns(self) -> Columns: ...
 
     @property
-    def inputs(self) -> tuple[Node, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def inputs(self) -> tuple[Node, ...]: ...
 
 
 @dataclass(frozen=True)
