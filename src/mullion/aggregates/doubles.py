@@ -29,8 +29,13 @@ class CoarseSum(WholeNumbers):
         |---- coarse, 30 bits ----|---- fine, 26 bits ----|-- residue: what is left of its 53 bits --|
        2^40                     2^10                    2^-16
 
-    and coarse and fine parts are added as whole numbers, which have no order and can be subtracted again. Thousands of
-    millions of them fit. See `Residue` for the rest.
+    and coarse and fine parts are added as whole numbers, which have no order and can be subtracted again. See `Residue`
+    for the rest.
+
+    How many fit: |coarse| <= 2^30 and |fine| <= 2^25, and what is kept has its fine part carried into the coarse one.
+    So int64 holds the sums of 2^32 events next to 2^40, or 2^52 next to 2^20, and prefixes may run over: a difference
+    that fits is right. Spark adds them as doubles, exactly up to 2^53 units: 2^23 events next to 2^40 in one slice of a
+    batch. Beyond that it rounds, as a plain sum would from the start.
     """
 
     kind = "sum_coarse"
@@ -46,6 +51,9 @@ class CoarseSum(WholeNumbers):
     def lift(self, events: Vector) -> tuple[Vector, ...]:
         coarse, fine, _ = split(events)
         return always(coarse, BIGINT), always(fine, BIGINT)
+
+    def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
+        return super().store(_carried(state[0], state[1]), loaded)
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,23 @@ class Residue(Partial):
 
     def reduce(self, state: State, starts: npt.NDArray[np.intp]) -> State:
         with np.errstate(invalid="ignore", over="ignore"):
-            return (add_runs(state[0], starts),)
+            return (_add_in_blocks(state[0], starts),)
+
+
+BLOCK = 1 << 12
+"""Residues of at most 2^-17 that are multiples of 2^-58 add up exactly as doubles: to 2^-5, or 2^53 multiples."""
+
+
+def _add_in_blocks(values: Array, starts: npt.NDArray[np.intp]) -> Array:
+    """Sums of runs of doubles, of blocks first: a block adds up exactly, or nearly, and blocks are few. One sum from
+    end to end would err by up to n 2^-53 of itself, 1e-9 for ten million events."""
+    lengths = np.diff(np.append(starts, len(values)))
+    blocks = -(-lengths // BLOCK)
+    if blocks.max(initial=0) <= 1:
+        return add_runs(values, starts)
+    first = np.cumsum(blocks) - blocks
+    within = np.arange(blocks.sum()) - np.repeat(first, blocks)
+    return _add_in_blocks(add_runs(values, np.repeat(starts, blocks) + within * BLOCK), first)
 
 
 def split(events: Vector) -> tuple[Array, Array, Array]:
@@ -121,12 +145,17 @@ def _rounded_text(text: str, unit: float) -> str:
     return f"({text} + {shift!r}D - {shift!r}D)"
 
 
+def _carried(coarse: Array, fine: Array) -> tuple[Array, Array]:
+    """The one form of a sum: fine from 0 to below a coarse unit."""
+    return coarse + (fine >> CARRY), fine & (2**CARRY - 1)
+
+
 def join(coarse: Array, fine: Array, residue: Array) -> Array:
     """The double nearest to coarse * 2^10 + fine * 2^-16 + residue.
 
     The two whole numbers are brought to their one form first, so that equal sums give equal bits.
     """
-    coarse, fine = coarse + (fine >> CARRY), fine & (2**CARRY - 1)
+    coarse, fine = _carried(coarse, fine)
     high, low = coarse * COARSE, fine * FINE
     with np.errstate(invalid="ignore", over="ignore"):
         total = high + low

@@ -24,8 +24,9 @@ WIDE = Context(prec=80)
 class SumOfIntegers(WholeNumbers):
     """An exact integer sum in two halves, so that an overflow of BIGINT is seen and not wrapped.
 
-    Each value is split into its high 32 bits (signed) and low 32 bits (unsigned); both halves are summed in int64,
-    which holds two thousand million of them.
+    Each value is split into its high 32 bits (signed) and low 32 bits (unsigned); both halves are summed in int64. What
+    is kept has its low half carried into the high one, so int64 holds at least 2^31 events of one slice in one batch
+    and then 2^31 such states: 0 <= low < 2^32 for each, and where high leaves 63 bits the sum has long left BIGINT.
     """
 
     kind = "sum_integer"
@@ -45,11 +46,14 @@ class SumOfIntegers(WholeNumbers):
             return always(values >> 32, BIGINT), always(values & 0xFFFFFFFF, BIGINT)
         return (always(values, BIGINT),)
 
+    def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
+        return super().store(state if len(state) == 1 else self._carried(*state), loaded)
+
     def total(self, stored: Sequence[Vector]) -> tuple[Array, npt.NDArray[np.bool_]]:
         """The sums, and which of them fit BIGINT."""
         if len(stored) == 1:
             return stored[0].values, np.ones(len(stored[0]), np.bool_)
-        high, low = self._carried(stored)
+        high, low = self._carried(stored[0].values, stored[1].values)
         fits = (high >= -(2**31)) & (high < 2**31)
         return (high << 32) | low, fits
 
@@ -57,14 +61,14 @@ class SumOfIntegers(WholeNumbers):
         """The sums as doubles, also of those that do not fit BIGINT."""
         if len(stored) == 1:
             return stored[0].values.astype(np.float64)
-        high, low = self._carried(stored)
+        high, low = self._carried(stored[0].values, stored[1].values)
         return high.astype(np.float64) * 2.0**32 + low.astype(np.float64)
 
     @staticmethod
-    def _carried(stored: Sequence[Vector]) -> tuple[Array, Array]:
+    def _carried(high: Array, low: Array) -> tuple[Array, Array]:
         """Both halves, the low one within 32 bits: else two large halves of unlike signs would lose the digits of a
         small sum."""
-        return stored[0].values + (stored[1].values >> 32), stored[1].values & 0xFFFFFFFF
+        return high + (low >> 32), low & 0xFFFFFFFF
 
 
 @dataclass(frozen=True)

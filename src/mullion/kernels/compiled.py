@@ -35,10 +35,15 @@ def regions(constants: Array, values: Array, out: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def to_whole(values: Array, scale: float, out: Array) -> None:
-    """Doubles as whole numbers of 1 / scale."""
-    for i in range(len(values)):
-        out[i] = np.int64(np.rint(values[i] * scale))
+def take_units(left: Array, unit: float, out: Array) -> bool:
+    """Takes the nearest whole number of units, a power of two, out of each double; returns whether anything is left."""
+    some = False
+    for i in range(len(left)):
+        number = np.rint(left[i] / unit)
+        out[i] = np.int64(number)
+        left[i] -= number * unit
+        some |= left[i] != 0.0
+    return some
 
 
 @njit(cache=True, nogil=True)
@@ -205,6 +210,40 @@ def states_by_group(
 
 
 @njit(cache=True, nogil=True)
+def class_row(
+    q: int,
+    members: Array,
+    first: Array,
+    sizes: Array,
+    shape: Array,
+    cells: Array,
+    before: Array,
+    now: Array,
+    out: Array,
+    written: int,
+) -> bool:
+    """Writes what came to predicate q since its last row; returns whether there was anything."""
+    outer, inner, base = shape
+    width, count = sizes[inner], len(now)
+    inside = members[q, first[inner] : first[inner] + width]
+    now[:] = 0
+    for o in range(sizes[outer] if outer >= 0 else 1):
+        if outer < 0 or members[q, first[outer] + o]:
+            low = base + o * width
+            for f in range(count):
+                line, total = cells[f, low : low + width], 0
+                for r in range(width):
+                    total += line[r] if inside[r] else 0
+                now[f] += total
+    if now[0] == before[q, 0]:
+        return False
+    for f in range(count):
+        out[f, written] = now[f] - before[q, f]
+        before[q, f] = now[f]
+    return True
+
+
+@njit(cache=True, nogil=True)
 def states_by_class(
     slices: Array,
     edges: Array,
@@ -218,6 +257,7 @@ def states_by_class(
     lane_class: Array,
     classes: Array,
     fields: Array,
+    most: int,
     out_lane: Array,
     out_slice: Array,
     out: Array,
@@ -227,7 +267,8 @@ def states_by_class(
     An event is added to one cell of each histogram, however many predicates there are. A predicate's sum is that of the
     cells where it holds (`members[q]`, part after part), taken at its own edges; what came since its last edge is the
     difference. Rows of `fields` are whole numbers, the first of them counts events; rows of `classes` are (first part
-    or -1, second part, where its histogram begins). Events come in the order of their slices.
+    or -1, second part, where its histogram begins). Events come in the order of their slices. After every `most` events
+    all predicates are written out and all histograms begin anew, so no number holds the sum of more.
     """
     lanes, count = len(lane_class), fields.shape[0]
     size = 0
@@ -239,35 +280,15 @@ def states_by_class(
     now = np.zeros(count, np.int64)
     written, current = 0, 0
     last = len(slices)
-    for i in range(last + 1):
-        upto = slices[i] if i < last else current + 1
-        while current < upto:
+    for i in range(last):
+        while current < slices[i]:
             current += 1
-            begin, end = (ending_from[current], ending_from[current + 1]) if i < last else (0, lanes)
-            for j in range(begin, end):
-                q = ending[j] if i < last else j
-                outer, inner, base = classes[lane_class[q]]
-                width = sizes[inner]
-                inside = members[q, first[inner] : first[inner] + width]
-                now[:] = 0
-                for o in range(sizes[outer] if outer >= 0 else 1):
-                    if outer < 0 or members[q, first[outer] + o]:
-                        low = base + o * width
-                        for f in range(count):
-                            line, total = cells[f, low : low + width], 0
-                            for r in range(width):
-                                total += line[r] if inside[r] else 0
-                            now[f] += total
-                if now[0] > before[q, 0]:
+            for j in range(ending_from[current], ending_from[current + 1]):
+                q = ending[j]
+                if class_row(q, members, first, sizes, classes[lane_class[q]], cells, before, now, out, written):
                     out_lane[written], out_slice[written] = q, start[q]
-                    for f in range(count):
-                        out[f, written] = now[f] - before[q, f]
-                        before[q, f] = now[f]
                     written += 1
-                if i < last:
-                    start[q] = edges[current]
-        if i == last:
-            break
+                start[q] = edges[current]
         for c in range(classes.shape[0]):
             outer, inner, base = classes[c]
             at = base + codes[inner, i]
@@ -275,4 +296,11 @@ def states_by_class(
                 at += codes[outer, i] * sizes[inner]
             for f in range(count):
                 cells[f, at] += fields[f, i]
+        if (i + 1) % most == 0 or i + 1 == last:
+            for q in range(lanes):
+                if class_row(q, members, first, sizes, classes[lane_class[q]], cells, before, now, out, written):
+                    out_lane[written], out_slice[written] = q, start[q]
+                    written += 1
+            cells[:] = 0
+            before[:] = 0
     return written

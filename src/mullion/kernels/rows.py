@@ -20,7 +20,7 @@ from mullion.aggregates.base import Partial
 from mullion.aggregates.count import Count
 from mullion.aggregates.doubles import CARRY, COARSE, FINE, LARGEST_SPLIT, CoarseSum, Residue
 from mullion.aggregates.extremes import Largest, Smallest
-from mullion.kernels.compiled import split_doubles, states_by_class, states_by_group, states_by_slice, to_whole
+from mullion.kernels.compiled import split_doubles, states_by_class, states_by_group, states_by_slice, take_units
 from mullion.kernels.signature import Masks
 from mullion.language.vector import Vector
 from mullion.planner.fragments import Bytes
@@ -30,8 +30,13 @@ Whole = npt.NDArray[np.int64]
 Real = npt.NDArray[np.float64]
 Index = npt.NDArray[np.intp]
 
-SMALLEST = 2.0**-58
-"""The unit in which residues are added as whole numbers: two million of them fit."""
+UNITS = 2.0**-58, 2.0**-100, 2.0**-142
+"""The units in which residues are added as whole numbers, as many of them as it takes to lose nothing. A double from
+2^-6 up, which has 53 digits, ends at the first, one from 2^-90 up at the last."""
+MOST_EVENTS = 1 << 21
+"""Events whose residues are added up as whole numbers before they become doubles again. A residue is at most half of
+FINE, 2^-17, so at most 2^41 of the first unit; what that leaves is at most 2^-59, so 2^41 of the second, and so on.
+2^21 of them come to at most 2^62, and int64 ends at 2^63."""
 MOST_OWN = 1 << 24
 """Entries of the table slice x predicate that groups need."""
 
@@ -49,6 +54,8 @@ class Fields:
     least: list[Whole]
     _back: list[tuple[Partial, str, int, tuple[Vector, ...]]]
     _splits: dict[int, tuple[Vector, tuple[Whole, Whole, Real]]] = field(default_factory=dict)
+    _units: list[int] = field(default_factory=list)
+    """How many rows of whole numbers each field of doubles takes."""
 
     @staticmethod
     def of(states: Sequence[tuple[Partial, Vector]], bad: Sequence[npt.NDArray[np.bool_]]) -> Fields:
@@ -98,21 +105,24 @@ class Fields:
             self._splits[id(events)] = events, made
         return self._splits[id(events)][1]
 
-    @property
-    def real_is_small(self) -> bool:
-        """Whether all doubles are what `CoarseSum` leaves of a value: then they are whole multiples of SMALLEST, but
-        for values so near to zero that this is beyond their 16th digit."""
-        return all(bool((np.abs(field) <= FINE).all()) for field in self.real)
-
-    def as_whole(self, order: Index | slice, length: int) -> Whole:
-        """A row that counts events, then all fields as whole numbers."""
-        made = np.empty((1 + len(self.whole) + len(self.real), length), np.int64)
-        made[0] = 1
-        for i, numbers in enumerate(self.whole, start=1):
-            made[i] = numbers[order]
-        for i, doubles in enumerate(self.real, start=1 + len(self.whole)):
-            to_whole(np.ascontiguousarray(doubles[order]), 1 / SMALLEST, made[i])
+    def as_whole(self) -> list[Whole] | None:
+        """All fields as whole numbers; a field of doubles takes a row for each of UNITS that it needs. None where
+        doubles are not what `CoarseSum` leaves of a value, or too small for the last unit."""
+        made = list(self.whole)
+        self._units.clear()
+        for doubles in self.real:
+            found = in_units(doubles)
+            if found is None:
+                return None
+            self._units.append(len(found))
+            made += found
         return made
+
+    def back_from_whole(self, made: Whole) -> tuple[Whole, Real]:
+        """The fields of rows that were computed from `as_whole`."""
+        whole, rest = made[: len(self.whole)], iter(made[len(self.whole) :])
+        real = [sum(next(rest).astype(np.float64) * unit for unit in UNITS[:units]) for units in self._units]
+        return whole, _stacked(real, np.float64, made.shape[1])
 
     def in_order(self, order: Index | slice) -> tuple[Whole, Real, Whole]:
         """The fields of the events in that order, as the loops want them."""
@@ -141,8 +151,27 @@ class Fields:
         return found
 
 
+def in_units(residues: Real) -> list[Whole] | None:
+    """Residues as whole numbers of the first, the second, .. of UNITS, which together lose nothing; else None.
+
+    >>> in_units(np.array([3 * 2.0**-58, -(2.0**-17)]))
+    [array([            3, -2199023255552])]
+    >>> in_units(np.array([2.0**-58 + 2.0**-100]))
+    [array([1]), array([1])]
+    """
+    left, made = residues.copy(), list[Whole]()
+    if not (np.abs(left) <= FINE / 2).all():
+        return None
+    for unit in UNITS:
+        made.append(np.empty(len(left), np.int64))
+        if not take_units(left, unit, made[-1]):
+            return made
+    return None
+
+
 def _fits(coarse: Whole, fine: Whole) -> bool:
-    """Whether sums of any of these stay within 63 bits when both are one number."""
+    """Whether sums of any of these stay within 63 bits when both are one number: n of them are each less than
+    (|coarse| + 1) 2^26, as |fine| is at most 2^25, and together less than 2^62."""
     largest = int(np.abs(coarse).max(initial=0)) + 1
     return bool(largest * max(1, len(coarse)) < 2 ** (62 - CARRY))
 
@@ -221,8 +250,9 @@ def dense_rows(
         order = np.argsort(slices, kind="stable")
     if groups is None:
         classes = Classes.of(found, fields)
-        if classes is not None:
-            return _by_class(cut, slices[order], classes, fields, order)
+        numbers = fields.as_whole() if classes is not None else None
+        if classes is not None and numbers is not None:
+            return _by_class(cut, slices[order], classes, fields, numbers, order)
     states = fields.in_order(order)
     codes = np.stack([part[order] for part in found.codes])
     if groups is None:
@@ -258,7 +288,7 @@ class Classes:
     def of(found: Masks, fields: Fields) -> Classes | None:
         """None where single predicates depend on too much, or there are not enough of them to be worth it."""
         lanes = found.table.shape[1]
-        if fields.least or not fields.real_is_small or lanes < LEAST_LANES:
+        if fields.least or lanes < LEAST_LANES:
             return None
         bounds = np.append(found.first, len(found.table))
         codes = np.empty((len(found.codes), len(found.codes[0])), np.int32)
@@ -294,21 +324,22 @@ CELL_PRICE = 8
 LEAST_LANES = 16
 
 
-def _by_class(cut: Cut, slices: Index, found: Classes, fields: Fields, order: Index | slice) -> Made:
-    lanes = len(found.lane_class)
-    whole = fields.as_whole(order, len(slices))
-    made = np.empty((len(whole), len(cut.lanes) + lanes), np.int64)
-    lane, start = np.empty(made.shape[1], np.int32), np.empty(made.shape[1], np.int64)
+def _by_class(
+    cut: Cut, slices: Index, found: Classes, fields: Fields, numbers: Sequence[Whole], order: Index | slice
+) -> Made:
+    lanes, length = len(found.lane_class), len(slices)
+    counted = np.ones(length, np.int64)
+    whole = np.stack([counted, *(field[order] for field in numbers)])
+    room = len(cut.lanes) + lanes * -(-length // MOST_EVENTS)
+    lane, start, made = np.empty(room, np.int32), np.empty(room, np.int64), np.empty((len(whole), room), np.int64)
     rows = states_by_class(
         slices, cut.edges, cut.starts, cut.lanes, np.full(lanes, cut.edges[0], np.int64),
         np.ascontiguousarray(found.codes[:, order]), found.members, found.first, found.sizes, found.lane_class,
-        found.classes, whole, lane, start, made,
+        found.classes, whole, MOST_EVENTS, lane, start, made,
     )  # fmt: skip
-    made = made[:, :rows]
-    states = len(fields.whole) + 1
-    back = made[states:].astype(np.float64) * SMALLEST
+    states, real = fields.back_from_whole(made[1:, :rows])
     none = np.empty((0, rows), np.int64)
-    return Made(lane[:rows], start[:rows], np.zeros(rows, np.intp), made[0], made[1:states], back, none)
+    return Made(lane[:rows], start[:rows], np.zeros(rows, np.intp), made[0, :rows], states, real, none)
 
 
 def _with_groups(

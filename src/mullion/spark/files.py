@@ -148,22 +148,33 @@ def read(
     pieces: Sequence[Piece], columns: Sequence[str], time: str, texts: Sequence[str], *, arrival: bool = False
 ) -> Iterator[pa.Table]:
     """The columns of the pieces, with the event time as `t` in microseconds and, if asked for, the place within the
-    batch, some pieces at a time."""
+    batch. Each portion holds some pieces or, of a large row group, a part: at most twice MOST_ROWS."""
     chunk: list[pa.Table] = []
     rows = 0
     for path, groups, first in _by_file(pieces):
         file = pq.ParquetFile(path, memory_map=True, read_dictionary=list(texts))
-        table = file.read_row_groups(groups, columns=list({*columns, time}), use_threads=False)
-        at = table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64())
-        chunk.append(table.select(list(columns)).append_column("t", at))
-        if arrival:
-            chunk[-1] = chunk[-1].append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
-        rows += len(table)
-        if rows >= MOST_ROWS:
-            yield pa.concat_tables(chunk)
-            chunk, rows = [], 0
+        for table in _portions(file, groups, list({*columns, time})):
+            at = table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64())
+            chunk.append(table.select(list(columns)).append_column("t", at))
+            if arrival:
+                chunk[-1] = chunk[-1].append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
+            first += len(table)
+            rows += len(table)
+            if rows >= MOST_ROWS:
+                yield pa.concat_tables(chunk)
+                chunk, rows = [], 0
     if chunk:
         yield pa.concat_tables(chunk)
+
+
+def _portions(file: pq.ParquetFile, groups: list[int], columns: list[str]) -> Iterator[pa.Table]:
+    """The row groups in parts of bounded length; at least one, perhaps empty."""
+    empty = True
+    for batch in file.iter_batches(MOST_ROWS, groups, columns, use_threads=False):
+        empty = False
+        yield pa.Table.from_batches([batch])
+    if empty:
+        yield file.read_row_groups(groups, columns=columns, use_threads=False)
 
 
 MOST_ROWS = 1_000_000
