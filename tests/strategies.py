@@ -150,9 +150,10 @@ def frames(draw: Draw[Any], setting: Setting) -> Frame:
         shift = f" OFFSET '{duration(offset)}'" if offset else ""
         return Frame(range_, slide, offset, f"trades [RANGE '{size}' SLIDE {step}{shift}]")
     if form == "window":
-        return Frame(range_, slide, offset, "trades", f"window(ts, '{size}', '{step}', '{duration(offset)}')")
+        shown = f"window(ts, '{size}', '{step}', '{duration(offset)}')"
+        return Frame(range_, slide, offset + range_, "trades", shown)
     source = f"HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '{step}', INTERVAL '{size}', INTERVAL '{duration(offset)}')"
-    return Frame(range_, slide, offset, source)
+    return Frame(range_, slide, offset + range_, source)
 
 
 SIMPLE = (

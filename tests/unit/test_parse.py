@@ -29,6 +29,7 @@ from mullion.language.query import (
     Named,
     Window,
 )
+from mullion.language.render import render
 
 MINUTE = 60_000_000
 GOLDEN = Path(__file__).parents[1] / "golden" / "errors.txt"
@@ -129,12 +130,12 @@ def test_windows(text: str, expected: Window | None) -> None:
         "SELECT a, count(*) FROM HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '12' MINUTE)"
         " GROUP BY window_start, window_end, a",
         "SELECT a, count(*) FROM TABLE(HOP(TABLE trades, DESCRIPTOR(ts), '5 min', '12 min')) GROUP BY a",
-        "SELECT a, count(*) FROM trades [RANGE '12 min' SLIDE '5 min' WATTR ts] GROUP BY 1",
+        "SELECT a, count(*) FROM trades [RANGE '12 min' SLIDE '5 min' OFFSET '2 min' WATTR ts] GROUP BY 1",
     ],
 )
 def test_the_same_window_however_it_is_written(text: str) -> None:
     query = parse_query(text)
-    expected = Window(range=12 * MINUTE, slide=5 * MINUTE, attribute="ts")
+    expected = Window(range=12 * MINUTE, slide=5 * MINUTE, offset=2 * MINUTE, attribute="ts")
     assert query.source == Named(name="trades", window=expected)
     assert query.group_by == (a(),)
     assert [item.expr for item in query.items] == [a(), Aggregate("count", ())]
@@ -145,7 +146,15 @@ def test_tumbling_and_offset() -> None:
     assert parse_query("SELECT a FROM t GROUP BY window(ts, '1 minute')").source == tumbling
     assert parse_query("SELECT a FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)").source == tumbling
     shifted = parse_query("SELECT a FROM t GROUP BY window(ts, '1 min', '1 min', '-5 s')").source
-    assert isinstance(shifted, Named) and shifted.window is not None and shifted.window.offset == -5_000_000
+    assert isinstance(shifted, Named) and shifted.window is not None and shifted.window.offset == 55_000_000
+
+
+def test_grouping_by_the_window_alone_is_one_group() -> None:
+    for term in ("window(ts, '1 min')", "window_end, window_start", "1", "true"):
+        source = "t" if "(" in term else "t [RANGE '1 min' SLIDE '1 min' WATTR ts]"
+        found = parse_query(f"SELECT window, count(*) FROM {source} GROUP BY {term}")
+        assert found.group_by == (Literal(True, types.BOOLEAN),)
+        assert render(found) == "SELECT count(*) FROM t [RANGE '1 min' SLIDE '1 min' WATTR ts] GROUP BY TRUE"
 
 
 def test_window_columns() -> None:

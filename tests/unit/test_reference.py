@@ -66,9 +66,9 @@ def test_overlapping_hopping_and_shifted_windows() -> None:
     ]
 
 
-def test_all_ways_to_write_a_window_mean_the_same() -> None:
+def test_windows_of_spark_and_flink_start_at_multiples_of_the_slide() -> None:
     events = [trade(1), trade(12)]
-    wanted = [(-3, 15, 2), (12, 30, 1)]
+    wanted = [(-15, 3, 1), (0, 18, 2)]
     hop = "HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '15 us', INTERVAL '18 us')"
     assert ask("SELECT count(*) FROM trades GROUP BY window(ts, '18 us', '15 us')", events) == wanted
     assert ask(f"SELECT count(*) FROM {hop}", events) == wanted

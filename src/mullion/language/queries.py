@@ -9,9 +9,23 @@ from mullion.language.cursor import Cursor
 from mullion.language.dialect import RESERVED
 from mullion.language.expressions import expression
 from mullion.language.literals import number
-from mullion.language.query import Column, Derived, Expr, Item, Join, Named, Order, Output, Preference, Query, Source
+from mullion.language.query import (
+    Column,
+    Derived,
+    Expr,
+    Item,
+    Join,
+    Literal,
+    Named,
+    Order,
+    Output,
+    Preference,
+    Query,
+    Source,
+)
 from mullion.language.sources import leaves, sources
 from mullion.language.tokens import Kind
+from mullion.language.types import BOOLEAN
 from mullion.language.windows import bracketed, grouping
 
 OUTPUTS = ("istream", "dstream", "rstream", "wstream")
@@ -189,7 +203,11 @@ def _is_window(expr: Expr, names: tuple[str, ...]) -> bool:
 
 
 def _group_by(c: Cursor, items: list[Item | None], source: Source) -> tuple[tuple[Expr, ...], Source]:
-    """The terms without the window itself, and the source with the window that window(...) gave it."""
+    """The terms without the window itself, and the source with the window that window(...) gave it.
+
+    Grouping by the window and nothing else makes one group of what a window holds: where there is nothing, there is no
+    group, as in Spark and Flink.
+    """
     terms: list[Expr] = []
     if not c.accept("group"):
         return (), source
@@ -203,7 +221,7 @@ def _group_by(c: Cursor, items: list[Item | None], source: Source) -> tuple[tupl
             if term is not None and not _is_window(term, _WINDOW_COLUMNS):
                 terms.append(term)
         if not c.accept_symbol(","):
-            return tuple(terms), source
+            return tuple(terms) or (Literal(True, BOOLEAN),), source
 
 
 def _windowed(c: Cursor, source: Source) -> Source:

@@ -1,9 +1,11 @@
-"""Windows, in all the ways they may be written; each becomes the same `Window`.
+"""Windows, in all the ways they may be written; each becomes a `Window`.
 
 - `trades [RANGE '12 min' SLIDE '5 min']`
 - `trades [RANGE 100 SLIDE 50 WATTR number]`
 - `GROUP BY window(ts, '12 minutes', '5 minutes')`
 - `HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '12' MINUTE)`
+
+In brackets a window ends at a multiple of the slide, as in CQL; Spark's and Flink's functions start it there.
 """
 
 from __future__ import annotations
@@ -170,7 +172,7 @@ def timestamp(c: Cursor) -> int:
 
 
 def grouping(c: Cursor) -> tuple[Window, Column]:
-    """GROUP BY's window(ts, size[, slide[, offset]]), and the time column as written."""
+    """Spark's GROUP BY window(ts, size[, slide[, start]]), and the time column as written."""
     start = c.at
     c.at += 2
     column = _time_column(c)
@@ -178,8 +180,19 @@ def grouping(c: Cursor) -> tuple[Window, Column]:
         raise c.expected("',' and the window's size, such as '10 minutes'")
     spans = _spans(c, 3)
     c.expect_symbol(")")
-    size, slide, offset = spans[0], spans[1] if len(spans) > 1 else spans[0], spans[2] if len(spans) > 2 else 0
-    return Window(range=size, slide=slide, offset=offset, attribute=column.name, place=c.since(start)), column
+    size, slide, first = spans[0], spans[1] if len(spans) > 1 else spans[0], spans[2] if len(spans) > 2 else 0
+    return _starting(size, slide, first, column.name, c.since(start)), column
+
+
+def _starting(size: int, slide: int, first: int, attribute: str, place: Place) -> Window:
+    """The window that starts at first + k * slide, and so ends at first + size + k * slide.
+
+    >>> from mullion.language.parse import parse_query
+    >>> from mullion.language.render import render
+    >>> render(parse_query("SELECT a, count(*) FROM s GROUP BY a, window(ts, '12 min', '5 min')"))
+    "SELECT a, count(*) FROM s [RANGE '12 min' SLIDE '5 min' OFFSET '2 min' WATTR ts] GROUP BY a"
+    """
+    return Window(range=size, slide=slide, offset=(first + size) % slide, attribute=attribute, place=place)
 
 
 def _time_column(c: Cursor) -> Column:
@@ -236,5 +249,5 @@ def table_function(c: Cursor) -> Named:
     slide, size = (spans[0], spans[1]) if kind == "hop" else (spans[0], spans[0])
     rest = spans[2:] if kind == "hop" else spans[1:]
     place = c.since(start)
-    window = Window(range=size, slide=slide, offset=rest[0] if rest else 0, attribute=attribute, place=place)
+    window = _starting(size, slide, rest[0] if rest else 0, attribute, place)
     return Named(name=name, window=window, place=place)
