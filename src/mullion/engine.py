@@ -181,10 +181,9 @@ class Engine:
             case CreateStream():
                 self._create_stream(statement)
             case CreateTable():
-                options = dict(statement.options)
-                format_ = check_format(statement.format, options, statement.place)
-                columns = statement.columns or read_columns(self.session, statement.name, format_, options, ())
-                made = Table(statement.name, columns, format_, statement.options, statement.retroactive)
+                format_, options = check_format(statement.format, statement.options, statement.place)
+                columns = statement.columns or read_columns(self.session, statement.name, format_, dict(options))
+                made = Table(statement.name, columns, format_, options, statement.retroactive)
                 self.catalog.add_table(made.check(statement.place), statement.place)
             case CreateQuery(query=query):
                 self._add(query)
@@ -206,11 +205,10 @@ class Engine:
         return None
 
     def _create_stream(self, create: CreateStream) -> None:
-        options = dict(create.options)
-        format_ = check_format(create.format, options, create.place)
-        columns = create.columns or read_columns(self.session, create.name, format_, options, ())
+        format_, options = check_format(create.format, create.options, create.place)
+        columns = create.columns or read_columns(self.session, create.name, format_, dict(options))
         kept = create.keep, create.keep_rows
-        made = Stream(create.name, columns, create.time_column, create.lateness, format_, create.options, *kept)
+        made = Stream(create.name, columns, create.time_column, create.lateness, format_, options, *kept)
         self.catalog.add_stream(made.check(create.place), create.place)
 
     def stream(

@@ -128,10 +128,10 @@ def test_what_is_no_parquet_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_only_local_files() -> None:
-    assert files._local("file:///a/b%20c.parquet") == "/a/b c.parquet"
-    assert files._local("/a/b") == "/a/b"
-    assert files._local("hdfs://host/a") is None
-    assert files._local("file://host/a") is None
+    assert files.local("file:///a/b%20c.parquet") == "/a/b c.parquet"
+    assert files.local("/a/b") == "/a/b"
+    assert files.local("hdfs://host/a") is None
+    assert files.local("file://host/a") is None
 
 
 def test_time_must_be_a_timestamp() -> None:

@@ -44,20 +44,21 @@ def files_of(batch: DataFrame, *, plain: bool) -> list[str] | None:
 
     `plain` says that the batch comes from a stream that reads files and does nothing else to them.
     """
+    paths = [local(uri) for uri in uris_of(batch, plain=plain) or []]
+    known = [path for path in paths if path is not None]
+    return sorted(known) if known and len(known) == len(paths) else None
+
+
+def uris_of(batch: DataFrame, *, plain: bool) -> list[str] | None:
+    """The files that a batch consists of, wherever they lie."""
     try:
         plan = batch._jdf.queryExecution().analyzed()
         kind = plan.getClass().getSimpleName()
         if kind == "LogicalRelation":
-            found = list(batch.inputFiles())
-        elif kind == "LogicalRDD" and plain:
-            found = _scanned(plan.rdd())
-        else:
-            return None
+            return list(batch.inputFiles())
+        return _scanned(plan.rdd()) if kind == "LogicalRDD" and plain else None
     except (Py4JError, TypeError, AttributeError):
         return None
-    paths = [_local(name) for name in found]
-    known = [path for path in paths if path is not None]
-    return sorted(known) if known and len(known) == len(paths) else None
 
 
 def _scanned(rdd: Any) -> list[str]:
@@ -75,8 +76,9 @@ def _scanned(rdd: Any) -> list[str]:
     return list(names)
 
 
-def _local(name: str) -> str | None:
-    parsed = urlparse(name)
+def local(uri: str) -> str | None:
+    """The path of a file on this machine."""
+    parsed = urlparse(uri)
     return unquote(parsed.path) if parsed.scheme in ("", "file") and parsed.netloc in ("", "localhost") else None
 
 

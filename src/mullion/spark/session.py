@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mullion.errors import EnvironmentProblem
 from mullion.spark.cluster import cores_of, is_local, on_this_machine, require_master
 from mullion.spark.java import cache_dir, find_java, write_atomically
+from mullion.spark.options import IN_SESSION, check_session
 
 # What answers depend on: a bad value is NULL instead of the end of the batch that it shares, and instants are UTC.
 MEANING = {
@@ -111,21 +112,28 @@ def ensure(session: SparkSession) -> SparkSession:
     The user's session and its settings are never changed. A DataFrame stays with the session that made it; `adopt`
     brings one over.
     """
-    if all(session.conf.get(key, None) == value for key, value in MEANING.items()):
+    if _means_the_same(session):
         return session
     sibling = session.newSession()
-    for key, value in (MEANING | SPEED).items():
+    for key, value in (MEANING | SPEED | dict.fromkeys(IN_SESSION, "false")).items():
         sibling.conf.set(key, value)
     return sibling
 
 
 def adopt(session: SparkSession, frame: DataFrame) -> DataFrame:
     """The frame as one of the session's, so that it is evaluated with the session's settings and not its maker's."""
-    if all(frame.sparkSession.conf.get(key, None) == value for key, value in MEANING.items()):
+    if _means_the_same(frame.sparkSession):
         return frame
     datasets = session._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
     plan = frame._jdf.queryExecution().analyzed()
     return DataFrame(datasets.ofRows(session._jsparkSession, plan), session)
+
+
+def _means_the_same(session: SparkSession) -> bool:
+    """Whether answers in this session would be Mullion's; by Spark's own defaults no file is ignored."""
+    if any(session.conf.get(key, "false") != "false" for key in IN_SESSION):
+        return False
+    return all(session.conf.get(key, None) == value for key, value in MEANING.items())
 
 
 def settings(
@@ -137,6 +145,7 @@ def settings(
 ) -> dict[str, str]:
     """Every setting of a session, the user's last."""
     asked = {"spark.master": master or "local[*]", **(config or {})}
+    check_session(asked)
     cluster = not is_local(asked["spark.master"])
     chosen = {
         **(HERE if on_this_machine(asked["spark.master"]) else {}),

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckError, Place, SourceError, closest
 from mullion.language.types import Type
+from mullion.spark.headers import Columns, has_header, orders
+from mullion.spark.options import checked_options
 from mullion.spark.types import columns_from_spark, schema_text
 
 CORRUPT = "_corrupt_record"
@@ -24,23 +31,26 @@ SOURCE = "_source"
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro")
 TEXT_FORMATS = ("csv", "json")
 ENDLESS_FORMATS = ("kafka", "rate", "rate-micro-batch", "socket")
+ANY_AGE = "36500d"
+Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 KNOWN_FORMATS = (*FILE_FORMATS, *ENDLESS_FORMATS)
 REFUSED_FORMATS = ("jdbc", "delta-sharing", "binaryfile", "image", "hive", "noop")
 
 
-def check_format(format_: str, options: dict[str, str], place: Place | None = None) -> str:
-    """The format's own spelling; refuses what cannot be a stream or would drop records in silence."""
+def check_format(
+    format_: str, options: Iterable[tuple[str, str]], place: Place | None = None
+) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The format and its options in their own spelling; refuses what cannot be a stream or would drop records in
+    silence."""
     name = format_.lower()
     if name in REFUSED_FORMATS or "." in name:
         raise CheckError(f"format '{format_}' is not allowed", place, hint=f"use one of {', '.join(KNOWN_FORMATS)}")
     if name not in KNOWN_FORMATS and (hint := closest(name, KNOWN_FORMATS)):
         raise CheckError(f"unknown format '{format_}'", place, hint=hint)
-    if options.get("mode", "permissive").lower() != "permissive":
-        hint = "leave the option out: records that do not parse are counted and written aside"
-        raise CheckError(f"mode '{options['mode']}' is not allowed", place, hint=hint)
-    if name in FILE_FORMATS and not options.get("path"):
+    checked = checked_options(name, options, place)
+    if name in FILE_FORMATS and not dict(checked).get("path"):
         raise CheckError(f"format '{name}' needs OPTIONS (path '...')", place)
-    return name
+    return name, checked
 
 
 def is_endless(stream: Stream) -> bool:
@@ -52,21 +62,15 @@ def is_files(stream: Stream) -> bool:
     return stream.format in FILE_FORMATS
 
 
-def read_columns(
-    spark: SparkSession, name: str, format_: str, options: dict[str, str], columns: tuple[tuple[str, Type], ...]
-) -> tuple[tuple[str, Type], ...]:
-    """The schema as given, or as the format carries it."""
-    if columns:
-        return columns
-    if format_ in ("csv", "text") and "inferSchema".lower() not in {k.lower() for k in options}:
+def read_columns(spark: SparkSession, name: str, format_: str, options: dict[str, str]) -> Columns:
+    """The schema as the format carries it."""
+    if format_ in ("csv", "text") and options.get("inferschema", "false").lower() != "true":
         hint = f"write it: CREATE STREAM {name} (ts TIMESTAMP, ...) USING {format_} ..."
         raise SourceError(f"{name}: format {format_} does not carry a schema", hint=hint)
     _require_files(name, format_, options)
     try:
         if format_ in FILE_FORMATS:
-            frame = (
-                spark.read.format(format_).options(**_options(tuple(options.items()))).load(located(options["path"]))
-            )
+            frame = spark.read.format(format_).options(**_options(format_, options)).load(located(options["path"]))
         else:
             frame = spark.readStream.format(format_).options(**options).load()
         return tuple(c for c in columns_from_spark(frame.schema) if c[0] != CORRUPT)
@@ -80,54 +84,105 @@ def located(path: str) -> str:
     return path if "://" in path else f"file://{os.path.abspath(path)}"
 
 
-def _options(options: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    return {key: value for key, value in options if key.lower() not in ("path", "columnnameofcorruptrecord")}
+def _options(format_: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The options as Spark gets them. Where names in a header decide, Spark is told to check that they did."""
+    told = {key: value for key, value in options.items() if key != "path"}
+    if has_header(format_, options):
+        told["enforceschema"] = "false"
+    return told
 
 
 def open_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     """The stream as a streaming DataFrame."""
-    options, path = _options(stream.options), dict(stream.options).get("path")
-    reader = spark.readStream.format(stream.format).options(**options)
+    options = dict(stream.options)
+    path = options.get("path")
+    reader = spark.readStream.format(stream.format).options(**_options(stream.format, options))
     try:
         if stream.format not in FILE_FORMATS or path is None:
             frame = reader.load()
             return frame.select(*(F.col(f"`{name}`") for name, _ in stream.columns))
-        _require_files(stream.name, stream.format, dict(stream.options), empty_is_fine=True)
-        columns = stream.columns
-        if stream.format in TEXT_FORMATS:
-            reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
-            columns = (*columns, (CORRUPT, Type("string")))
+        _require_files(stream.name, stream.format, options, empty_is_fine=True)
+        # By default Spark leaves out files that are a week older than the newest.
+        reader = reader.option("maxFileAge", ANY_AGE)
         if os.path.isfile(path):
             reader = reader.option("pathGlobFilter", glob.escape(os.path.basename(path)))
             path = os.path.dirname(path) or "."
-        frame = reader.schema(schema_text(columns)).load(located(path))
-        return frame.withColumn(SOURCE, F.col("_metadata.file_path"))
+        return _with_source(_reporting(reader, stream.format, stream.columns).load(located(path)))
     except PySparkException as problem:
         raise unreadable(stream.name, problem) from None
 
 
-def open_files(spark: SparkSession, stream: Stream, paths: list[str]) -> DataFrame:
-    """Files that a stream has read before, as it reads them."""
-    reader = spark.read.format(stream.format).options(**_options(stream.options))
-    columns = stream.columns
-    if stream.format in TEXT_FORMATS:
-        reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
-        columns = (*columns, (CORRUPT, Type("string")))
+def open_files(spark: SparkSession, stream: Stream, uris: list[str]) -> DataFrame:
+    """Files that a stream reads, as it reads them."""
     try:
-        return reader.schema(schema_text(columns)).load(paths)
+        return _read_parts(spark, stream, _parts(spark, stream, uris) or [(stream.columns, uris)])
+    except PySparkException as problem:
+        raise unreadable(stream.name, problem) from None
+
+
+def in_declared_order(stream: Stream, batch: DataFrame, uris: list[str]) -> DataFrame:
+    """A batch of a stream with every value under its own column's name, whatever the order in the files' headers."""
+    parts = _parts(batch.sparkSession, stream, uris)
+    if all(columns == stream.columns for columns, _ in parts):
+        return batch
+    try:
+        return _read_parts(batch.sparkSession, stream, parts)
     except PySparkException as problem:
         raise unreadable(stream.name, problem) from None
 
 
 def open_table(spark: SparkSession, table: Table) -> DataFrame:
     """The table's rows as they are now; a value that does not parse is NULL."""
-    options, path = _options(table.options), dict(table.options).get("path")
-    _require_files(table.name, table.format, dict(table.options), empty_is_fine=True)
-    reader = spark.read.format(table.format).options(**options).schema(schema_text(table.columns))
+    options = dict(table.options)
+    path = options.get("path")
+    _require_files(table.name, table.format, options, empty_is_fine=True)
+    reader = spark.read.format(table.format).options(**_options(table.format, options))
     try:
-        return reader.load(located(path)) if path is not None else reader.load()
+        frame = reader.schema(schema_text(table.columns)).load(None if path is None else located(path))
+        if not has_header(table.format, options):
+            return frame
+        parts = _parts(spark, table, list(frame.inputFiles()))
+        if all(columns == table.columns for columns, _ in parts):
+            return frame
+        return _read_parts(spark, table, parts)
     except PySparkException as problem:
         raise unreadable(table.name, problem) from None
+
+
+def _parts(spark: SparkSession, source: Stream | Table, uris: list[str]) -> list[tuple[Columns, list[str]]]:
+    """The files with the columns in the order in which they have them; those without any record are left out."""
+    options = dict(source.options)
+    if not has_header(source.format, options):
+        return [(source.columns, uris)]
+    return orders(spark, source.name, uris, options, source.columns)
+
+
+def _read_parts(spark: SparkSession, source: Stream | Table, parts: list[tuple[Columns, list[str]]]) -> DataFrame:
+    """The files one after the other, with the columns as declared; a stream's with what does not parse, and where it
+    stands."""
+    names = [f"`{name.replace('`', '``')}`" for name, _ in source.columns]
+    frames = []
+    for columns, uris in parts:
+        reader = spark.read.format(source.format).options(**_options(source.format, dict(source.options)))
+        if isinstance(source, Stream):
+            read = _reporting(reader, source.format, columns).load(uris)
+            kept = [CORRUPT] if source.format in TEXT_FORMATS else []
+            frames.append(_with_source(read).select(*names, *kept, SOURCE))
+        else:
+            frames.append(reader.schema(schema_text(columns)).load(uris).select(*names))
+    return reduce(DataFrame.unionAll, frames)
+
+
+def _reporting(reader: Reader, format_: str, columns: Columns) -> Reader:
+    """A reader that hands on records that do not parse."""
+    if format_ in TEXT_FORMATS:
+        reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
+        columns = (*columns, (CORRUPT, Type("string")))
+    return reader.schema(schema_text(columns))
+
+
+def _with_source(frame: DataFrame) -> DataFrame:
+    return frame.withColumn(SOURCE, F.col("_metadata.file_path"))
 
 
 def table_files(table: Table) -> tuple[tuple[str, int, int, int], ...] | None:

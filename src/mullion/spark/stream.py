@@ -45,8 +45,9 @@ from mullion.spark.asking import Asked, View, bounds_of, not_kept
 from mullion.spark.backfill import Backfill, Past, SideJobs
 from mullion.spark.counts import Counts, add_counts
 from mullion.spark.expressions import identifier
-from mullion.spark.files import can_tell_time, files_of, pieces_of, read
+from mullion.spark.files import can_tell_time, files_of, pieces_of, read, uris_of
 from mullion.spark.kept import Keeper
+from mullion.spark.options import reads_alike
 from mullion.spark.ordered import Ordered
 from mullion.spark.pipeline import (
     TIME,
@@ -61,6 +62,7 @@ from mullion.spark.pipeline import (
 )
 from mullion.spark.shards import Shards, Writer, arranged_across
 from mullion.spark.sharing_set import Found, SharingSet, observed
+from mullion.spark.sources import in_declared_order
 from mullion.windows.axis import axis_name
 from mullion.windows.coverage import Coverage
 from mullion.windows.due import Cursor, Due, first_end, slices_within
@@ -310,7 +312,7 @@ class StreamRun:
         began = time.perf_counter()
         self._session = batch.sparkSession
         self._start_side_jobs()
-        events = Events(batch, self.stream, number=number)
+        events = Events(self._as_declared(batch), self.stream, number=number)
         step("before partials")
         seen = self._absorb(events, mark)
         if seen.malformed:
@@ -325,6 +327,11 @@ class StreamRun:
         self._take_side_jobs()
         self._answer(mark, self.watermark)
         self.counts.seconds += time.perf_counter() - began
+
+    def _as_declared(self, batch: DataFrame) -> DataFrame:
+        """The batch with every column's values under its name."""
+        uris = uris_of(batch, plain=True) if self.plain and self.stream.format == "csv" else None
+        return batch if not uris else in_declared_order(self.stream, batch, uris)
 
     def finish(self, session: SparkSession) -> None:
         """The input has ended: answer every window that holds an event."""
@@ -445,7 +452,8 @@ class StreamRun:
         """The files of the batch, where the kernel may read them itself."""
         if self.settings.way not in ("auto", "direct") or not can_tell_time(self.stream):
             return None
-        return files_of(events.batch, plain=self.plain and self.stream.format == "parquet")
+        plain = self.plain and self.stream.format == "parquet" and reads_alike(self.stream.options)
+        return files_of(events.batch, plain=plain)
 
     def _collect(self, one: SharingSet, events: Events, mark: Mark, paths: list[str] | None) -> list[Found]:
         """Partials of each grouping: tables on the driver, or tallies of what the shards wrote."""

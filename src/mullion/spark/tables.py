@@ -31,6 +31,7 @@ from mullion.catalog.streams import Table
 from mullion.errors import CheckpointError, MullionError, SourceError
 from mullion.language.vector import arrow_type
 from mullion.spark.files import are_as_declared
+from mullion.spark.options import reads_alike
 from mullion.spark.sources import open_table, table_files, unreadable
 
 log = logging.getLogger("mullion")
@@ -177,8 +178,8 @@ def _collected(table: Table, frame: DataFrame) -> pa.Table:
 
 def _read_directly(table: Table, paths: list[str]) -> pa.Table | None:
     """Parquet files that need no Spark job; None where Spark had better read them."""
-    options = {key.lower() for key, _ in table.options}
-    if table.format != "parquet" or options != {"path"} or not paths or not are_as_declared(paths, table.types):
+    plain = table.format == "parquet" and reads_alike(table.options)
+    if not plain or not paths or not are_as_declared(paths, table.types):
         return None
     schema = _schema(table)
     try:

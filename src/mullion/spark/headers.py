@@ -1,0 +1,104 @@
+"""CSV files with a header: the names in it decide which column is which, file by file.
+
+Spark reads CSV by position: with a header in another order than the schema it swaps columns, or with
+`enforceSchema 'false'` refuses the file. Here the headers of a batch's files are read first, by the parser that Spark
+reads them with, so that every option (sep, quote, escape, comment, encoding, multiLine, compression) means the same.
+Files of the schema's order are read as they are; the others with the schema in their order, and then put together by
+name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mullion.errors import SourceError, closest
+from mullion.language.types import Type
+
+Columns = tuple[tuple[str, Type], ...]
+
+
+def has_header(format_: str, options: Mapping[str, str]) -> bool:
+    """`options` have their names in lower case."""
+    return format_ == "csv" and options.get("header", "false").strip().lower() == "true"
+
+
+def orders(
+    session: SparkSession, name: str, uris: Iterable[str], options: Mapping[str, str], columns: Columns
+) -> list[tuple[Columns, list[str]]]:
+    """The columns in the order of the files' headers, with the files of each run of neighbours that agree on it."""
+    reader = _HeaderReader(session, options)
+    known: dict[tuple[str, ...], Columns] = {}
+    found: list[tuple[Columns, list[str]]] = []
+    for uri in uris:
+        header = reader.header(uri)
+        if header is None:
+            continue
+        if header not in known:
+            known[header] = in_order(name, uri, header, columns)
+        if found and found[-1][0] == known[header]:
+            found[-1][1].append(uri)
+        else:
+            found.append((known[header], [uri]))
+    return found
+
+
+def in_order(name: str, file: str, header: Sequence[str], columns: Columns) -> Columns:
+    """The columns in the order of a header; a SourceError where the two do not name the same."""
+    by_lower = {column.lower(): (column, type_) for column, type_ in columns}
+    lower = [each.lower() for each in header]
+    if sorted(lower) == sorted(by_lower):
+        return tuple(by_lower[each] for each in lower)
+    missing = [column for column, _ in columns if column.lower() not in lower]
+    unknown = [each for each in header if each.lower() not in by_lower]
+    twice = sorted({each for each in header if lower.count(each.lower()) > 1})
+    wrong = [
+        *([f"not in the header: {', '.join(missing)}"] if missing else []),
+        *([f"not declared: {', '.join(unknown)}"] if unknown else []),
+        *([f"twice in the header: {', '.join(twice)}"] if twice else []),
+    ]
+    near = [closest(each, missing) for each in unknown]
+    guess = next((hint for hint in near if hint is not None), None)
+    advice = guess or f"declare exactly the columns of the header for {name}, in any order"
+    lines = [
+        f"header:   {', '.join(header)}",
+        f"declared: {', '.join(column for column, _ in columns)}",
+        *wrong,
+        advice,
+    ]
+    raise SourceError(f"{name}: the header of {file} does not name the declared columns", hint="\n  ".join(lines))
+
+
+class _HeaderReader:
+    """Reads the first record of files with Spark's own CSV parser."""
+
+    def __init__(self, session: SparkSession, options: Mapping[str, str]) -> None:
+        jvm: Any = session._jvm
+        self._jvm = jvm
+        self._hadoop = session._jsc.hadoopConfiguration()
+        given = jvm.PythonUtils.toScalaMap(dict(options))
+        chosen = jvm.org.apache.spark.sql.catalyst.csv.CSVOptions(given, False, "UTC")
+        settings = chosen.asParserSettings()
+        settings.setNullValue("")
+        settings.setEmptyValue("")
+        self._charset = chosen.charset()
+        self._parser = jvm.com.univocity.parsers.csv.CsvParser(settings)
+        self._open = jvm.org.apache.spark.sql.execution.datasources.CodecStreams.createInputStream
+
+    def header(self, uri: str) -> tuple[str, ...] | None:
+        """The names in a file's header, or None for a file without any record. As Spark has it, a column without a
+        name is called by its place: _c0, _c1."""
+        path = self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(uri))
+        stream = self._open(self._hadoop, path)
+        try:
+            self._parser.beginParsing(stream, self._charset)
+            while (row := self._parser.parseNext()) is not None:
+                names = self._jvm.org.apache.hadoop.util.StringUtils.join("\0", row).split("\0")
+                if any(name.strip() for name in names):
+                    return tuple(name or f"_c{i}" for i, name in enumerate(names))
+            return None
+        finally:
+            self._parser.stopParsing()
+            stream.close()
