@@ -55,6 +55,7 @@ from mullion.planner.rules import make_plan
 from mullion.questions import Question, prepare
 from mullion.sinks.callback import CallbackSink, OnAnswer
 from mullion.sinks.memory import MemorySink
+from mullion.sinks.owner import Owner, lock_of
 from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
 from mullion.spark.cluster import ship
@@ -67,6 +68,8 @@ from mullion.spark.sources import check_format, is_endless, is_files, open_strea
 from mullion.spark.stream import Settings, StreamRun
 from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
+from mullion.storage.lock import Lock, take_all
+from mullion.storage.places import local_path
 from mullion.windows.axis import by_axis
 
 if TYPE_CHECKING:
@@ -88,13 +91,15 @@ class Engine:
 
     `spark` is a session of yours; without one a tuned session is made when it is needed, local unless `config`, which
     holds settings of Spark, names a "spark.master". Answers are kept in memory, or written below `out`. With
-    `checkpoint`, a killed run goes on where it was.
+    `checkpoint`, a killed run goes on where it was. Both are of one run at a time, from its start until `close`.
+    Answers of another checkpoint or run are not touched, unless `overwrite` says that they may be removed.
     """
 
     spark: SparkSession | None = None
     _: KW_ONLY
     out: str | Path | None = None
     checkpoint: str | Path | None = None
+    overwrite: bool = False
     sharing: str = "auto"
     slicing: str = "paired"
     way: str = "auto"
@@ -108,6 +113,12 @@ class Engine:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise MullionError(f"{name} is one of {', '.join(allowed)}, not '{getattr(self, name)}'")
+        self.out = None if self.out is None else local_path(self.out, "out")
+        self.checkpoint = None if self.checkpoint is None else local_path(self.checkpoint, "checkpoint")
+        checkpoints = [] if self.checkpoint is None else [self.checkpoint.absolute()]
+        self._locks = [Lock(place / ".lock", place, "the checkpoint") for place in checkpoints]
+        self._locks += [] if self.out is None else [lock_of(self.out.absolute())]
+        self._owner = Owner(checkpoint=None if self.checkpoint is None else str(self.checkpoint.absolute()))
         self.catalog = Catalog()
         self.runs: dict[str, StreamRun] = {}
         self._frames: dict[str, DataFrame] = {}
@@ -344,7 +355,12 @@ class Engine:
         asked |= {s.name for s in self.catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
         if not asked:
             raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
-        self._open_checkpoint()
+        take_all(self._locks)
+        manifest = self._manifest()
+        if self._files is not None:
+            self._files.claim(self._owner, overwrite=self.overwrite)
+        if manifest is not None:
+            self._open_checkpoint(manifest)
         with self._lock:
             self._use_relations()
         for run in self.relations.runs.values():
@@ -406,7 +422,11 @@ class Engine:
             self.sink.finish(schemas)
 
     def close(self) -> None:
-        self.stop()
+        try:
+            self.stop()
+        finally:
+            for lock in self._locks:
+                lock.release()
         for run in self.runs.values():
             run.discard()
         self.relations.discard()
@@ -528,16 +548,23 @@ class Engine:
         if query.backfill:
             self._pasts[query.name] = how
 
-    def _open_checkpoint(self) -> None:
-        """Check that the checkpoint is of this run, and let queries that are new to it join now."""
+    def _manifest(self) -> dict[str, Any] | None:
+        """What the checkpoint will say of this run, when it fits what it says already."""
         if self.checkpoint is None:
-            return
+            return None
         path = Path(self.checkpoint) / "manifest.json"
         out = None if self.out is None else str(Path(self.out).resolve())
         streams = {name: stream_text(stream) for name, stream in self.catalog.streams.items()}
         if path.exists():
-            check_manifest(json.loads(path.read_bytes()), streams, out, Path(self.checkpoint))
-        write_whole(path, json.dumps({"streams": streams, "out": out}, indent=2).encode())
+            found = json.loads(path.read_bytes())
+            check_manifest(found, streams, out, Path(self.checkpoint))
+            self._owner = replace(self._owner, id=found.get("id", self._owner.id))
+        return {"id": self._owner.id, "streams": streams, "out": out}
+
+    def _open_checkpoint(self, manifest: dict[str, Any]) -> None:
+        """Make the checkpoint that of this run, and let queries that are new to it join now."""
+        assert self.checkpoint is not None
+        write_whole(Path(self.checkpoint) / "manifest.json", json.dumps(manifest, indent=2).encode())
         with self._lock:
             for name in self.catalog.streams:
                 self._rejoin(self._run_of(name))

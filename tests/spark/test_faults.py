@@ -88,7 +88,7 @@ def replay(directory: Path, *, number: int, seed: int = 1, clean: bool = False) 
 def answers(out: Path) -> dict[str, list[dict[str, Any]]]:
     """Everything that was written, query by query, late and malformed records too."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for folder in sorted(out.iterdir()):
+    for folder in sorted(out.glob("[!.]*")):
         rows = [row for file in folder.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
         found[folder.name] = sorted(rows, key=repr)
     return found

@@ -157,6 +157,15 @@ class TestRun:
         for query in ("total", "big", "_late", "_malformed"):
             assert answers(world / "continued", query) == answers(world / "out", query)
 
+    def test_answers_of_another_run_are_not_touched(self, world: Path, finished: Ended) -> None:
+        """By the command line of an earlier run; in this process it would share its session with other tests."""
+        before = answers(world / "out", "total")
+        refused = ended(start(world, "run", "script.sql", "--out", "out"))
+        assert refused.code == 1
+        assert "out holds answers of a run without checkpoint" in refused.stderr
+        assert "--overwrite" in refused.stderr
+        assert answers(world / "out", "total") == before
+
     def test_an_endless_source_for_some_time(self, tmp_path: Path) -> None:
         script = (
             "CREATE STREAM ticks USING rate OPTIONS (rowsPerSecond '20') TIMESTAMP BY timestamp;"
@@ -256,6 +265,10 @@ class TestMistakes:
         [
             ("--out", "script.sql", "--out script.sql is a file"),
             ("--checkpoint", "script.sql", "--checkpoint script.sql is a file"),
+            ("--out", "/proc/nope", "--out /proc/nope cannot be written: "),
+            ("--checkpoint", "script.sql/below", "script.sql is a file"),
+            ("--out", "s3a://bucket/answers", "--out s3a://bucket/answers is not a local path"),
+            ("--checkpoint", "hdfs://host/state", "--checkpoint hdfs://host/state is not a local path"),
             ("--stats", "no/such/folder/stats.json", "--stats no/such/folder/stats.json cannot be written"),
         ],
     )
@@ -264,6 +277,8 @@ class TestMistakes:
         result = inside("run", "script.sql", *(word for pair in arguments.items() for word in pair))
         assert result.code == 1
         assert says in result.stderr
+        assert "bug in Mullion" not in result.stderr
+        assert not (here / "s3a:").exists()
 
     def test_a_setting_that_is_none(self, here: Path) -> None:
         result = inside("run", "script.sql", "--out", "nothing", "--conf", "memory=2g")

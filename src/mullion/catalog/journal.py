@@ -16,11 +16,11 @@ from __future__ import annotations
 import json
 import os
 import struct
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -42,15 +42,15 @@ def step(name: str) -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all, also after a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
+    temporary = path.parent / f".{uuid4().hex}.tmp"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:  # with the rights that the umask leaves
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     _sync_directory(path.parent)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 
 from mullion.catalog.journal import Mark, step, write_whole
 from mullion.sinks.base import Sink
+from mullion.sinks.owner import Owner, is_owner, of_another, take_over
 from mullion.spark.shards import Writer
 from mullion.windows.finalize import Answers
 
@@ -44,6 +46,27 @@ class ParquetSink(Sink):
 
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         _write_table(self.directory / f"_{kind}" / f"{stream}.{mark.text}.parquet", rows)
+
+    def claim(self, owner: Owner, *, overwrite: bool = False) -> None:
+        """Let this run write here: where answers are of its owner, or there are none, or they may be removed."""
+        if is_owner(self.directory, owner):
+            return
+        if any(_ours(folder) for folder in self._folders()):
+            if not overwrite:
+                raise of_another(self.directory, owner)
+            self._remove_all()
+        take_over(self.directory, owner)
+
+    def _remove_all(self) -> None:
+        """Remove every file that a sink wrote, and the folders that hold nothing else."""
+        for folder in self._folders():
+            for file in _ours(folder):
+                file.unlink()
+            with suppress(OSError):
+                folder.rmdir()
+
+    def _folders(self) -> list[Path]:
+        return [f for f in self.directory.iterdir() if f.is_dir()] if self.directory.exists() else []
 
     def resume(self, stream: str, queries: Sequence[str], committed: Mark | None) -> None:
         files = [file for query in queries for file in _ours(self.directory / query)]

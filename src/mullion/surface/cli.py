@@ -104,10 +104,13 @@ def _mullion(
 @app.command()
 def run(
     script: Script,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where answers go: DIR/<query>/*.parquet.")],
+    out: Annotated[str, typer.Option(metavar="DIR", help="Where answers go: DIR/<query>/*.parquet.")],
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Remember here how far the run is, to continue after a stop.")
+        str | None, typer.Option(metavar="DIR", help="Remember here how far the run is, to continue after a stop.")
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Remove answers of another run or checkpoint from --out first.")
+    ] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Keep reading new events until stopped.")] = False,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Follow for so long, for example '1 min'.")
@@ -134,10 +137,10 @@ def run(
     with told():
         text = read_script(script)
         seconds = None if for_ is None else _seconds(for_)
-        _check_places(out, checkpoint, stats)
+        places = _checked_places(out, checkpoint, stats)
         config = _settings(master, conf or [])
         choices = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value, "config": config}
-        code = _run(text, out, checkpoint, follow, seconds, choices, stats, quiet)
+        code = _run(text, *places, follow, seconds, choices | {"overwrite": overwrite}, stats, quiet)
     raise typer.Exit(code)
 
 
@@ -456,15 +459,18 @@ def _settings(master: str | None, pairs: list[str]) -> dict[str, str]:
     return settings
 
 
-def _check_places(out: Path, checkpoint: Path | None, stats: Path | None) -> None:
+def _checked_places(out: str, checkpoint: str | None, stats: Path | None) -> tuple[Path, Path | None]:
     """Before Spark starts: what would fail at the end fails now."""
-    for option, directory in (("--out", out), ("--checkpoint", checkpoint)):
-        if directory is not None and directory.exists() and not directory.is_dir():
-            raise MullionError(
-                f"{option} {directory} is a file", hint="name a directory; it is made if it is not there"
-            )
+    from mullion.storage.places import check_directory, local_path
+
+    answers = local_path(out, "--out")
+    state = None if checkpoint is None else local_path(checkpoint, "--checkpoint")
+    for option, directory in (("--out", answers), ("--checkpoint", state)):
+        if directory is not None:
+            check_directory(directory, option)
     if stats is not None and (stats.is_dir() or not stats.resolve().parent.is_dir()):
         raise MullionError(f"--stats {stats} cannot be written", hint="name a file in a directory that is there")
+    return answers, state
 
 
 _RUNS = re.compile(r"^def run\(\s*console", re.MULTILINE)

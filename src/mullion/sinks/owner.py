@@ -1,0 +1,85 @@
+"""Whose answers a directory holds: DIRECTORY/.mullion/owner.json names the checkpoint that stands behind them.
+
+Exactly once is a promise of a checkpoint and its answers together. A run that knows nothing of the answers it finds
+would take them for leftovers of its own and remove them, so it does not touch them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from mullion.catalog.journal import write_whole
+from mullion.errors import MullionError
+from mullion.storage.lock import Lock
+
+OWN = ".mullion"
+"""The folder of a directory of answers that is Mullion's own."""
+
+
+def lock_of(out: Path) -> Lock:
+    return Lock(out / OWN / "lock", out, "the directory of answers")
+
+
+def now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who writes answers: a checkpoint by its id, or one run that has none."""
+
+    id: str = field(default_factory=lambda: uuid4().hex)
+    checkpoint: str | None = None
+    since: str = field(default_factory=now)
+
+    @property
+    def text(self) -> str:
+        return "a run without checkpoint" if self.checkpoint is None else f"the checkpoint {self.checkpoint}"
+
+
+def owner_of(out: Path) -> Owner | None:
+    """Who has written the answers here; None when nothing tells."""
+    try:
+        return Owner(**json.loads((out / OWN / "owner.json").read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def is_owner(out: Path, mine: Owner) -> bool:
+    found = owner_of(out)
+    return found is not None and found.id == mine.id
+
+
+def of_another(out: Path, mine: Owner) -> MullionError:
+    """What to say of answers that are not mine."""
+    found = owner_of(out)
+    if found is None:
+        theirs = "answers that do not say which run wrote them"
+    elif found.checkpoint is not None and found.checkpoint == mine.checkpoint:
+        theirs = f"answers of an earlier checkpoint in {found.checkpoint}, begun {found.since}"
+    else:
+        theirs = f"answers of {found.text}, begun {found.since}"
+    hint = f"name another directory, or remove those answers with --overwrite (Engine: overwrite=True){_go_on(found)}"
+    return MullionError(f"{out} holds {theirs}; this is {_this(mine)}", hint=hint)
+
+
+def _this(mine: Owner) -> str:
+    return "a run without checkpoint" if mine.checkpoint is None else f"a run with the checkpoint {mine.checkpoint}"
+
+
+def _go_on(found: Owner | None) -> str:
+    if found is None or found.checkpoint is None or not Path(found.checkpoint).exists():
+        return ""
+    return f", or go on where they end with --checkpoint {found.checkpoint}"
+
+
+def take_over(out: Path, mine: Owner) -> None:
+    """From now on the answers here are mine."""
+    write_whole(out / OWN / "owner.json", json.dumps(asdict(mine), indent=2).encode())
+
+
+__all__ = ["OWN", "Owner", "is_owner", "lock_of", "of_another", "owner_of", "take_over"]
