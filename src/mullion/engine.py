@@ -366,23 +366,27 @@ class Engine:
         for run in self.relations.runs.values():
             self.sink.resume(run.name, list(run.relations), run.committed)
         for name in [n for n in self.catalog.streams if n in asked]:
-            stream = self.catalog.streams[name]
             names = [query.name for query in self.catalog.queries_over(name)]
             self.sink.resume(name, names, self._run_of(name).committed)
-            feed = Feed(
-                stream=stream,
-                frame=self._frames.get(name),
-                open=partial(open_stream, self.session, stream),
-                session=self.session,
-                directory=None if self.checkpoint is None else Path(self.checkpoint).absolute() / name / "spark",
-                process=partial(self._process, name),
-                finish=partial(self._finish, name),
-                follow=follow or is_endless(stream),
-            )
-            self._feeds.append(feed)
-            if is_files(stream):
-                self._run_of(name).log = feed.location
-            feed.start()
+            self._feed(self.catalog.streams[name], follow=follow)
+
+    def _feed(self, stream: Stream, *, follow: bool) -> None:
+        """Begin to read a stream."""
+        name = stream.name
+        feed = Feed(
+            stream=stream,
+            frame=self._frames.get(name),
+            open=partial(open_stream, self.session, stream),
+            session=self.session,
+            directory=None if self.checkpoint is None else Path(self.checkpoint).absolute() / name / "spark",
+            process=partial(self._process, name),
+            finish=partial(self._finish, name),
+            follow=follow or is_endless(stream),
+        )
+        self._feeds.append(feed)
+        if is_files(stream):
+            self._run_of(name).log = feed.location
+        feed.start()
 
     def wait(self, seconds: float | None = None) -> None:
         """Until the sources end, one of them fails, `request_stop` is called or the time is over."""
@@ -567,7 +571,9 @@ class Engine:
         write_whole(Path(self.checkpoint) / "manifest.json", json.dumps(manifest, indent=2).encode())
         with self._lock:
             for name in self.catalog.streams:
-                self._rejoin(self._run_of(name))
+                run = self._run_of(name)
+                self._rejoin(run)
+                run.show_restored(self.catalog.synopses_on(name))
 
     def _rejoin(self, run: StreamRun) -> None:
         assert run.journal is not None
@@ -603,7 +609,8 @@ class Engine:
         """Answer a question that was parsed before."""
         with self._lock:
             question = Question(query, self.catalog, self.runs, self.relations)
-        rows, answered_from, up_to = question.answer(lambda: self.session)
+            stores = {name: self.tables_of(name) for name in question.readers} if self.catalog.tables else {}
+        rows, answered_from, up_to = question.answer(lambda: self.session, lambda by, name: stores[by].seen(name))
         return OneAnswer(rows, self._ensured, answered_from, up_to)
 
     # Answers

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from mullion.catalog.algebra import Relation, scans
@@ -23,9 +25,13 @@ from mullion.catalog.relations import bind_relation, is_relational
 from mullion.catalog.streams import Stream
 from mullion.errors import CheckError, MullionError, NotSupported, closest
 from mullion.language.query import EVERYTHING, Named, Query, Window
-from mullion.operators.once import answer_from_kept, answer_now, reading_kept
+from mullion.operators.materialized import KeptResult
+from mullion.operators.network import Events
+from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, reading_kept
+from mullion.operators.run import run_name
 from mullion.operators.runs import RelationRuns
 from mullion.planner.relations import answer_schema
+from mullion.spark.asking import View, bounds_of
 from mullion.spark.stream import StreamRun
 
 if TYPE_CHECKING:
@@ -34,41 +40,64 @@ if TYPE_CHECKING:
 Found = tuple[pa.Table, str, int | None]
 """Rows, what they are from, and up to which event time."""
 
+TablesOf = Callable[[str, str], pa.Table]
+
+NO_EVENTS = Events(pa.table({}), np.zeros(0, np.int64))
+
 
 class Question:
     """A question checked against what there is when it is asked. Batches may go on while it is answered."""
 
     def __init__(self, query: Query, catalog: Catalog, runs: Mapping[str, StreamRun], relations: RelationRuns) -> None:
-        self._query, self._catalog, self._runs, self._relations = query, catalog, runs, relations
+        self._query, self._runs = query, runs
         self._bound = None if query.approximate else bound(query, catalog)
         self._stream = stream_asked(query, catalog) if query.approximate else None
-
-    def answer(self, session: Callable[[], SparkSession]) -> Found:
-        if self._stream is not None:
-            return self._run(self._stream.name).ask_bounds(self._query)
+        self._synopses = [] if self._stream is None else catalog.synopses_on(self._stream.name)
+        self._from_kept: FromKept | None = None
+        self._kept: dict[str, KeptResult] = {}
         if isinstance(self._bound, Relation):
-            return self._from_relations(self._bound)
-        assert self._bound is not None
-        return self._run(self._bound.stream).ask(self._bound, session())
+            self._from_kept = reading_kept(self._bound, catalog.materialized)
+        if self._from_kept is not None:
+            self._kept = relations.materialized(self._from_kept.reads)
 
-    def _run(self, stream: str) -> StreamRun:
+    @property
+    def readers(self) -> list[str]:
+        """The stream or the relations as which it looks into tables."""
+        if isinstance(self._bound, Relation):
+            return [run_name(self._bound.streams)]
+        return [] if self._bound is None else [self._bound.stream]
+
+    def answer(self, session: Callable[[], SparkSession], table: TablesOf) -> Found:
+        """`table(reader, name)` gives the rows of a table as the reader last saw them."""
+        if self._stream is not None:
+            return bounds_of(self._query, self._stream, self._view(self._stream.name), self._synopses)
+        if isinstance(self._bound, Relation):
+            return self._from_relations(self._bound, table)
+        assert self._bound is not None
+        view = self._view(self._bound.stream)
+        if view is None:
+            return self._bound.shape.schema.empty_table(), "no events", None
+        return view.ask(self._bound, session, partial(table, self._bound.stream))
+
+    def _view(self, stream: str) -> View | None:
+        """What the last commit of a stream left; None while there was no event."""
         if stream not in self._runs:
             raise MullionError(f"no event of stream '{stream}' was read yet", hint="start the engine first")
-        return self._runs[stream]
+        return self._runs[stream].view
 
-    def _from_relations(self, relation: Relation) -> Found:
-        from_kept = reading_kept(relation, self._catalog.materialized)
-        if from_kept is not None:
-            kept = {name: result for name in from_kept.reads if (result := self._relations.materialized(name))}
-            return answer_from_kept(from_kept, kept)
-        runs = {stream: self._run(stream) for stream in relation.streams}
-        newest = max((run.newest for run in runs.values() if run.newest is not None), default=None)
+    def _from_relations(self, relation: Relation, table: TablesOf) -> Found:
+        if self._from_kept is not None and are_in_step(self._kept):
+            return answer_from_kept(self._from_kept, self._kept)
+        views = {stream: self._view(stream) for stream in relation.streams}
+        newest = max((view.newest for view in views.values() if view is not None), default=None)
         if newest is None:
             return answer_schema(relation).empty_table(), "no events", None
-        windows = {stream: [s.window for s in scans(relation.root) if s.stream == stream] for stream in runs}
-        held = {stream: run.kept_events(windows[stream], newest) for stream, run in runs.items()}
-        tables = self._relations.run_of(relation.streams).table_now
-        return answer_now(relation, held, newest, tables), "kept events", newest
+        held = {}
+        for stream, view in views.items():
+            windows = [scan.window for scan in scans(relation.root) if scan.stream == stream]
+            held[stream] = NO_EVENTS if view is None else view.kept_events(windows, newest)
+        tables = partial(table, run_name(relation.streams))
+        return answer_now(relation, held, newest, tables), "the events that the streams keep", newest
 
 
 def bound(query: Query, catalog: Catalog) -> StandingQuery | Relation:

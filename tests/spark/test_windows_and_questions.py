@@ -215,7 +215,7 @@ def check_questions(engine: Engine, seen: list[dict[str, Any]]) -> None:
         bound = bind(query, {"s": STREAM})
         answer = engine.ask(text)
         assert answer.answered_from == source
-        assert answer.up_to == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=newest)
+        assert answer.answered_up_to == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=newest)
         assert_same(bound, rows_of(bound, answer.to_arrow()), reference.ask(query, STREAM, seen).rows)
     row = engine.ask("SELECT APPROX count(v) AS n, min(v) AS l FROM s [ROWS 7]").to_arrow().to_pylist()[0]
     held = [e["v"] for e in sorted(seen, key=lambda e: e["ts"])[-7:] if e["v"] is not None]
@@ -281,7 +281,7 @@ def test_what_a_question_is_answered_from(
         text = "SELECT k, sum(x) AS s FROM s [RANGE 4 s SLIDE 2 s] GROUP BY k"
         answer = engine.ask(text)
         assert answer.answered_from == "the sub-windows that standing queries keep"
-        assert answer.up_to is not None and answer.up_to.timestamp() * SECOND == whole
+        assert answer.answered_up_to is not None and answer.answered_up_to.timestamp() * SECOND == whole
         bound = bind(parse_query(text), {"s": STREAM})
         assert_same(bound, rows_of(bound, answer.to_arrow()), reference.ask(parse_query(text), STREAM, made).rows)
         with pytest.raises(MullionError, match="keeps no events that this question needs") as refused:

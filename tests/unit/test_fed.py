@@ -120,7 +120,7 @@ def restarted(fed: Fed) -> Fed:
 def test_a_restart_changes_nothing(kind: str) -> None:
     rng = np.random.default_rng(3)
     rows = [(t, None if t % 5 == 2 else float(v)) for t, v in enumerate(rng.normal(size=40))]
-    fed, again = Fed(KINDS[kind], missed=True), Fed(KINDS[kind], missed=True)
+    fed, again = Fed(KINDS[kind], since=-1), Fed(KINDS[kind], since=-1)
     for at in range(0, 40, 8):
         part = table(rows[at : at + 8])
         fed.take(part, DOUBLE)
@@ -133,17 +133,21 @@ def test_a_restart_changes_nothing(kind: str) -> None:
                     assert again.exact(function, asked, None, DOUBLE) == fed.exact(function, asked, None, DOUBLE)
                 else:
                     assert again.bounds(function, asked, None, DOUBLE) == fed.bounds(function, asked, None, DOUBLE)
-    assert restarted(again).missed
+    assert restarted(again).since == -1
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_that_missed_events_says_what_it_has_not_seen(kind: str) -> None:
-    fed = Fed(KINDS[kind], missed=True)
+    fed = Fed(KINDS[kind], since=0)
     waiting = table([(5, 1.0), (6, 2.0)])
     assert not fed.holds(1, None)
     assert fed.holds(2, waiting) and not fed.holds(3, waiting)
     fed.take(table([(1, 1.0), (2, 2.0), (3, 3.0)]), DOUBLE)
     assert fed.holds(5, waiting) and not fed.holds(6, waiting)
+    later = Fed(KINDS[kind], since=5)
+    later.take(table([(4, 8.0), (5, 9.0), (7, 3.0)]), DOUBLE)
+    assert later.holds(1, None) and not later.holds(2, None)
+    assert not later.holds(2, table([(5, 1.0)]))
     assert Fed(KINDS[kind]).holds(6, waiting)
     assert not Fed(KINDS[kind]).holds(ROWS + 1, waiting)
 

@@ -49,6 +49,59 @@ class _View:
     now: int
 
 
+@dataclass(frozen=True)
+class KeptResult:
+    """A result as it was at one time. Nothing of it changes."""
+
+    relation: Relation
+    items: pa.Schema
+    item: int
+    """The place of the key."""
+    view: _View | None
+
+    @property
+    def key(self) -> str:
+        """The column by which rows are found fast."""
+        return self.relation.names[self.item]
+
+    @property
+    def now(self) -> int:
+        """Up to when it is known."""
+        return EVER_BEFORE if self.view is None else self.view.now
+
+    def read(self, now: int | None = None, key: str | None = None, value: Any = None) -> pa.Table:
+        """What is there at `now`, by default the latest that is known: the items, `#start` and `#end`.
+
+        `key` and `value`: only rows with this value in this column, or one of a list of values.
+        """
+        view = self.view
+        if view is None:
+            return self._named(stored_schema(self.items).empty_table())
+        now = view.now if now is None else now
+        if now < view.now:
+            raise ValueError(f"the result is known up to {view.now}: what was there at {now} is kept no more")
+        item = None if key is None else self._item(key)
+        wanted = None if item is None else _values(value, self.items.field(item).type)
+        fast = item is not None and item == self.item
+        stored = view.index.search(wanted, now - 1) if fast else view.index.scan(now - 1)
+        if len(view.gone):
+            stored = stored.filter(pa.array(~matching(stored, view.gone)))
+        found = pa.concat_tables([stored, alive(view.waiting, now - 1)])
+        if item is not None and wanted is not None:
+            keys, _ = Keys.none(wanted.type).extended(wanted)
+            found = found.filter(pa.array(keys.codes(found.column(f"c{item}")) != NOT_THERE))
+        return self._named(found)
+
+    def _item(self, name: str) -> int:
+        if name not in self.relation.names:
+            raise ValueError(f"{self.relation.name} has no column {name}")
+        return self.relation.names.index(name)
+
+    def _named(self, rows: pa.Table) -> pa.Table:
+        kept = rows.select([*self.items.names, START, END])
+        return kept.rename_columns([*self.relation.names, START, END])
+
+
 class MaterializedResult:
     """The rows of a relation, found by a key.
 
@@ -95,28 +148,13 @@ class MaterializedResult:
         waiting = pa.concat_tables([waiting, self._rows(delta.fresh.take(delta.fresh.start < now), waiting.schema)])
         self._view = self._flushed(_View(view.index, waiting, gone, max(now, view.now)))
 
-    def read(self, now: int | None = None, key: str | None = None, value: Any = None) -> pa.Table:
-        """What is there at `now`, by default the latest that is known: the items, `#start` and `#end`.
+    def shown(self) -> KeptResult:
+        """What there is now, for readers: it stays as it is."""
+        return KeptResult(self.relation, self._items, self._key, self._view)
 
-        `key` and `value`: only rows with this value in this column, or one of a list of values.
-        """
-        view = self._view
-        if view is None:
-            return self._named(stored_schema(self._items).empty_table())
-        now = view.now if now is None else now
-        if now < view.now:
-            raise ValueError(f"the result is known up to {view.now}: what was there at {now} is kept no more")
-        item = None if key is None else self._item(key)
-        wanted = None if item is None else _values(value, self._items.field(item).type)
-        fast = item is not None and item == self._key
-        stored = view.index.search(wanted, now - 1) if fast else view.index.scan(now - 1)
-        if len(view.gone):
-            stored = stored.filter(pa.array(~matching(stored, view.gone)))
-        found = pa.concat_tables([stored, alive(view.waiting, now - 1)])
-        if item is not None and wanted is not None:
-            keys, _ = Keys.none(wanted.type).extended(wanted)
-            found = found.filter(pa.array(keys.codes(found.column(f"c{item}")) != NOT_THERE))
-        return self._named(found)
+    def read(self, now: int | None = None, key: str | None = None, value: Any = None) -> pa.Table:
+        """What is there at `now`: see `KeptResult.read`."""
+        return self.shown().read(now, key, value)
 
     def parts(self) -> Parts:
         """The state, for a restart: what waits in memory, and the names of the index's files."""
@@ -178,15 +216,6 @@ class MaterializedResult:
         index.update(until, rows, start[due], end[due], gone=view.gone)
         return _View(index.snapshot(), view.waiting.filter(pa.array(~due)), view.gone.slice(0, 0), view.now)
 
-    def _item(self, name: str) -> int:
-        if name not in self.relation.names:
-            raise ValueError(f"{self.relation.name} has no column {name}")
-        return self.relation.names.index(name)
-
-    def _named(self, rows: pa.Table) -> pa.Table:
-        kept = rows.select([*self._items.names, START, END])
-        return kept.rename_columns([*self.relation.names, START, END])
-
 
 def key_item(relation: Relation) -> int:
     """Which item is the search key.
@@ -232,4 +261,4 @@ def _values(value: Any, type_: pa.DataType) -> pa.Array:
     return pa.array(value if isinstance(value, list | tuple) else [value], type_)
 
 
-__all__ = ["MaterializedResult", "key_item"]
+__all__ = ["KeptResult", "MaterializedResult", "key_item"]

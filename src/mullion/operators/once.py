@@ -20,7 +20,7 @@ from mullion.language.types import TIMESTAMP
 from mullion.language.vector import arrow_type
 from mullion.operators.lives import EVER_BEFORE
 from mullion.operators.looked_up import LookedUpOperator
-from mullion.operators.materialized import MaterializedResult
+from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events, Network
 from mullion.operators.result import Result
 from mullion.planner.column_names import conjuncts
@@ -84,7 +84,13 @@ def reading_kept(relation: Relation, materialized: Mapping[str, Relation]) -> Fr
     return FromKept(replace(relation, root=root, longest=None), tuple(read))
 
 
-def answer_from_kept(asked: FromKept, kept: Mapping[str, MaterializedResult]) -> tuple[pa.Table, str, int | None]:
+def are_in_step(kept: Mapping[str, KeptResult]) -> bool:
+    """Whether all results are known up to one time. Those of other streams may be ahead, and what was there before is
+    kept no more."""
+    return len({result.now for result in kept.values()}) <= 1
+
+
+def answer_from_kept(asked: FromKept, kept: Mapping[str, KeptResult]) -> tuple[pa.Table, str, int | None]:
     """The rows, from what they were read, and up to when that is known."""
     now = max((result.now for result in kept.values()), default=EVER_BEFORE)
     if now == EVER_BEFORE:
@@ -129,4 +135,4 @@ def _times(time: int, length: int) -> pa.Array:
     return pa.array(np.full(length, time, np.int64))
 
 
-__all__ = ["answer_from_kept", "answer_now", "reading_kept"]
+__all__ = ["FromKept", "answer_from_kept", "answer_now", "are_in_step", "reading_kept"]

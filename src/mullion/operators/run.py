@@ -30,6 +30,7 @@ from mullion.kernels.partial import TIME
 from mullion.operators.answering import Answering
 from mullion.operators.in_shards import InShards, Sharding
 from mullion.operators.lives import EVER_BEFORE, THE_END
+from mullion.operators.materialized import KeptResult
 from mullion.operators.naming import name_of
 from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
@@ -130,6 +131,8 @@ class RelationRun:
         self.seconds = 0.0
         self.known: dict[str, dict[str, Any]] = {}
         """The relations of the last commit, with when they joined."""
+        self.shown: Mapping[str, KeptResult] = {}
+        """The materialised results as the last commit left them, for questions: replaced as a whole."""
         self._lock = threading.RLock()
         self._interrupted = False
         """A step has failed half-way: what is in memory is of no use, only a restart goes on, from the last commit."""
@@ -152,6 +155,7 @@ class RelationRun:
             self._place()
             self._restore_operators()
             self._note()
+            self._show()
 
     def _note(self) -> None:
         """Write down who takes part and since when, before the first event that they see can be lost."""
@@ -254,6 +258,7 @@ class RelationRun:
         self.sink.write(self.name, mark, answers)
         self._commit(mark, now)
         self._interrupted = False
+        self._show()
         self.seconds += time.perf_counter() - began
 
     def _answers(self, settled: Mapping[str, Events], now: int, mark: Mark) -> list[Answers]:
@@ -290,9 +295,10 @@ class RelationRun:
         assert self._scratch is not None
         return self._scratch() / self.name
 
-    def table_now(self, name: str) -> pa.Table:
-        """A table's rows as the next step would see them."""
-        return self._table(name, 0 if self.committed is None else self.committed.batch + 1)
+    def _show(self) -> None:
+        """Let questions see what is kept now. What a step that failed has left is not shown."""
+        if not self._interrupted:
+            self.shown = {name: kept.shown() for name, kept in self.own.materialized.items()}
 
     # What a restart needs
 

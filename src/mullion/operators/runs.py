@@ -12,7 +12,7 @@ import pyarrow as pa
 from mullion.catalog.algebra import Relation
 from mullion.catalog.journal import Journal
 from mullion.operators.in_shards import Sharding
-from mullion.operators.materialized import MaterializedResult
+from mullion.operators.materialized import KeptResult
 from mullion.operators.planning import plans_at_work
 from mullion.operators.run import AnswerSink, RelationRun, run_name
 from mullion.planner.explain_relations import RelationExplanation, explain_relations
@@ -73,9 +73,10 @@ class RelationRuns:
             self._scratch.cleanup()
             self._scratch = None
 
-    def materialized(self, name: str) -> MaterializedResult | None:
-        """The kept result of a materialised query."""
-        return next((run.own.materialized[name] for run in self.runs.values() if name in run.own.materialized), None)
+    def materialized(self, names: Iterable[str]) -> dict[str, KeptResult]:
+        """The kept results of materialised queries, those of the same streams all from the same commit."""
+        shown = [run.shown for run in self.runs.values()]
+        return {name: results[name] for name in names for results in shown if name in results}
 
     def use(self, relations: Iterable[Relation]) -> None:
         """All relations from now on."""

@@ -4,7 +4,7 @@
     sub-windows                   what standing queries keep, where it was cut at the question's bounds
     kept events                   KEEP '1 hour' or KEEP 1000000 ROWS
 
-Batches go on meanwhile: a question reads what the last batch left, which nobody changes.
+Batches go on meanwhile: a question reads what the last commit left, which nobody changes.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from mullion.catalog.queries import WINDOW_COLUMNS, StandingQuery
 from mullion.catalog.streams import Stream
+from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckError, MullionError, NotSupported
-from mullion.kernels.lookup import Prepared
+from mullion.kernels.lookup import Prepared, prepare
 from mullion.kernels.partial import Input
-from mullion.language.query import Aggregate, Axis, Column, Named, Query
+from mullion.language.query import Aggregate, Axis, Column, Named, Query, Window
 from mullion.language.types import BIGINT, DOUBLE, TIMESTAMP
 from mullion.language.vector import Vector, arrow_type
+from mullion.operators.network import Events as Relational
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
 from mullion.spark.kept import KeptEvents
@@ -41,19 +44,44 @@ from mullion.windows.once import (
 from mullion.windows.order import times_of
 from mullion.windows.subwindow import SubWindows
 
-Found = tuple[pa.Table, str, int]
+Found = tuple[pa.Table, str, int | None]
 """Rows, what they are from, and up to which event time."""
+
+
+Sharing = tuple[tuple[SubWindows, ...], Coverage]
+"""The sub-windows of queries that share them, and what they cover."""
+
+Tables = Callable[[str], pa.Table]
+"""The rows of a table by its name."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What a batch left."""
+    """What a commit left of a stream: all of it belongs together, and nothing of it changes."""
 
+    stream: Stream
     newest: int
     events: int
-    sets: tuple[tuple[tuple[SubWindows, ...], Coverage], ...]
+    sets: tuple[Sharing, ...]
     kept: KeptEvents | None
     waiting: pa.Table | None
+    """Events that have no place in the order yet, and so are not in the synopses."""
+    synopses: Mapping[str, Fed]
+    tables: Mapping[str, pa.Table]
+    """Tables that events were looked up in, as the batch found them."""
+
+    def ask(self, query: StandingQuery, session: Callable[[], SparkSession], table: Tables) -> Found:
+        """Answer a question over the stream. `table` gives the rows of tables that no query has looked at."""
+        asked = Asked(query, self.stream, self, session, table)
+        return asked.from_synopsis() or asked.answer()
+
+    def kept_events(self, windows: Sequence[Window], now: int) -> Relational:
+        """The events that a question over relations needs, of those that the stream keeps."""
+        kept = self.kept
+        if kept is None or not all(are_enough(window, kept.past, kept.rows, now) for window in windows):
+            raise not_kept(self.stream, kept is None)
+        rows = kept.read(None)
+        return Relational(rows, times_of(rows), np.arange(kept.past.events, kept.past.events + len(rows)))
 
 
 def not_kept(stream: Stream, keeps_none: bool, either: str = "") -> MullionError:
@@ -68,8 +96,8 @@ class Asked:
     query: StandingQuery
     stream: Stream
     view: View
-    session: SparkSession
-    look_up: Callable[[Sequence[Grouping]], tuple[Prepared, ...]]
+    session: Callable[[], SparkSession]
+    table: Tables
 
     def answer(self) -> Found:
         """From sub-windows up to the newest event, or kept events, or sub-windows up to an earlier time."""
@@ -78,7 +106,7 @@ class Asked:
                 return answer
         raise not_kept(self.stream, self.view.kept is None, ", and no standing query has them either")
 
-    def from_synopsis(self, synopses: Mapping[str, Fed]) -> Found | None:
+    def from_synopsis(self) -> Found | None:
         """max or min of [ROWS n] over a column that ordered sharing serves."""
         query, frame = self.query, self.query.frame
         if frame.rows is None or frame.partition_by or frame.slide_rows != 1 or query.keys or query.lookups:
@@ -94,7 +122,7 @@ class Asked:
             or aggregate.argument_type is None
         ):
             return None
-        for fed in synopses.values():
+        for fed in self.view.synopses.values():
             if fed.shared and fed.made.column == aggregate.argument.name and fed.holds(frame.rows, self.view.waiting):
                 type_ = aggregate.argument_type
                 value = fed.exact(aggregate.function, frame.rows, self.view.waiting, type_)
@@ -128,15 +156,23 @@ class Asked:
         inputs = Input({n: t for n, t in self.stream.columns if n in events.schema.names})
         if kernel_columns(plan.groupings) is None:
             every = [name for name, _ in self.stream.columns]
-            batch = Events(self.session.createDataFrame(events), self.stream)
+            batch = Events(self.session().createDataFrame(events), self.stream)
             sent, inputs = send(batch, plan.groupings, also=every)
             events = sent.toArrow()
-        table = from_events(self.query, self.stream, events, inputs, self.look_up(plan.groupings), before)
+        table = from_events(self.query, self.stream, events, inputs, self._look_up(plan.groupings), before)
         closes = now if frame.slide is None else last_instant(frame, now)
         return table, "the events that the stream keeps", min(closes, now)
 
+    def _look_up(self, groupings: Sequence[Grouping]) -> tuple[Prepared, ...]:
+        lookups = dict.fromkeys(lookup for grouping in groupings for lookup in grouping.lookups)
+        found = []
+        for lookup in lookups:
+            rows = self.view.tables.get(lookup.table)
+            found.append(prepare(lookup, self.table(lookup.table) if rows is None else rows))
+        return tuple(found)
 
-def bounds_of(query: Query, stream: Stream, view: View | None, synopses: Mapping[str, Fed]) -> Found:
+
+def bounds_of(query: Query, stream: Stream, view: View | None, made: Sequence[Synopsis]) -> Found:
     """SELECT APPROX max(price) FROM trades [ROWS 3]: two columns for each item, between which the answer lies."""
     source = query.source
     plain = not (query.where or query.group_by or query.having or query.order_by or query.distinct or query.union)
@@ -146,6 +182,7 @@ def bounds_of(query: Query, stream: Stream, view: View | None, synopses: Mapping
     if source.window.partition_by or source.window.slide_rows != 1:
         raise NotSupported("SELECT APPROX over PARTITION BY or with a SLIDE", source.window.place)
     rows = source.window.rows
+    waiting, synopses = None if view is None else view.waiting, _known(made, view)
     names, arrays, used = list(WINDOW_COLUMNS), [], dict[str, None]()
     opens: int | None = None
     for item in query.items:
@@ -153,7 +190,6 @@ def bounds_of(query: Query, stream: Stream, view: View | None, synopses: Mapping
         if not isinstance(call, Aggregate) or call.function not in _BOUNDED or call.distinct or call.where:
             hint = f"a timegram answers {', '.join(_BOUNDED)} of a column"
             raise NotSupported("this item of SELECT APPROX", item.place or query.place, hint=hint)
-        waiting = None if view is None else view.waiting
         fed = _timegram_for(call, stream, rows, synopses, query, waiting)
         low, high = fed.bounds(call.function, rows, waiting, stream.types[fed.made.column])
         opens = fed.opens(rows, waiting)
@@ -165,7 +201,14 @@ def bounds_of(query: Query, stream: Stream, view: View | None, synopses: Mapping
     bounds = [Vector.of(TIMESTAMP, [opens]).to_arrow(), Vector.of(TIMESTAMP, [now]).to_arrow()]
     table = pa.table([*bounds, *arrays], names=names)
     assert table.schema.field(0).type == arrow_type(TIMESTAMP)
-    return table, f"the synopsis {', '.join(used)} (timegram)", now or 0
+    return table, f"the synopsis {', '.join(used)} (timegram)", now
+
+
+def _known(made: Sequence[Synopsis], view: View | None) -> dict[str, Fed]:
+    """The synopses that there are: what was shown of them, or that they have seen nothing yet."""
+    shown, newest = ({}, None) if view is None else (view.synopses, view.newest)
+    known = {name: fed for name, fed in shown.items() if fed.made in made}
+    return {synopsis.name: known.get(synopsis.name) or Fed(synopsis, since=newest) for synopsis in made}
 
 
 _BOUNDED = ("max", "min", "count", "sum", "avg")

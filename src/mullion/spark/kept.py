@@ -6,7 +6,8 @@ too old, after the commit that no longer names it, so that a restart finds every
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import weakref
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,12 +52,19 @@ class KeptEvents:
 
 
 class Keeper:
-    """Writes the events of batches, and lets the old ones go."""
+    """Writes the events of batches, and lets the old ones go, their files once no reader names them."""
 
     def __init__(self, stream: Stream, directory: Path) -> None:
         self.stream = stream
         self.kept = KeptEvents(directory)
         self._expired: list[str] = []
+        self._shown: list[weakref.ref[KeptEvents]] = []
+
+    def shown(self) -> KeptEvents:
+        """The events of now, for readers: their files stay as long as it is held."""
+        shown = replace(self.kept)
+        self._shown = [ref for ref in self._shown if ref() is not None] + [weakref.ref(shown)]
+        return shown
 
     def add(self, mark: Mark, events: pa.Table) -> None:
         """The events of a batch in the order of arrival, with their time as `t`. A batch that is played again writes
@@ -86,10 +94,11 @@ class Keeper:
         self.kept = KeptEvents(self.kept.directory, tuple(files), past)
 
     def sweep(self) -> None:
-        """Remove the files that the last commit no longer names."""
-        for name in self._expired:
+        """Remove the files that neither the last commit names any more nor a reader."""
+        held = {file.name for ref in self._shown if (kept := ref()) is not None for file in kept.files}
+        for name in [name for name in self._expired if name not in held]:
             (self.kept.directory / name).unlink(missing_ok=True)
-        self._expired.clear()
+        self._expired = [name for name in self._expired if name in held]
 
     def snapshot(self) -> dict[str, Any]:
         return {"files": self.kept.files, "events": self.kept.past.events, "since": self.kept.past.since}

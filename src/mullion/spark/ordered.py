@@ -55,11 +55,11 @@ class Ordered:
         """Whether anything stands on the order of events."""
         return bool(self.sets or self.synopses)
 
-    def feed(self, made: Sequence[Synopsis], before: int) -> None:
-        """The synopses from now on; `before` events came earlier."""
+    def feed(self, made: Sequence[Synopsis], newest: int | None) -> None:
+        """The synopses from now on; events up to `newest` came earlier."""
         fed = self.synopses
         known = {s.name: fed[s.name] for s in made if s.name in fed and fed[s.name].made == s}
-        self.synopses = {s.name: known.get(s.name) or Fed(s, missed=before > 0) for s in made}
+        self.synopses = {s.name: known.get(s.name) or Fed(s, since=newest) for s in made}
 
     def use(self, queries: Sequence[StandingQuery], *, shared: bool, slicing: str, method: str, before: int) -> None:
         """The queries from now on; `before` events came earlier."""
@@ -136,6 +136,7 @@ class Ordered:
         if settled is None:
             return
         settled = self._with_all_columns(settled.unify_dictionaries())
+        self.synopses = {name: fed.copy() for name, fed in self.synopses.items()}
         for fed in self.synopses.values():
             fed.take(settled, self.stream.types[fed.made.column])
         for one in self.sets.values():
@@ -189,10 +190,8 @@ class Ordered:
     ) -> None:
         axes = {axis_name(axis): axis for axis, _ in by_axis(queries)}
         last = dict(tables)
-        for name, fed in self.synopses.items():
-            if name in state["synopses"]:
-                states = state["synopses"][name]
-                fed.restore(states, [last[f"{FED}{i} {name}"] for i in range(len(states))])
+        for fed in self.synopses.values():
+            _restore_synopsis(fed, state, last)
         for name, own in state["sets"].items():
             axis = axes.get(own["axis"])
             if axis is None:
@@ -201,6 +200,24 @@ class Ordered:
             mine = [table for label, table in tables if label == f"{ENTRIES}{name}"]
             self.sets[name].restore(own, mine, last[f"{MARKS}{name}"])
         self.order = Order(last.get(WAITING))
+
+
+def restored_synopses(
+    made: Sequence[Synopsis], state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], newest: int | None
+) -> tuple[dict[str, Fed], pa.Table | None]:
+    """Synopses as a commit left them, and the events that waited then; those that are new to it know nothing."""
+    last = dict(tables)
+    fed = {synopsis.name: Fed(synopsis, since=newest) for synopsis in made}
+    for one in fed.values():
+        _restore_synopsis(one, state, last)
+    return fed, last.get(WAITING)
+
+
+def _restore_synopsis(fed: Fed, state: Mapping[str, Any], last: Mapping[str, pa.Table]) -> None:
+    name = fed.made.name
+    if name in state["synopses"]:
+        states = state["synopses"][name]
+        fed.restore(states, [last[f"{FED}{i} {name}"] for i in range(len(states))])
 
 
 def made(axis: Axis, numbered: int = 0) -> AxisSet:

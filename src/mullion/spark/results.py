@@ -44,5 +44,5 @@ class OneAnswer(Results):
         super().__init__(table, session)
         self.answered_from = answered_from
         """What it was answered from: a synopsis, sub-windows or kept events."""
-        self.up_to = None if up_to is None else EPOCH + timedelta(microseconds=up_to)
-        """The event time of the newest event that may be in it."""
+        self.answered_up_to = None if up_to is None else EPOCH + timedelta(microseconds=up_to)
+        """The event time up to which it holds: no later event is in it."""

@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import logging
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
@@ -35,20 +33,19 @@ from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import MullionError
 from mullion.kernels.lookup import Prepared, prepare
-from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Query, Window
-from mullion.operators.network import Events as Relational
+from mullion.language.query import EVERYTHING, TIME_AXIS, Axis
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
 from mullion.spark.aside import late_records, malformed_records
-from mullion.spark.asking import Asked, View, bounds_of, not_kept
+from mullion.spark.asking import Sharing, View
 from mullion.spark.backfill import Backfill, Past, SideJobs
 from mullion.spark.counts import Counts, add_counts
 from mullion.spark.expressions import identifier
 from mullion.spark.files import can_tell_time, files_of, pieces_of, read, uris_of
 from mullion.spark.kept import Keeper
 from mullion.spark.options import reads_alike
-from mullion.spark.ordered import Ordered
+from mullion.spark.ordered import Ordered, restored_synopses
 from mullion.spark.pipeline import (
     TIME,
     Events,
@@ -66,10 +63,9 @@ from mullion.spark.sources import in_declared_order
 from mullion.windows.axis import axis_name
 from mullion.windows.coverage import Coverage
 from mullion.windows.due import Cursor, Due, first_end, slices_within
+from mullion.windows.fed import Fed
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.intake import Intake
-from mullion.windows.once import are_enough
-from mullion.windows.order import times_of
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
 from mullion.windows.tier import check_complete, is_endless
@@ -133,8 +129,7 @@ class StreamRun:
         """The names of the queries that they answer."""
         self.intake: Intake | None = None
         self.view: View | None = None
-        """What the last batch left, for questions."""
-        self.asking = threading.Lock()
+        """What the last commit left, for questions: replaced as a whole."""
         self.committed: Mark | None = None
         self.begun = False
         """A batch has begun; who joins from now on may have missed events."""
@@ -164,7 +159,7 @@ class StreamRun:
         if tuple(queries) == self.queries and tuple(synopses) == self.synopses and (self.sets or self.ordered):
             return
         self.synopses = tuple(synopses)
-        self.ordered.feed(synopses, self.counts.events)
+        self.ordered.feed(synopses, self.newest)
         self.queries = tuple(queries)
         self.backfilled &= {query.name for query in queries}
         shared = self.settings.sharing != "off"
@@ -570,8 +565,7 @@ class StreamRun:
                     due = one.tier.due(grouping, self.oldest, self.newest, watermark)
                     answers += self._answer_grouping(one, grouping, due, mark, work)
                     self.counts.window_slices += slices_within(due, one.plan.windows, one.plan.slicing)
-            with self.asking:
-                self._settle(watermark)
+            self._settle(watermark)
             answers += self.ordered.answer(watermark, work)
         add_counts(self.counts.bad_by_query, work.bad)
         self.counts.final_operations += work.final
@@ -609,11 +603,14 @@ class StreamRun:
         new = {name: one.tier.saved() for name, one in self.sets.items()}
         if self.keeper is not None and self.newest is not None:
             self.keeper.forget(self.newest)
+        if self.journal is not None:
+            self._record(self.journal, mark, new)
         self._show()
-        if self.journal is None:
-            self._sweep()
-            return
-        snapshot = self.journal.wants_snapshot
+        self._sweep()
+
+    def _record(self, journal: Journal, mark: Mark, new: dict[str, list[SubWindows]]) -> None:
+        """Write down everything that the next batch goes on from."""
+        snapshot = journal.wants_snapshot
         if snapshot:
             new = {name: one.tier.entries for name, one in self.sets.items()}
         tables = [_labelled(entry.table, f"set {name}") for name, entries in new.items() for entry in entries]
@@ -628,8 +625,7 @@ class StreamRun:
             "kept": None if self.keeper is None else self.keeper.snapshot(),
             "intake": None if self.intake is None else self.intake.snapshot(),
         }
-        self.journal.commit(Commit(mark, state, tuple(tables), snapshot))
-        self._sweep()
+        journal.commit(Commit(mark, state, tuple(tables), snapshot))
 
     def _sweep(self) -> None:
         """Remove the files that no commit names any more."""
@@ -669,37 +665,30 @@ class StreamRun:
     # Questions
 
     def _show(self) -> None:
-        """Let questions see what is there now."""
+        """Let questions see what is there now. Nothing of it is changed by a later batch."""
         if self.newest is None:
             return
         sets = tuple((tuple(one.tier.entries), one.coverage.copy()) for one in self.sets.values() if not one.shards)
-        kept = None if self.keeper is None else self.keeper.kept
-        self.view = View(self.newest, self.counts.events, sets, kept, self.ordered.order.waiting)
+        tables = {lookup.table: rows for lookup, (rows, _, _) in self._prepared.items()}
+        self.view = self._view(self.ordered.order.waiting, self.ordered.synopses, sets, tables)
 
-    def ask(self, query: StandingQuery, session: SparkSession) -> tuple[pa.Table, str, int | None]:
-        """Answer a question asked once: the rows, from what, and up to which event time."""
-        view = self.view
-        if view is None:
-            return query.shape.schema.empty_table(), "no events", None
-        asked = Asked(query, self.stream, view, session, lambda g: self._look_up(g, self.committed or Mark(0)))
-        with self.asking:
-            found = asked.from_synopsis(self.ordered.synopses)
-        return found or asked.answer()
+    def show_restored(self, synopses: Sequence[Synopsis]) -> None:
+        """Let questions see what the last commit left, before the first batch comes. Where its sub-windows were cut is
+        not known any more."""
+        if self._restored and self.newest is not None:
+            fed, waiting = restored_synopses(synopses, *self._restored_order, self.newest)
+            self.view = self._view(waiting, fed)
 
-    def kept_events(self, windows: Sequence[Window], now: int) -> Relational:
-        """The events that questions over relations need, of those that the stream keeps."""
-        kept = None if self.view is None else self.view.kept
-        if self.newest is None:
-            return Relational(pa.table({}), np.zeros(0, np.int64))
-        if kept is None or not all(are_enough(window, kept.past, kept.rows, now) for window in windows):
-            raise not_kept(self.stream, kept is None)
-        rows = kept.read(None)
-        return Relational(rows, times_of(rows), np.arange(kept.past.events, kept.past.events + len(rows)))
-
-    def ask_bounds(self, query: Query) -> tuple[pa.Table, str, int]:
-        """Answer SELECT APPROX from a timegram."""
-        with self.asking:
-            return bounds_of(query, self.stream, self.view, self.ordered.synopses)
+    def _view(
+        self,
+        waiting: pa.Table | None,
+        synopses: Mapping[str, Fed],
+        sets: tuple[Sharing, ...] = (),
+        tables: Mapping[str, pa.Table] | None = None,
+    ) -> View:
+        assert self.newest is not None
+        kept = None if self.keeper is None else self.keeper.shown()
+        return View(self.stream, self.newest, self.counts.events, sets, kept, waiting, dict(synopses), tables or {})
 
     # Records that answer nobody
 

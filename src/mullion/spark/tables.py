@@ -90,6 +90,15 @@ class TableStore:
             self._kept[name] = read
         return read.rows
 
+    def seen(self, name: str) -> pa.Table:
+        """The rows that the newest batch saw, for a question. A table that no batch has looked at is read; that it was
+        is not noted, for a question must not change what batches see."""
+        kept = self._kept.get(name)
+        if kept is not None:
+            return kept.rows
+        versions = list(self._known_versions(name))
+        return self._load(name, versions[-1]) if versions else self._read(name, None).rows
+
     def _read(self, name: str, kept: _Kept | None) -> _Kept:
         """What is kept when nothing has changed, otherwise what is there now."""
         table = self.tables[name]

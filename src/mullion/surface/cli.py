@@ -266,7 +266,7 @@ def _answer_questions(engine: Any) -> None:
 
 
 def _made_from(answer: Any) -> str:
-    until = "" if answer.up_to is None else f", up to {answer.up_to:%Y-%m-%d %H:%M:%S.%f}"
+    until = "" if answer.answered_up_to is None else f", up to {answer.answered_up_to:%Y-%m-%d %H:%M:%S.%f}"
     return f"from {answer.answered_from}{until}"
 
 

@@ -2,13 +2,17 @@
 
 `CREATE SYNOPSIS t ON trades(price) USING timegram (buckets 64, rows 100000)` and `USING ordered_sharing (rows ..)`.
 Events that wait for their place are not in the structure yet; an answer takes them in by themselves.
+
+What questions see is never changed: a batch feeds a copy, which takes the place of the one before with the commit.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
+from copy import deepcopy
 from math import fsum
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +32,10 @@ Real = npt.NDArray[np.float64]
 class Fed:
     """The structures of one synopsis, and the times of the rows that they hold."""
 
-    def __init__(self, made: Synopsis, *, missed: bool = False) -> None:
-        """`missed`: the stream had events before."""
-        self.made, self.missed = made, missed
+    def __init__(self, made: Synopsis, *, since: int | None = None) -> None:
+        """`since`: the newest event that came before it was made. It takes what is later than that: events that waited
+        then, and those that take their places among them, are not whole for it."""
+        self.made, self.since = made, since
         self.grams: list[TimeGram] = []
         self.shared: list[OrderedSharing] = []
         if made.kind == "timegram":
@@ -38,9 +43,21 @@ class Fed:
         else:
             self.shared = [OrderedSharing(made.rows, "max"), OrderedSharing(made.rows, "min")]
         self._times = np.empty(0, np.int64)
+        self._looking = threading.Lock()
+        """Ordered sharing remembers what a lookup found."""
+
+    def copy(self) -> Self:
+        """One that may take events while others read this one. O(rows), as the commit that follows is."""
+        made = type(self)(self.made, since=self.since)
+        with self._looking:
+            made.grams, made.shared = deepcopy(self.grams), deepcopy(self.shared)
+        made._times = self._times
+        return made
 
     def take(self, events: pa.Table, type_: Type) -> None:
         """Events in their order."""
+        if self.since is not None:
+            events = events.filter(pa.array(times_of(events) > self.since))
         vector = Vector.from_arrow(events.column(self.made.column), type_)
         values = vector.values.astype(np.float64)
         for structure in self._structures():
@@ -52,8 +69,9 @@ class Fed:
 
     def holds(self, rows: int, waiting: pa.Table | None) -> bool:
         """Whether the last so many events came since it was made, or it saw all there were."""
-        there = len(self._times) + (0 if waiting is None else len(waiting))
-        return rows <= self.made.rows and (not self.missed or rows <= there)
+        if rows > self.made.rows or self.since is None:
+            return rows <= self.made.rows
+        return rows <= len(self._times) + (0 if waiting is None else int((times_of(waiting) > self.since).sum()))
 
     def opens(self, rows: int, waiting: pa.Table | None) -> int | None:
         """The time of the oldest of the last rows."""
@@ -65,7 +83,8 @@ class Fed:
         newest = _newest(waiting, self.made.column, type_, rows)
         parts = [newest.values[newest.valid].astype(np.float64)]
         if rows > len(newest) and self._times.size:
-            found = self.shared[0 if function == "max" else 1].lookup([rows - len(newest)])
+            with self._looking:
+                found = self.shared[0 if function == "max" else 1].lookup([rows - len(newest)])
             parts.append(found.values[found.valid])
         order = float_order(np.concatenate(parts))
         if not len(order):
@@ -95,11 +114,11 @@ class Fed:
 
     def snapshot(self) -> tuple[list[dict[str, Any]], list[pa.Table]]:
         states, tables = zip(*(s.snapshot() for s in self._structures()), strict=True)
-        return [*states, {"missed": self.missed}], [*tables, pa.table({"times": self._times})]
+        return [*states, {"since": self.since}], [*tables, pa.table({"times": self._times})]
 
     def restore(self, states: list[Mapping[str, Any]], tables: list[pa.Table]) -> None:
         *states, told = states
-        self.missed = told["missed"]
+        self.since = told["since"]
         if self.grams:
             self.grams = [TimeGram.restore(dict(states[0]), tables[0])]
         else:

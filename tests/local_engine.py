@@ -1,0 +1,115 @@
+"""An engine whose batches come from lists and whose kernels run here: the course of a batch without a JVM.
+
+Reading, late records and the partials' Spark job are replaced; everything else, from the journal to the answers, is the
+engine's own. Expressions that only Spark evaluates are not for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.catalog.journal import Mark
+from mullion.catalog.streams import Stream
+from mullion.engine import Engine
+from mullion.kernels.partial import ARRIVAL, Input, Job, partials
+from mullion.language.vector import Vector
+from mullion.planner.plan import Grouping
+from mullion.spark.pipeline import Events
+from mullion.spark.sharing_set import Found, SharingSet
+from mullion.spark.stream import StreamRun
+from mullion.windows.tally import tally
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Stands for a DataFrame of a batch."""
+
+    stream: Stream
+    rows: Rows
+    sparkSession: Any = None
+
+    def table(self, low: int | None = None, high: int | None = None) -> pa.Table:
+        """The events within a time, in the order of arrival, with their time as `t`."""
+        columns = {n: Vector.of(t, [e[n] for e in self.rows]).to_arrow() for n, t in self.stream.columns}
+        times = pa.array([e[self.stream.time_column] for e in self.rows], pa.int64())
+        table = pa.table({"t": times, **columns})
+        if low is not None:
+            table = table.filter(pc.greater_equal(table["t"], low))
+        return table if high is None else table.filter(pc.less(table["t"], high))
+
+
+def _table(events: Events) -> pa.Table:
+    batch: Any = events.batch
+    found: pa.Table = batch.table(events.low, events.high)
+    return found
+
+
+class LocalRun(StreamRun):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.ordered.read = self._in_order  # type: ignore[method-assign]
+
+    def _in_order(self, events: Events) -> pa.Table:
+        self.ordered.look_up(events.tables)
+        return _table(events).select(["t", *self.ordered._input.columns])
+
+    def _files_of(self, events: Events) -> list[str] | None:
+        return None
+
+    def _read(self, events: Events, names: Sequence[str], paths: list[str] | None) -> pa.Table:
+        return _table(events).select(["t", *names])
+
+    def _write_late(self, late: Events, mark: Mark, watermark: int) -> None:
+        rows = _table(late)
+        self.counts.late += len(rows)
+        self.sink.aside("late", self.stream.name, mark, rows)
+
+    def _count_late(self, one: SharingSet, late: Events, mark: Mark) -> None:
+        """Nobody asks here who missed what."""
+
+    def _collect(self, one: SharingSet, events: Events, mark: Mark, paths: list[str] | None) -> list[Found]:
+        assert one.plan is not None
+        plan, table = one.plan, _table(events)
+        arrived = table.append_column(ARRIVAL, pa.array(np.arange(len(table))))
+        tables = self._look_up(plan.groupings, mark)
+        job = Job(plan.groupings, plan.methods, plan.windows, Input(self.stream.types), plan.slicing, tables)
+        made: list[tuple[Grouping, pa.Table]] = list(zip(plan.groupings, partials(arrived, job), strict=True))
+        return [(grouping, [table], tally(table, grouping)) for grouping, table in made]
+
+
+class LocalEngine(Engine):
+    """Its streams read nothing: batches are delivered."""
+
+    def _relations_stay_up_to(self) -> int:
+        return 1 << 60
+
+    def _feed(self, stream: Stream, *, follow: bool) -> None:
+        """Nothing is read."""
+
+    def deliver(self, stream: str, rows: Rows, number: int) -> None:
+        self._process(stream, Batch(self.catalog.streams[stream], rows), number)  # type: ignore[arg-type]
+
+    def end(self, stream: str) -> None:
+        """The input has ended."""
+        self._ensured = self._ensured or object()  # type: ignore[assignment]
+        self._finish(stream)
+        self._ensured = None
+
+
+@contextmanager
+def local_engine(script: str, **options: Any) -> Iterator[LocalEngine]:
+    """An engine with a script's streams, queries and synopses."""
+    with patch("mullion.engine.StreamRun", LocalRun), LocalEngine(**options) as engine:
+        engine.execute(script)
+        engine.start()
+        yield engine
