@@ -339,6 +339,7 @@ def test_a_window_over_results_has_a_clock_of_its_own() -> None:
         ("SELECT a.k FROM a [RANGE 1 h INTERNAL], b [c] WHERE a.k = b.k", "changes", None),
         ("SELECT a.k FROM a [RANGE 1 h INTERNAL], b [ROWS 5 INTERNAL] WHERE a.k = b.k", "istream", None),
         ("SELECT a.k FROM a [RANGE 1 h SLIDE 1 min INTERNAL]", "istream", MINUTE),
+        ("SELECT k FROM a [RANGE 1 h INTERNAL] WHERE EXISTS (SELECT 1 FROM b [c] WHERE b.k = a.k)", "changes", None),
         ("ISTREAM (SELECT k FROM a [])", "istream", MINUTE),
         ("DSTREAM (SELECT count(*) AS n FROM a [])", "dstream", MINUTE),
         ("RSTREAM (SELECT k FROM a [c])", "rstream", None),
@@ -444,6 +445,10 @@ def test_the_columns_of_answers() -> None:
     assert windowed.names == ["window_start", "window_end", "n", "inserted_at", "expires_at"]
 
 
+def test_a_window_over_results_decides_for_itself_what_expires() -> None:
+    bound("SELECT DISTINCT k FROM (ISTREAM (SELECT k FROM a [RANGE 1 h INTERNAL])) [ROWS 5]")
+
+
 REFUSED = [
     (
         "SELECT a.k FROM a [], «b []»",
@@ -467,6 +472,27 @@ REFUSED = [
         ".* different SLIDEs",
     ),
     ("SELECT k FROM a [] UNION ALL SELECT k FROM b «[RANGE 1 min SLIDE 2 min]»", ".* different SLIDEs"),
+    (
+        "SELECT DISTINCT k FROM a «[RANGE 1 h INTERNAL]»",
+        "what DISTINCT or EXISTS gives must expire, so its windows cannot be INTERNAL\n  leave INTERNAL out",
+    ),
+    (
+        "SELECT k FROM a «[RANGE 1 h INTERNAL]» WHERE NOT EXISTS (SELECT 1 FROM b [c] WHERE b.k = a.k)",
+        "what NOT EXISTS gives must expire",
+    ),
+    (
+        "SELECT k FROM a [] WHERE NOT EXISTS (SELECT 1 FROM b «[ROWS 5 INTERNAL]» WHERE b.k = a.k)",
+        "what NOT EXISTS gives",
+    ),
+    (
+        "SELECT k FROM a [c] WHERE EXISTS (SELECT 1 FROM b «[RANGE 1 h INTERNAL]» WHERE b.k = a.k)",
+        "what DISTINCT or EXISTS",
+    ),
+    ("SELECT k FROM a [c] EXCEPT ALL SELECT k FROM b «[ROWS 5 INTERNAL]»", "what EXCEPT ALL gives"),
+    (
+        "SELECT DISTINCT s.n FROM (SELECT k, count(*) AS n FROM a «[RANGE 1 h INTERNAL]» GROUP BY k) s",
+        "what DISTINCT or EXISTS gives",
+    ),
     ("SELECT k FROM «a»", "stream 'a' needs a window\n  write one after its name"),
     ("SELECT k FROM a «[RANGE 1 min SLIDE 5 TUPLES]»", "SLIDE by TUPLES in this query"),
     ("SELECT k FROM a «[PARTITION BY k ROWS 5 SLIDE 2]»", "PARTITION BY with SLIDE"),

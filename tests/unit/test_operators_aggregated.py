@@ -44,12 +44,14 @@ def run(
     node: Aggregated, rows: Sequence[Life], nows: Sequence[int] = (THE_END,), *, restart: bool = False
 ) -> list[tuple[Any, ...]]:
     operator, found = AggregatedOperator(node, [Source(SCHEMA)]), []
+    newest = max((life.start for life in rows), default=-100)
     for delta in deltas(rows, SCHEMA, nows):
         if restart:
             parts = operator.parts()
             saved = {name: [pa.ipc.open_stream(serialised(t)).read_all() for t in ts] for name, ts in parts.items()}
             operator = AggregatedOperator(node, [Source(SCHEMA)])
             operator.restore(saved)
+        operator.newest = newest
         operator.widen(delta.fresh)
         found.append(operator.advance([delta], delta.now))
     return lives_of(found)
@@ -153,32 +155,48 @@ def by_definition(node: Aggregated, rows: Sequence[Life]) -> list[tuple[Any, ...
     if not rows:
         return []
     found, finite = [], [row.end for row in rows if row.end < FOREVER]
+    newest = max(row.start for row in rows)
+    following: list[Life] = []
     if node.slide is not None:
         slide, offset = node.slide, node.offset
         first = min(row.start for row in rows)
-        last = max([*finite, *(row.start - (row.start - offset) % slide + slide for row in rows if row.end == FOREVER)])
-        instants = range(first - (first - offset) % slide, last + 1, slide)
+        is_endless = len(finite) < len(rows)
+        last = max([*finite, *([newest - (newest - offset) % slide + slide] if is_endless else [])])
+        final = max(last, newest)
+        instants = range(first - (first - offset) % slide, final - (final - offset) % slide + slide + 1, slide)
         snapshots = [(t - 1, t - 1 + slide, [row for row in rows if row.start < t <= row.end]) for t in instants]
+        following = snapshots.pop()[2]
         if not node.keys:
-            holding = [i for i, (_, _, there) in enumerate(snapshots) if there]
-            snapshots = snapshots[holding[0] : holding[-1] + 1] if holding else []
+            holding = [i for i, (t, _, there) in enumerate(snapshots) if there]
+            passed = [i for i, (t, _, _) in enumerate(snapshots) if t < newest]
+            snapshots = snapshots[holding[0] : max(holding[-1:] + passed[-1:]) + 1] if holding else []
     else:
         times = sorted({time for row in rows for time in (row.start, row.end) if time < FOREVER})
         spans = zip(times, [*times[1:], FOREVER], strict=True)
         snapshots = [(a, b, [row for row in rows if row.start <= a < row.end]) for a, b in spans]
         if not node.keys and not snapshots[-1][-1]:
             snapshots.pop()
+    stays_on = {} if not following else dict(_groups(node, following))
     for start, end, there in snapshots:
-        groups: dict[tuple[Any, ...], list[dict[str, Vector]]] = {} if node.keys else {(): []}
-        for life in sorted(there, key=lambda row: (row.start, row.id)):
-            columns = {n: Vector.of(t, [v]) for (n, t), v in zip(S.columns, life.values, strict=True)}
-            groups.setdefault(tuple(canonical(value(key, columns)) for key, _ in node.keys), []).append(columns)
-        for key, members in groups.items():
-            aggregates = [
-                aggregate(bound, [v for columns in members for v in contribution(bound, columns)])
-                for bound in node.aggregates
-            ]
-            found.append((key, settled(aggregates), start, end))
+        for key, values in _groups(node, there):
+            stays = node.slide is not None and start == snapshots[-1][0] and stays_on.get(key) == values
+            found.append((key, values, start, FOREVER if stays else end))
+    return found
+
+
+def _groups(node: Aggregated, there: Sequence[Life]) -> list[tuple[Any, Any]]:
+    """Groups and their aggregates."""
+    found = []
+    groups: dict[tuple[Any, ...], list[dict[str, Vector]]] = {} if node.keys else {(): []}
+    for life in sorted(there, key=lambda row: (row.start, row.id)):
+        columns = {n: Vector.of(t, [v]) for (n, t), v in zip(S.columns, life.values, strict=True)}
+        groups.setdefault(tuple(canonical(value(key, columns)) for key, _ in node.keys), []).append(columns)
+    for key, members in groups.items():
+        aggregates = [
+            aggregate(bound, [v for columns in members for v in contribution(bound, columns)])
+            for bound in node.aggregates
+        ]
+        found.append((key, settled(aggregates)))
     return found
 
 
@@ -220,8 +238,6 @@ def test_groups_are_what_the_definitions_say(
 
 
 def _within(node: Aggregated, rows: list[Life], nows: list[int]) -> list[int]:
-    """Steps before the last event that is seen: what is known of a stream never reaches further than its newest."""
-    slide = node.slide or 1
-    seen = [row.start for row in rows if (row.end - node.offset) // slide > (row.start - node.offset) // slide]
-    newest = max(seen, default=-100)
+    """What is known of a stream never reaches further than its newest event."""
+    newest = max((row.start for row in rows), default=-100)
     return [now for now in nows if now <= newest or now == THE_END]

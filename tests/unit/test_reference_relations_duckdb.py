@@ -246,6 +246,34 @@ def test_any_query(duck: duckdb.DuckDBPyConnection, example: Example) -> None:
     check(duck, example)
 
 
+TOTALS = (
+    "SELECT count(*) AS n, sum(v) AS total, min(w) AS low FROM a {}, b {} WHERE a.k = b.k",
+    "SELECT count(*) AS n FROM a {} WHERE NOT EXISTS (SELECT 1 FROM b {} WHERE b.k = a.k)",
+    "SELECT count(*) AS n, count(DISTINCT d.k) AS keys FROM (SELECT k FROM a {} EXCEPT ALL SELECT k FROM b {}) d",
+)
+HOPPING = ("[RANGE 2 us SLIDE 5 us]", "[RANGE 4 us SLIDE 5 us]", "[RANGE 8 us SLIDE 5 us]", "[NOW]", "[RANGE 1 us]")
+
+
+@settings(max_examples=15)
+@given(st.data(), st.sampled_from(TOTALS), st.sampled_from((None, -3, 4, 11)), st.sampled_from((None, 14, 22)))
+def test_totals_are_answered_from_the_first_to_the_last_window_that_holds_an_event(
+    duck: duckdb.DuckDBPyConnection, data: st.DataObject, query: str, start: int | None, stop: int | None
+) -> None:
+    example = data.draw(asked(query, HOPPING, slides=True))
+    load(duck, example)
+    first, last = span(example)
+    relation = replace(bound(example.text), start=None if start is None else first + start)
+    relation = replace(relation, stop=None if stop is None else first + stop)
+    begin = first if relation.start is None else relation.start + (relation.longest or 0)
+    end = last if relation.stop is None else relation.stop
+    instants = [t for t in range(first - first % 5, last + 1, 5) if begin <= t <= end]
+    holding = [t for t in instants if told(duck, holds_events(example.text, t)) == [(True,)]]
+    rows = answered(relation, example)
+    assert sorted(rows) == [t for t in instants if holding and holding[0] <= t <= holding[-1]]
+    for instant, found in rows.items():
+        assert_same(found, told(duck, snapshot(example.text, instant)), f"{example.text}\nat {instant}")
+
+
 @settings(max_examples=8)
 @given(st.data(), st.sampled_from(QUERIES))
 def test_what_is_new_and_what_is_gone(duck: duckdb.DuckDBPyConnection, data: st.DataObject, query: str) -> None:

@@ -329,6 +329,18 @@ def is_aggregates(root: Node) -> bool:
     return isinstance(root, Aggregated)
 
 
+def has_total(root: Node) -> bool:
+    """Whether an aggregate without GROUP BY is a part of it: it has a row also where no window holds an event. A window
+    over its results holds such rows as any others."""
+    match root:
+        case Aggregated(keys=()):
+            return True
+        case Rewindowed():
+            return False
+        case _:
+            return any(map(has_total, root.inputs))
+
+
 def scans(root: Node) -> list[Scan]:
     """The windows that the relation stands on, from left to right."""
     return [node for node in nodes(root) if isinstance(node, Scan)]
@@ -397,6 +409,7 @@ __all__ = [
     "Rewindowed",
     "Scan",
     "Union",
+    "has_total",
     "is_aggregates",
     "nodes",
     "scans",

@@ -18,6 +18,7 @@ from mullion.catalog.algebra import (
     scans,
     with_inputs,
 )
+from mullion.catalog.internal_windows import check_internal
 from mullion.catalog.relational_sources import Context, Read, Rows, over_results, read
 from mullion.catalog.relational_windows import CONTINUOUS, Clock, Timing, clock_of, reach, result_window
 from mullion.catalog.scope import Scope
@@ -83,6 +84,7 @@ def bind_relation(
     clock = binder.timing.clock(query)
     selected = binder.result(query, clock)
     _check_names(selected, query.place)
+    check_internal(query, selected.node)
     output, output_window, clock = _output(query, selected.node, clock)
     bound = Relation(
         name=query.name or "query",

@@ -11,8 +11,12 @@ a negative tuple tells.
 
 When all windows are INTERNAL, results stay: a new one does not end the one before (golab 3.3.2, Figure 3.2).
 
-Without keys there is one group, which has a row also over nothing, at all instants from the first to the last at which
-a window holds an event (`widen` tells of these).
+Without keys there is one group, which has a row also over nothing, from the first instant at which a window below holds
+an event (`widen` tells of these) until the last one that does, or to which event time has come. At which of these a
+query is answered is for its result to say.
+
+At the end of the input the rows of the last instant end with it, but for those that the next one would have as well:
+groups of windows that never let go do not leave.
 
 Space: the columns that are aggregated, of all rows that can still be seen.
 """
@@ -56,6 +60,8 @@ class AggregatedOperator(Operator):
         self._rows = pa.schema(fields or [("x", pa.null())])
         self._held = Held(self._rows, below.width)
         self._cover, self._others = Cover(), Cover()
+        self.newest = EVER_BEFORE
+        """The time of the newest event of all streams: whoever runs the plan tells."""
         self._told = EVER_BEFORE
         """The last time that the output is known of."""
         self._made = 0
@@ -97,24 +103,30 @@ class AggregatedOperator(Operator):
     def _at_instants(self, clock: Periodic, now: int) -> Delta:
         lives, low = self._held.lives, clock.due(self._told) + 1
         first, last = clock.first(lives.start), clock.last(lives.end)
-        high = clock.due(now)
-        if now >= THE_END:
-            ends = int(last[lives.end < FOREVER].max(initial=EVER_BEFORE))
-            high = max(self._cover.last, self._others.last, ends)
+        ended = now >= THE_END
+        high = self._last_instant(clock) if ended else clock.due(now)
         self._told = now
-        seen = (first <= last) & (last >= low) & (first <= high)
-        keys, rows = self._grouped_rows(lives.take(seen), np.maximum(first, low)[seen], np.minimum(last, high)[seen])
+        until = high + 1 if ended and self._cover.endless else high
+        seen = (first <= last) & (last >= low) & (first <= until)
+        keys, rows = self._grouped_rows(lives.take(seen), np.maximum(first, low)[seen], np.minimum(last, until)[seen])
         if self.node.keys:
             moments = every_instant(rows.group, rows.first, rows.last)
         else:
-            high = min(high, self._cover.last) if now >= THE_END else high
-            ranks = np.arange(max(low, self._cover.first), high + 1)
+            ranks = np.arange(max(low, self._cover.first), until + 1)
             moments = Moments(np.zeros(len(ranks), np.int64), ranks)
         table = self._answers(keys, Grouped(rows, moments))
+        start = clock.time(moments.rank) - 1
+        end = np.where(_stays_on(table, moments, high), FOREVER, start + clock.slide)
         order = self._in_order(table, moments.rank)
-        times = clock.time(moments.rank[order])
-        start = times - 1
-        return Delta(self._numbered(table.take(pa.array(order)), start, start + clock.slide), Gone.none(1), now)
+        order = order[moments.rank[order] <= high]
+        return Delta(self._numbered(table.take(pa.array(order)), start[order], end[order]), Gone.none(1), now)
+
+    def _last_instant(self, clock: Periodic) -> int:
+        """At the end of the input, the last one at which there can be a row."""
+        held = self._cover.last
+        if self._cover.endless:
+            held = max(held, self._others.last, int(clock.first(np.array([self.newest]))[0]))
+        return held if self.node.keys else max(held, clock.due(self.newest))
 
     # At every change
 
@@ -141,11 +153,16 @@ class AggregatedOperator(Operator):
         clock = Changes.of(lives, self._told, now)
         if self.node.keys:
             return clock
-        times = [self._cover.first, *([self._cover.last] if now >= THE_END else [])]
+        times = [self._cover.first, *([self._last_moment] if now >= THE_END else [])]
         return Changes(np.union1d(clock.times, [time for time in times if self._told < time < now]).astype(np.int64))
 
+    @property
+    def _last_moment(self) -> int:
+        """At the end of the input, when the last row leaves."""
+        return FOREVER if self._cover.endless else max(self._cover.last, self.newest)
+
     def _is_covered(self, times: Times, now: int) -> Mask:
-        return (times >= self._cover.first) & (times < (self._cover.last if now >= THE_END else FOREVER))
+        return (times >= self._cover.first) & (times < (self._last_moment if now >= THE_END else FOREVER))
 
     def _replaced(self, table: pa.Table, times: Times, there: Mask, now: int) -> Delta:
         """What the groups are from these times on, where they differ from before: by value, and whether there is any
@@ -246,6 +263,16 @@ def _evaluated(node: Aggregated) -> dict[Expr, Type]:
 def _columns_read(node: Aggregated, expressions: Iterable[Expr]) -> dict[str, Type]:
     names = {part.name for expr in expressions for part in walk(expr) if isinstance(part, Column)}
     return {name: type_ for name, type_ in node.input.columns if name in names}
+
+
+def _stays_on(table: pa.Table, moments: Moments, last: int) -> Mask:
+    """Which rows of the last instant are those of the instant after it too."""
+    same = np.zeros(len(moments), np.bool_)
+    if len(moments) and int(moments.rank.max()) > last:
+        follows = (moments.group[1:] == moments.group[:-1]) & (moments.rank[1:] == last + 1)
+        codes = value_codes(table) if table.num_columns else np.zeros(len(moments), np.int64)
+        same[:-1] = follows & (moments.rank[:-1] == last) & (codes[1:] == codes[:-1])
+    return same
 
 
 def _key(values: Vector) -> pa.Array:

@@ -101,6 +101,8 @@ class Answering:
                 if bad:
                     self.bad[relation] = self.bad.get(relation, 0) + bad[self.plans[relation]]
                 result.take(delta)
+                if result.watches:
+                    result.widen(network.came(self.plans[relation]))
                 if relation in self.materialized:
                     self.materialized[relation].take(delta, until=newest + 1 if ended and newest is not None else None)
                 told = result.answers(now, last=newest, ended=ended)

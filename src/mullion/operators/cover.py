@@ -1,5 +1,11 @@
-"""From which to which instant the windows of a relation hold an event: an aggregate without GROUP BY has an answer at
-all of them, also where there is nothing to aggregate."""
+"""From which to which instant some windows hold an event: an aggregate without GROUP BY has an answer at all of them,
+also where there is nothing to aggregate.
+
+    windows of time     [----)  [--)                 [---)
+    covered             *----------------------------*           the gap lies between two that hold an event
+
+A query that begins and stops at certain times counts only what its instants between these see.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +25,37 @@ class Cover:
 
     first: int = FOREVER
     last: int = EVER_BEFORE
+    endless: bool = False
+    """Whether an event never leaves: then `last` is that of all others, and at least the first instant that sees it."""
 
-    def widen(self, lives: Lives, clock: Periodic | None) -> None:
-        """Take in rows of a window. For a periodic query, one that never leaves is counted at the first instant that
-        sees it."""
+    def widen(self, lives: Lives, clock: Periodic | None, *, begin: int | None = None, stop: int | None = None) -> None:
+        """Take in rows of a window, as far as instants from the time `begin` to the time `stop` see them."""
         if clock is None:
             first, last = lives.start, lives.end
+            low, high = begin, None if stop is None else stop + 1
         else:
             first = clock.first(lives.start)
-            last = np.where(lives.end < FOREVER, clock.last(lives.end), first)
-        there = (first <= last) & (lives.start < lives.end)
+            last = np.where(lives.end < FOREVER, clock.last(lives.end), FOREVER)
+            low = None if begin is None else clock.since(begin)
+            high = None if stop is None else clock.due(stop)
+        first = first if low is None else np.maximum(first, low)
+        last = last if high is None else np.minimum(last, high)
+        there = (first < last if clock is None else first <= last) & (lives.start < lives.end)
+        last = np.where(lives.end < FOREVER, last, first)
         self.first = min(self.first, int(first[there].min(initial=FOREVER)))
         self.last = max(self.last, int(last[there].max(initial=EVER_BEFORE)))
+        self.endless |= bool((lives.end[there] == FOREVER).any())
+
+    @property
+    def is_empty(self) -> bool:
+        return self.first == FOREVER
 
     def to_table(self) -> pa.Table:
-        return pa.table({"first": [self.first], "last": [self.last]})
+        return pa.table({"first": [self.first], "last": [self.last], "endless": [self.endless]})
 
     @staticmethod
     def from_table(table: pa.Table) -> Cover:
-        return Cover(table.column("first")[0].as_py(), table.column("last")[0].as_py())
+        return Cover(*(table.column(name)[0].as_py() for name in ("first", "last", "endless")))
 
 
 __all__ = ["Cover"]

@@ -18,19 +18,20 @@ class Covered:
     length: int | None
     is_below: bool
 
-    def lives(self, fresh: Lives) -> Lives:
-        """The lives of events in the window."""
-        return fresh if self.length is None else replace(fresh, end=fresh.start + self.length)
+
+def lives_in(fresh: Lives, length: int | None) -> Lives:
+    """The lives of events in a window that they stay in for that long."""
+    return fresh if length is None else replace(fresh, end=fresh.start + length)
 
 
 def covers(plans: Iterable[Node]) -> dict[Node, list[Covered]]:
     """Whom to tell of what comes into each window."""
     found: dict[Node, dict[Covered, None]] = {}
     for plan in plans:
-        everywhere = dict.fromkeys(_windows(plan))
+        everywhere = dict.fromkeys(windows_of(plan))
         for node in nodes(plan):
             if isinstance(node, Aggregated):
-                below = set(_windows(node))
+                below = set(windows_of(node))
                 for window, length in everywhere:
                     is_below = (window, length) in below
                     if is_below or isinstance(window, Scan):
@@ -38,7 +39,7 @@ def covers(plans: Iterable[Node]) -> dict[Node, list[Covered]]:
     return {window: list(covered) for window, covered in found.items()}
 
 
-def _windows(node: Node) -> Iterator[tuple[Node, int | None]]:
+def windows_of(node: Node) -> Iterator[tuple[Node, int | None]]:
     """The windows of a plan, and how long events stay in them."""
     match node:
         case Restricted(input=join, ranges=ranges):
@@ -47,10 +48,10 @@ def _windows(node: Node) -> Iterator[tuple[Node, int | None]]:
         case Scan() | Rewindowed():
             yield node, _length(node)
             for below in node.inputs:
-                yield from _windows(below)
+                yield from windows_of(below)
         case _:
             for below in node.inputs:
-                yield from _windows(below)
+                yield from windows_of(below)
 
 
 def _scan(node: Node) -> Node:
@@ -65,4 +66,4 @@ def _length(node: Scan | Rewindowed) -> int | None:
     return 1 if window.now else window.range
 
 
-__all__ = ["Covered", "covers"]
+__all__ = ["Covered", "covers", "lives_in", "windows_of"]

@@ -35,10 +35,10 @@ from mullion.catalog.algebra import (
 from mullion.language.vector import arrow_type
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.base import Operator, Parts
-from mullion.operators.covers import Covered, covers
+from mullion.operators.covers import Covered, covers, lives_in, windows_of
 from mullion.operators.expressions import schema_of
 from mullion.operators.handing_on import fitted
-from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
+from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
 from mullion.operators.needs import chosen, in_order, inputs_of, needs, needs_of, scan_needs
@@ -79,6 +79,9 @@ class Network:
         self.covers: dict[Node, list[Covered]] = {}
         self.counts: dict[str, int] = {}
         """How many events of each stream have come."""
+        self.newest = EVER_BEFORE
+        """The time of the newest of them."""
+        self._fresh: dict[Node, Lives] = {}
 
     # Which plans there are
 
@@ -150,6 +153,7 @@ class Network:
         """Go on to `now` with the events before it, and tell what became known of every root."""
         streams = {stream: self._numbered(stream, events.get(stream)) for stream in self.columns_needed()}
         deltas: dict[Node, Delta] = {}
+        self._fresh = {}
         for node, working in self.working.items():
             if isinstance(node, Scan):
                 arriving = _arriving(node, working.takes[0], streams[node.stream], now)
@@ -166,10 +170,17 @@ class Network:
 
     def _widen(self, window: Scan | Rewindowed, fresh: Lives) -> None:
         """Tell those that aggregate what came into a window."""
+        self._fresh[window] = fresh
         for cover in self.covers.get(window, ()):
             operator = self.working[cover.aggregated].operator
             assert isinstance(operator, AggregatedOperator)
-            operator.widen(cover.lives(fresh), is_below=cover.is_below)
+            operator.newest = self.newest
+            operator.widen(lives_in(fresh, cover.length), is_below=cover.is_below)
+
+    def came(self, root: Node) -> list[Lives]:
+        """What the last `advance` brought into the windows of a plan."""
+        windows = dict.fromkeys(windows_of(self.plans[root]))
+        return [lives_in(self._fresh[window], length) for window, length in windows]
 
     def _numbered(self, stream: str, events: Events | None) -> tuple[Events, Ids] | None:
         if events is None or not len(events.times):
@@ -177,6 +188,7 @@ class Network:
         before = self.counts.get(stream, 0)
         numbers = before + np.arange(len(events.times)) if events.numbers is None else events.numbers
         self.counts[stream] = int(numbers[-1]) + 1
+        self.newest = max(self.newest, int(events.times[-1]))
         return events, numbers.reshape(-1, 1)
 
     # State
@@ -193,7 +205,8 @@ class Network:
     def parts(self) -> dict[str, Parts]:
         """The state of everything, by the names of nodes."""
         counts = pa.table({"stream": list(self.counts), "count": pa.array(self.counts.values(), pa.int64())})
-        found: dict[str, Parts] = {"streams": {"counts": [counts]}}
+        newest = pa.table({"newest": [self.newest]})
+        found: dict[str, Parts] = {"streams": {"counts": [counts], "newest": [newest]}}
         for node, working in self.working.items():
             needed = pa.table({"column": pa.array(working.needed, pa.string())})
             found[self._name(node)] = {**working.operator.parts(), "#needed": [needed]}
@@ -204,6 +217,8 @@ class Network:
         there then start empty."""
         for table in parts.get("streams", {}).get("counts", ()):
             self.counts = dict(zip(table["stream"].to_pylist(), table["count"].to_pylist(), strict=True))
+        for table in parts.get("streams", {}).get("newest", ()):
+            self.newest = table["newest"][0].as_py()
         saved = {node: parts[name] for node in self.working if (name := self._name(node)) in parts}
         known = {node: own["#needed"][0]["column"].to_pylist() for node, own in saved.items()}
         self._build(known, {})

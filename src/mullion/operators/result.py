@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.catalog.algebra import Relation
+from mullion.catalog.algebra import Node, Relation, Rewindowed, Scan, has_total, nodes
 from mullion.kernels.columns import Columns
 from mullion.language.types import TIMESTAMP
 from mullion.language.vector import Vector, arrow_type
 from mullion.operators.base import Parts
 from mullion.operators.clock import Changes, Clock, Periodic
+from mullion.operators.cover import Cover
 from mullion.operators.held import Held
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Index, Lives, Mask, Times
 from mullion.operators.row_codes import Codes, value_codes
@@ -35,9 +36,13 @@ class Result:
     """The materialised result of a relation.
 
     A periodic query is told at the instants up to `now`, a continuous one at the changes before it. At the end of the
-    input all instants are told that see a row; rows that never end are seen as long as others, and at least until the
-    first instant after the newest event. LIMIT is part of the result: what is new or gone is what came into the limited
-    result or left it.
+    input all instants are told that see a row; rows that never end are seen as long as a window holds an event, and at
+    least until the first instant after the newest one.
+
+    Aggregates without GROUP BY have a row also where no window holds an event. They are told from the first to the last
+    instant at which one does, so what comes after the last that is known waits until there is a later one.
+
+    LIMIT is part of the result: what is new or gone is what came into the limited result or left it.
     """
 
     def __init__(
@@ -51,6 +56,10 @@ class Result:
         self._held: Held | None = None
         self._told = EVER_BEFORE
         """The last time that is told."""
+        self._cover = Cover()
+        self._has_total = has_total(relation.plan)
+        self.watches = self._has_total or (self._periodic is not None and not all(map(_lets_go, nodes(relation.plan))))
+        """Whether it must be told what comes into the windows."""
 
     @property
     def held(self) -> int:
@@ -63,6 +72,21 @@ class Result:
         self._held.finish(delta.gone)
         self._held.add(replace(delta.fresh, rows=delta.fresh.rows.select(self._rows.names)))
 
+    def widen(self, windows: Sequence[Lives]) -> None:
+        """What came into the windows of the plan."""
+        for lives in windows:
+            self._cover.widen(lives, self._periodic, begin=self._begin, stop=self.relation.stop)
+
+    @property
+    def _begin(self) -> int | None:
+        """The time of its first instant, if it joined late."""
+        return None if self.relation.start is None else self.relation.start + (self.relation.longest or 0)
+
+    @property
+    def _bound(self) -> int | None:
+        """The last instant at which a window holds an event, so far, where that limits what is told."""
+        return self._cover.last if self._has_total and not self._cover.endless else None
+
     def answers(self, now: int, *, last: int | None = None, ended: bool = False) -> pa.Table:
         """What is due up to now and was not told yet. `last` is the time of the newest event of its streams; it matters
         when the input has ended."""
@@ -73,20 +97,32 @@ class Result:
             if self._is_plain:
                 found = self._as_they_come(lives)
             elif self._periodic is not None:
-                high = self._last_instant(self._periodic, lives, last) if ended else self._periodic.due(now)
+                high = self._last_instant(self._periodic, lives, last) if ended else self._due(self._periodic, now)
                 found = self._at_instants(self._periodic, lives, high)
                 latest = max(latest, int(self._periodic.time(np.array([high]))[0]))
             else:
-                found = self._at_changes(Changes.of(lives, self._told, FOREVER if ended else now), lives)
+                found = self._at_changes(lives, now, ended=ended)
         if ended:
             # Should more input come after all, no instant is told twice; changes come after the newest event.
             self._told = latest if self._periodic is not None or last is None else max(latest, last)
-            self._held = None
+            self._held, self._cover = None, Cover()
         else:
-            self._told = max(self._told, now if self._periodic is not None else now - 1)
+            self._told = max(self._told, self._told_up_to(now))
         if self._held is not None:
             self._held.keep(self._is_needed)
         return pa.concat_tables([self.schema.empty_table(), *found])
+
+    def _due(self, clock: Periodic, now: int) -> int:
+        """The last instant that is due."""
+        return clock.due(now) if self._bound is None else min(clock.due(now), self._bound)
+
+    def _told_up_to(self, now: int) -> int:
+        """The last time of which nothing has to be told any more. Before any window holds an event there is nothing to
+        tell, and what comes later is after now."""
+        waits = self._bound is not None and not self._cover.is_empty
+        if self._periodic is not None:
+            return min(now, int(self._periodic.time(np.array([self._bound]))[0])) if waits else now
+        return (min(now, self._cover.last) if waits else now) - 1
 
     @property
     def _is_plain(self) -> bool:
@@ -96,8 +132,8 @@ class Result:
     def _as_they_come(self, lives: Lives) -> list[pa.Table]:
         relation = self.relation
         told = lives.start < lives.end
-        if relation.start is not None:
-            told &= lives.start >= relation.start + (relation.longest or 0)
+        if self._begin is not None:
+            told &= lives.start >= self._begin
         if relation.stop is not None:
             told &= lives.start <= relation.stop
         order = np.lexsort((*lives.ids.T[::-1], lives.start))
@@ -106,30 +142,44 @@ class Result:
 
     def _last_instant(self, clock: Periodic, lives: Lives, newest: int | None) -> int:
         """The last one that sees a row; for DSTREAM the one after it, which sees it gone."""
-        starts = lives.start if newest is None else np.append(lives.start, newest)
-        last = clock.last(lives.end[lives.end < FOREVER])
         after = 1 if self.relation.output == "dstream" else 0
-        return max(int(clock.first(starts).max()), int(last.max(initial=EVER_BEFORE)) + after)
+        if self._bound is not None:
+            return self._bound + after
+        last = self._cover.last if newest is None else max(self._cover.last, int(clock.first(np.array([newest]))[0]))
+        if self._cover.endless:
+            return last + after
+        ends = clock.last(lives.end[lives.end < FOREVER])
+        return max(last, int(clock.first(lives.start).max()), int(ends.max(initial=EVER_BEFORE)) + after)
 
     def _at_instants(self, clock: Periodic, lives: Lives, high: int) -> list[pa.Table]:
         relation, low = self.relation, clock.due(self._told) + 1
         if relation.stop is not None:
             high = min(high, clock.due(relation.stop))
         seen = _seen(lives, clock)
-        before = low - 1
+        if self._bound is not None:
+            seen = seen._replace(last=np.minimum(seen.last, self._bound))
+        before, begin = low - 1, EVER_BEFORE
         if relation.start is not None:
             begin = clock.since(relation.start + (relation.longest or 0))
+        if self._bound is not None:
+            begin = max(begin, self._cover.first)
+        if begin > EVER_BEFORE:
             low, before = max(low, begin), max(before, begin)
             lives, seen = _from(begin, lives, seen)
         return [*self._answers(lives, seen, clock, low, high, before)] if low <= high else []
 
-    def _at_changes(self, clock: Changes, lives: Lives) -> list[pa.Table]:
-        relation = self.relation
+    def _at_changes(self, lives: Lives, now: int, *, ended: bool) -> list[pa.Table]:
+        until, begin = FOREVER if ended else now, self._begin
+        if self._bound is not None:
+            until, begin = until if ended else min(until, self._bound), self._cover.first
+            lives = lives.take(lives.start < self._bound)
+            lives = replace(lives, end=np.where(lives.end < FOREVER, np.minimum(lives.end, self._bound), FOREVER))
+        clock = Changes.of(lives, self._told, until)
         low, high = 0, len(clock.times) - 1
-        if relation.start is not None:
-            low = int(np.searchsorted(clock.times, relation.start + (relation.longest or 0)))
-        if relation.stop is not None:
-            high = int(np.searchsorted(clock.times, relation.stop, "right")) - 1
+        if begin is not None:
+            low = int(np.searchsorted(clock.times, begin))
+        if self.relation.stop is not None:
+            high = int(np.searchsorted(clock.times, self.relation.stop, "right")) - 1
         return [*self._answers(lives, _seen(lives, clock), clock, low, high, low - 1)] if low <= high else []
 
     def _answers(self, lives: Lives, seen: Seen, clock: Clock, low: int, high: int, before: int) -> Iterator[pa.Table]:
@@ -226,17 +276,26 @@ class Result:
 
     def parts(self) -> Parts:
         told = pa.table({"told": [self._told], "width": [0 if self._held is None else self._held.width]})
-        return {"told": [told], **({} if self._held is None else self._held.parts())}
+        return {"told": [told], "cover": [self._cover.to_table()], **({} if self._held is None else self._held.parts())}
 
     def restore(self, parts: Parts) -> None:
         if not parts:
             return
         (told,) = parts["told"]
         self._told = told.column("told")[0].as_py()
+        self._cover = Cover.from_table(parts["cover"][0])
         width = told.column("width")[0].as_py()
         if width:
             self._held = Held(self._rows, width)
             self._held.restore(parts)
+
+
+def _lets_go(node: Node) -> bool:
+    """Whether every row that a window brings ends some time, whatever comes."""
+    if not isinstance(node, Scan | Rewindowed):
+        return True
+    window = node.window
+    return not (window.is_endless or window.internal or window.rows is not None)
 
 
 def _seen(lives: Lives, clock: Clock) -> Seen:

@@ -55,13 +55,23 @@ class Groups:
         ]
 
 
-def at_instants(node: Aggregated, rows: list[Row], instants: Sequence[int], *, stay: bool) -> list[Row]:
-    """A row for each instant t, over what lives just before it; seen at t and until the next instant."""
+def at_instants(
+    node: Aggregated, rows: list[Row], instants: Sequence[int], *, stay: bool, endless: bool = False
+) -> list[Row]:
+    """A row for each instant t, over what lives just before it; seen at t and until the next instant. `endless`: events
+    are there after the last instant too, so a row that the next one would have as well does not end."""
     groups, pieces = Groups(node, rows), []
     assert node.slide is not None
+
+    def at(instant: int) -> list[tuple[Group, tuple[Any, ...]]]:
+        return groups.snapshot([i for i, row in enumerate(groups.rows) if row.is_held_at(instant - 1)])
+
     for instant in instants:
-        there = [i for i, row in enumerate(groups.rows) if row.is_held_at(instant - 1)]
-        pieces += [(what, instant - 1, instant - 1 + node.slide) for what in groups.snapshot(there)]
+        pieces += [(what, instant - 1, instant - 1 + node.slide) for what in at(instant)]
+    if endless and instants:
+        last = instants[-1]
+        stays_on = set(at(last + node.slide))
+        pieces = [(what, t, FOREVER if t == last - 1 and what in stays_on else end) for what, t, end in pieces]
     return groups.made(pieces, stay=stay)
 
 

@@ -8,16 +8,22 @@
 ISTREAM and DSTREAM compare both by value. Of equal rows the youngest are the new ones; of those that have left, the
 oldest are told to be gone. A query with SLIDE that joins late had nothing before its first instant: it cannot know.
 
+A query is answered from the first to the last of its instants at which at least one of its windows holds an event;
+START AT and STOP AT choose among the instants before. Where no window holds an event there is no row anyway, but those
+of aggregates without GROUP BY.
+
 Changes of a plan whose rows promise no end (strict) are told with a sign: 1 when a row comes, -1 when it ends.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from mullion.catalog.algebra import Relation, is_aggregates
+from mullion.catalog.algebra import Relation, has_total, is_aggregates
 from mullion.catalog.scope import WINDOW_COLUMNS
 from mullion.language.types import INT, TIMESTAMP
 from mullion.reference import Answer
@@ -25,16 +31,19 @@ from mullion.reference.aggregates import sort_key
 from mullion.reference.expressions import one_value, values_of
 from mullion.reference.instants import Instants
 from mullion.reference.patterns import is_strict
-from mullion.reference.rows import FOREVER, Row
+from mullion.reference.rows import EVER_BEFORE, FOREVER, Row
 
 Told = tuple[Row, int]
 """A row and its sign."""
 
 
-def told(relation: Relation, rows: list[Row], newest: int | None) -> Answer:
-    """The answer, given the rows of the relation's root and the time of the newest event."""
-    teller = _Periodic(relation, rows, newest) if relation.slide is not None else _Continuous(relation, rows)
+def told(relation: Relation, rows: list[Row], windows: list[Row], newest: int | None) -> Answer:
+    """The answer, given the rows of the relation's root, what its windows hold, and the time of the newest event."""
     columns = _Columns(relation)
+    if newest is None:
+        return Answer(columns.names, columns.types, [])
+    kind = _Continuous if relation.slide is None else _Periodic
+    teller = kind(relation, rows, windows, newest)
     answered = [instant for instant in teller.instants() if _is_asked(relation, instant)]
     found = []
     for instant in answered:
@@ -43,10 +52,32 @@ def told(relation: Relation, rows: list[Row], newest: int | None) -> Answer:
     return Answer(columns.names, columns.types, found)
 
 
+def held_from_to(
+    every: Instants, windows: Iterable[Row], newest: int, begin: int = EVER_BEFORE, stop: int = FOREVER
+) -> tuple[int, int]:
+    """The first and the last instant from `begin` to `stop` at which a window holds an event. What never leaves is held
+    until the first instant after the newest event."""
+    first, last = FOREVER, EVER_BEFORE
+    for row in windows:
+        sees = max(every.after(row.start), every.after(begin - 1))
+        leaves = max(sees, every.after(newest)) if row.held == FOREVER else every.until(row.held)
+        leaves = min(leaves, every.until(stop))
+        if row.start < row.held and sees <= leaves:
+            first, last = min(first, sees), max(last, leaves)
+    return first, last
+
+
 def _is_asked(relation: Relation, instant: int) -> bool:
     """Whether the query has joined before the window and leaves after it."""
-    begun = relation.start is None or instant - (relation.longest or 0) >= relation.start
-    return begun and (relation.stop is None or instant <= relation.stop)
+    return _begin(relation) <= instant <= _stop(relation)
+
+
+def _begin(relation: Relation) -> int:
+    return EVER_BEFORE if relation.start is None else relation.start + (relation.longest or 0)
+
+
+def _stop(relation: Relation) -> int:
+    return FOREVER if relation.stop is None else relation.stop
 
 
 class _Columns:
@@ -71,9 +102,30 @@ class _Columns:
         return (*found, sign) if self.has_sign else found
 
 
-class _Teller:
-    def __init__(self, relation: Relation, rows: list[Row]) -> None:
-        self.relation, self.rows = relation, rows
+class _Teller(ABC):
+    def __init__(self, relation: Relation, rows: list[Row], windows: list[Row], newest: int) -> None:
+        self.relation, self.newest = relation, newest
+        self.first, self.last = self.holding(windows)
+        self.has_total = has_total(relation.root)
+        self.rows = [self._until_last(row) for row in rows if self._is_within(row)] if self.has_total else rows
+
+    @abstractmethod
+    def holding(self, windows: list[Row]) -> tuple[int, int]:
+        """The first and the last instant at which a window holds an event."""
+
+    @abstractmethod
+    def instants(self) -> Sequence[int]:
+        """When something may be told."""
+
+    @abstractmethod
+    def at(self, instant: int, *, is_first: bool) -> list[Told]: ...
+
+    @abstractmethod
+    def _is_within(self, row: Row) -> bool:
+        """Whether the row comes before the last instant is over."""
+
+    def _until_last(self, row: Row) -> Row:
+        return row if row.end == FOREVER else replace(row, end=min(row.end, self.last))
 
     def item(self, row: Row) -> tuple[Any, ...]:
         """What rows are compared by."""
@@ -123,19 +175,26 @@ class _Teller:
 
 
 class _Periodic(_Teller):
-    def __init__(self, relation: Relation, rows: list[Row], newest: int | None) -> None:
-        super().__init__(relation, rows)
-        assert relation.slide is not None
-        self.every, self.newest = Instants(relation.slide, relation.offset), newest
+    @property
+    def every(self) -> Instants:
+        assert self.relation.slide is not None
+        return Instants(self.relation.slide, self.relation.offset)
+
+    def holding(self, windows: list[Row]) -> tuple[int, int]:
+        return held_from_to(self.every, windows, self.newest, _begin(self.relation), _stop(self.relation))
+
+    def _is_within(self, row: Row) -> bool:
+        first, last = self.every.after(row.start), self.every.until(row.end)
+        return self.first <= max(first, last) and first <= self.last
 
     def instants(self) -> Sequence[int]:
         """From the first that sees a row to the last that sees one, and one more to tell that it is gone. Rows that
-        never end are seen as long as others are, and at least until the first instant after the newest event."""
-        if not self.rows or self.newest is None:
+        never end are seen as long as a window holds an event, and at least until the first instant after the newest."""
+        if not self.rows:
             return ()
         seen = [self.every.after(row.start) for row in self.rows]
         ends = [row.end for row in self.rows if row.end < FOREVER]
-        last = [*seen, *map(self.every.until, ends), self.every.after(self.newest)]
+        last = [*seen, *map(self.every.until, ends), self.every.after(self.newest), self.last]
         if self.relation.output == "dstream":
             last += map(self.every.after, ends)
         return self.every.between(min(seen), max(last))
@@ -151,8 +210,20 @@ class _Periodic(_Teller):
 
 
 class _Continuous(_Teller):
+    def holding(self, windows: list[Row]) -> tuple[int, int]:
+        """The first moment, and the one at which the last event leaves."""
+        begin, stop = _begin(self.relation), _stop(self.relation)
+        asked = [(max(row.start, begin), min(row.held, stop + 1)) for row in windows]
+        held = [(start, end) for start, end in asked if start < end]
+        return min((start for start, _ in held), default=FOREVER), max((end for _, end in held), default=EVER_BEFORE)
+
+    def _is_within(self, row: Row) -> bool:
+        return self.first < row.end and row.start < self.last
+
     def instants(self) -> Sequence[int]:
-        return sorted({time for row in self.rows for time in (row.start, row.end) if time < FOREVER})
+        first = self.first if self.has_total else EVER_BEFORE
+        found = {time for row in self.rows for time in (row.start, row.end) if first <= time < FOREVER}
+        return sorted(found)
 
     def at(self, instant: int, *, is_first: bool) -> list[Told]:
         if self.relation.output == "changes":

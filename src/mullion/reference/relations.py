@@ -41,7 +41,7 @@ from mullion.reference.expressions import equal, one_value, values_of
 from mullion.reference.grouping import at_changes, at_instants
 from mullion.reference.instants import Instants
 from mullion.reference.lives import lives
-from mullion.reference.outputs import told
+from mullion.reference.outputs import held_from_to, told
 from mullion.reference.patterns import is_strict, stays
 from mullion.reference.rows import EVER_BEFORE, FOREVER, Row
 from mullion.reference.subtraction import difference, negation
@@ -61,8 +61,8 @@ def answer_relation(
     """The answer of a query over relations to bounded input: the events of each stream in the order of arrival."""
     relation = _windowed(relation)
     world = World(relation, streams, events, tables or {}, versions or {})
-    newest = max((time for events in world.events.values() for time, _ in events), default=None)
-    return told(relation, world.rows(relation.root), newest)
+    windows = [row for node in nodes(relation.root) if isinstance(node, Scan | Rewindowed) for row in world.rows(node)]
+    return told(relation, world.rows(relation.root), windows, world.newest)
 
 
 def result_rows(
@@ -98,15 +98,16 @@ class World:
     ) -> None:
         self.tables, self.versions = tables, versions
         self.events = {name: _in_order(streams[name], events.get(name, ())) for name in relation.streams}
+        self.newest = max((time for events in self.events.values() for time, _ in events), default=None)
         self.known: dict[Node, list[Row]] = {}
         self.relation = relation
 
     def last(self, every: Instants) -> int:
         """The last instant at which a window of the query holds an event. What never leaves is asked for until all else
-        has happened, and at least until the first instant after it came."""
+        has happened, and at least until the first instant after the newest event."""
+        assert self.newest is not None
         held = [row for node in nodes(self.relation.root) if isinstance(node, Scan) for row in self.rows(node)]
-        ends = [every.after(row.start) if row.held == FOREVER else every.until(row.held) for row in held]
-        return max(ends, default=EVER_BEFORE)
+        return held_from_to(every, held, self.newest)[1]
 
     def rows(self, node: Node) -> list[Row]:
         if node not in self.known:
@@ -206,15 +207,17 @@ class World:
         held = [row for window in windows for row in self.rows(window)]
         if not held:
             return []
+        assert self.newest is not None
         first, last = min(row.start for row in held), max(row.held for row in held)
         if node.slide is None:
-            return at_changes(node, rows, first, last, stay=stay)
+            return at_changes(node, rows, first, max(last, self.newest), stay=stay)
         every = Instants(node.slide, node.offset)
-        last = self.last(every) if last == FOREVER else every.until(last)
+        endless = last == FOREVER
+        last = self.last(every) if endless else every.until(last)
         instants = [t for t in every.between(first, last) if any(row.is_held_at(t - 1) for row in held)]
         if instants and not node.keys:
-            instants = list(every.between(instants[0], instants[-1]))
-        return at_instants(node, rows, instants, stay=stay)
+            instants = list(every.between(instants[0], max(instants[-1], self.newest)))
+        return at_instants(node, rows, instants, stay=stay, endless=endless)
 
     def _looked_up(self, node: LookedUp) -> list[Row]:
         later = self.versions.get(node.lookup.table, ())
