@@ -23,7 +23,6 @@ from mullion.language.functions.casts import cast_row, cast_vector, castable
 from mullion.language.functions.formatting import format_double, format_timestamp
 from mullion.language.functions.numbers import BOUNDS
 from mullion.language.functions.parsing import parse_timestamp
-from mullion.language.functions.patterns import like_matcher, regex_matcher
 from mullion.language.query import Call, Column, Literal
 from mullion.language.types import (
     BIGINT,
@@ -185,19 +184,6 @@ def test_timestamps_by_hand(text: str, micros: int | None) -> None:
 )  # fmt: skip
 def test_doubles_are_written_as_java_does(value: float, text: str) -> None:
     assert format_double(value) == text
-
-
-def test_patterns() -> None:
-    def likes(pattern: str, text: str) -> bool:
-        matcher = like_matcher(pattern, False)
-        assert not isinstance(matcher, str)
-        return matcher.fullmatch(text) is not None
-
-    assert likes("a%", "a\nb") and likes("a_c", "abc") and likes("50\\%", "50%")
-    assert not likes("a", "ab") and not likes("50\\%", "50x")
-    assert isinstance(like_matcher("a\\b", False), str) and isinstance(like_matcher("a\\", False), str)
-    for bad in ["(?P<x>a)", "a{,3}", "[a&&b]", "\\p{L}", "(", "[a", "\\Qa\\E", "a}", "(?<x>a)"]:
-        assert isinstance(regex_matcher(bad), str), bad
 
 
 def test_decimals_by_hand() -> None:

@@ -10,6 +10,7 @@ Inside, an array of length 1 stands for a constant, and numpy stretches it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
@@ -58,6 +59,12 @@ def _ever_fails(node: Expr) -> bool:
 def is_event_only(expr: Expr) -> bool:
     """Whether Spark itself must evaluate the expression, because a function in it may differ here in rare cases."""
     return any(isinstance(node, Call) and FUNCTIONS[node.function].event_only for node in walk(expr))
+
+
+@lru_cache(maxsize=1 << 14)
+def is_kernel_only(expr: Expr) -> bool:
+    """Whether Spark must not evaluate the expression, because a function in it could hold it up."""
+    return any(isinstance(node, Call) and FUNCTIONS[node.function].kernel_only for node in walk(expr))
 
 
 def is_vectorised(expr: Expr, columns: Mapping[str, Type] | None = None) -> bool:
@@ -288,4 +295,4 @@ def _cast(vector: Vector, target: Type) -> Vector:
     return Vector(target, values, vector.valid if fits is None else vector.valid & fits)
 
 
-__all__ = ["Evaluation", "count_bad", "evaluate", "is_event_only", "is_fallible", "is_vectorised"]
+__all__ = ["Evaluation", "count_bad", "evaluate", "is_event_only", "is_fallible", "is_kernel_only", "is_vectorised"]

@@ -13,12 +13,12 @@ from decimal import Decimal
 import numpy as np
 
 import mullion.language.functions  # noqa: F401  (fills the registry)
-from mullion.errors import CheckError, Place, closest
+from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.language.dialect import OPERATOR_ONLY
 from mullion.language.functions.base import NAMES, Function
 from mullion.language.functions.casts import cast_row, castable
 from mullion.language.functions.coercion import common
-from mullion.language.query import Aggregate, Call, Case, Cast, Column, Exists, Expr, Literal
+from mullion.language.query import Aggregate, Call, Case, Cast, Column, Exists, Expr, Literal, walk
 from mullion.language.types import BIGINT, BOOLEAN, DATE, FLOAT, NULL, STRING, TIMESTAMP, Type, decimal
 
 Typed = tuple[Expr, Type]
@@ -26,7 +26,20 @@ Typed = tuple[Expr, Type]
 
 def resolve(expr: Expr, columns: Mapping[str, Type]) -> Typed:
     """The expression with all conversions written out, and its type: Spark's."""
-    return _Resolver(columns).resolve(expr)
+    found = _Resolver(columns).resolve(expr)
+    _refuse_mixed(found[0])
+    return found
+
+
+def _refuse_mixed(expr: Expr) -> None:
+    """An expression is evaluated in one place."""
+    calls = [node for node in walk(expr) if isinstance(node, Call)]
+    by_kernel = [call for call in calls if NAMES[call.function].kernel_only]
+    by_spark = [call for call in calls if NAMES[call.function].event_only] if by_kernel else []
+    if by_spark:
+        message = f"{by_spark[0].function} and {by_kernel[0].function} in one expression"
+        hint = f"only Spark computes {by_spark[0].function}, and Spark may not compute {by_kernel[0].function}"
+        raise NotSupported(message, by_kernel[0].place or by_spark[0].place, hint=hint)
 
 
 def resolve_predicate(expr: Expr, columns: Mapping[str, Type], *, what: str = "a condition") -> Expr:
@@ -41,7 +54,7 @@ def resolve_predicate(expr: Expr, columns: Mapping[str, Type], *, what: str = "a
 
 def type_of(expr: Expr, columns: Mapping[str, Type]) -> Type:
     """The type of an expression that is resolved already."""
-    return resolve(expr, columns)[1]
+    return _Resolver(columns).resolve(expr)[1]
 
 
 def cast(expr: Expr, source: Type, target: Type, place: Place | None) -> Expr:

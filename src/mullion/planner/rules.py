@@ -10,7 +10,7 @@ from typing import TypeVar
 from mullion.catalog.lookups import Lookup, event_types
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
-from mullion.language.evaluate import is_fallible
+from mullion.language.evaluate import is_fallible, is_kernel_only
 from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Expr
 from mullion.language.types import Type
 from mullion.planner.cost import NOTHING_SEEN, Observed, aggregation, choose
@@ -92,10 +92,17 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
     if not plan.only_kernel:
         own = next((s.partial.kind for g in groupings for s in g.states if not s.partial.in_spark), None)
         plan = plan if own is None else replace(plan, only_kernel=f"only the kernel makes the state {own}")
+    if not plan.only_kernel and any(map(_has_kernels_own, groupings)):
+        plan = replace(plan, only_kernel="only the kernel matches regular expressions in linear time")
     aggregates = sum(len(q.shape.aggregates) for q in plan.queries)
     kept = sum(len(g.states) for g in groupings)
     text = f"{_plural(aggregates, 'aggregate')} from {_plural(kept, 'kept state')}"
     return _because(replace(plan, groupings=groupings), "share_states", text)
+
+
+def _has_kernels_own(grouping: Grouping) -> bool:
+    states = (expr for state in grouping.states for expr in state.expressions())
+    return any(map(is_kernel_only, chain(grouping.keys, grouping.predicates, states)))
 
 
 def count_bad_values(plan: Plan, seen: Observed) -> Plan:

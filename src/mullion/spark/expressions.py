@@ -38,7 +38,9 @@ def spark_text(expr: Expr) -> str:
             rest = "" if otherwise is None else f" ELSE {spark_text(otherwise)}"
             return f"(CASE {whens}{rest} END)"
         case Call(function=name, args=args):
-            return FUNCTIONS[name].written([spark_text(arg) for arg in args])
+            function = FUNCTIONS[name]
+            other = function.in_spark(args) if function.in_spark is not None else None
+            return function.written([spark_text(arg) for arg in args]) if other is None else spark_text(other)
     raise AssertionError(f"not resolved: {expr!r}")
 
 

@@ -29,7 +29,7 @@ from mullion.kernels.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.partial import ARRIVAL, Input, Job, partial_schema, partials, signature_array, takes_order
 from mullion.kernels.signature import WORD, from_words, same_rows, words_for
-from mullion.language.evaluate import is_event_only, is_vectorised
+from mullion.language.evaluate import is_event_only, is_kernel_only, is_vectorised
 from mullion.language.query import Column, Expr, walk
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
@@ -306,6 +306,8 @@ def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
     not know the columns of tables. What it might compute otherwise than Spark is left to Spark."""
     if is_event_only(expr):
         return False
+    if is_kernel_only(expr):
+        return True
     if is_vectorised(expr, grouping.types):
         return True
     read = columns_of(expr)

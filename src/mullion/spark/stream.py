@@ -33,6 +33,7 @@ from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import MullionError
 from mullion.kernels.lookup import Prepared, prepare
+from mullion.language.evaluate import is_kernel_only
 from mullion.language.query import EVERYTHING, TIME_AXIS, Axis
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
@@ -531,7 +532,7 @@ class StreamRun:
         if events.pieces and own:
             return groups_in_files(events, grouping, limit)
         sample = events.first(limit)
-        if own:
+        if own and not any(map(is_kernel_only, grouping.keys)):
             return groups_in_sample(sample, grouping)
         keys = [f"k{i}" for i in range(len(grouping.keys))]
         return int(partials_frame(sample, plan, grouping).select(*keys).distinct().count())

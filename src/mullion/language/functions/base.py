@@ -40,6 +40,8 @@ class Function:
     - `rewrite` replaces the call by other expressions, so that most spellings need no meaning of their own.
     - `fallible`: may give NULL for arguments that are not NULL, because a value is bad.
     - `event_only`: `row` may differ from Spark in rare cases, so Spark itself must evaluate it.
+    - `kernel_only`: one value could hold Spark up for hours, so Spark must not evaluate it.
+    - `in_spark`: another expression that Spark is given in place of a call, where it has one.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Function:
     strings: bool = False
     fallible: bool | Callable[[Signature], bool] = False
     event_only: bool = False
+    kernel_only: bool = False
+    in_spark: Callable[[tuple[Expr, ...]], Expr | None] | None = None
     rewrite: Callable[[Args], Expr | None] | None = None
 
     @property

@@ -1,6 +1,6 @@
 """LIKE, ILIKE and RLIKE. Patterns are constants, so that a bad one is refused when it is written and not while running.
 
-A regular expression must be of the part that Java and Python agree on; it is translated so that both mean the same.
+All are matched in time linear in the text, here and in Spark; see `regex` for RLIKE.
 """
 
 from __future__ import annotations
@@ -14,97 +14,81 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.errors import CheckError
-from mullion.language.functions.base import Args, Function, Signature, gives, register
+from mullion.language.functions.base import Args, Function, Signature, gives, register, spelling
 from mullion.language.functions.coercion import takes
-from mullion.language.query import Cast, Expr, Literal
+from mullion.language.functions.regex import matches, regex
+from mullion.language.query import Call, Cast, Expr, Literal
 from mullion.language.types import BOOLEAN, STRING, Type
 
 Array = npt.NDArray[Any]
-NOT_NEWLINE = r"[^\n\r\u0085\u2028\u2029]"
-END = r"(?=(?:\r\n|[\n\r\u0085\u2028\u2029])?\Z)(?!(?<=\r)\n)"
-CLASSES = "dDwWsSbB"
-ESCAPED = ".\\+*?[](){}|^$-/tnrf"
-GROUPS = ("(?:", "(?=", "(?!", "(?<=", "(?<!")
-QUANTIFIER = re.compile(r"\{\d{1,4}(?:,\d{0,4})?\}")
-JAVA_SPACE = r" \t\n\x0b\f\r"
+
+LONGEST = 10_000
+"""Characters of a LIKE pattern."""
 
 
 @lru_cache(maxsize=1024)
-def like_matcher(pattern: str, ignore_case: bool) -> re.Pattern[str] | str:
-    """The matcher, or what is wrong with the pattern."""
-    out = []
+def like_regex(pattern: str) -> str | None:
+    """A LIKE pattern as a regular expression that both Python and Java match in linear time; None when it is none.
+
+    Between two % the leftmost place is as good as any other: what follows has the most room after it. An atomic group
+    takes that place and never tries another.
+
+        a%b_%c   ->   a (?>.*?b.) .*c       one search after the other; a.*b..*c would try n places for each of n
+
+    >>> like_regex("a%b_%c")
+    'a(?>.*?b.).*c'
+    """
+    segments: list[list[str]] = [[]]
     chars = iter(pattern)
     for char in chars:
         if char == "\\":
             escaped = next(chars, None)
             if escaped is None or escaped not in "_%\\":
-                return "a backslash in a LIKE pattern must stand before %, _ or another backslash"
-            out.append(re.escape(escaped))
+                return None
+            segments[-1].append(_literal(escaped))
+        elif char == "%":
+            segments.append([])
         else:
-            out.append(".*" if char == "%" else "." if char == "_" else re.escape(char))
-    return re.compile("".join(out), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+            segments[-1].append("." if char == "_" else _literal(char))
+    first, *rest = ("".join(segment) for segment in segments)
+    if not rest:
+        return first
+    *inner, last = rest
+    return first + "".join(f"(?>.*?{segment})" for segment in inner if segment) + ".*" + last
+
+
+def _literal(char: str) -> str:
+    """A character that means itself in Python and in Java."""
+    return char if char.isalnum() or ord(char) > 127 else f"\\x{ord(char):02x}"
+
+
+def like_problem(pattern: str) -> str | None:
+    if len(pattern) > LONGEST:
+        return f"a LIKE pattern may have {LONGEST:,} characters, and this has {len(pattern):,}"
+    if like_regex(pattern) is None:
+        return "a backslash in a LIKE pattern must stand before %, _ or another backslash"
+    return None
 
 
 @lru_cache(maxsize=1024)
-def regex_matcher(pattern: str, ignore_case: bool = False) -> re.Pattern[str] | str:
-    """The pattern for Python, or why it is not of the common part of Java's and Python's syntax."""
-    out: list[str] = []
-    flags = 0
-    if pattern.startswith("(?i)"):
-        flags, pattern = re.IGNORECASE, pattern[4:]
-    at = 0
-    while at < len(pattern):
-        char = pattern[at]
-        if char == "\\":
-            following = pattern[at + 1 : at + 2]
-            if following in ("s", "S"):
-                out.append(f"[{'^' if following == 'S' else ''}{JAVA_SPACE}]")
-            elif following and following in CLASSES + ESCAPED:
-                out.append("\\" + following)
-            else:
-                return f"\\{following} is not supported in a regular expression"
-            at += 2
-        elif char == "[":
-            end = class_end(pattern, at)
-            if end is None:
-                return "a character class that is not closed, nested or of && is not supported"
-            out.append(pattern[at:end].replace(r"\s", JAVA_SPACE))
-            at = end
-        elif char == "(" and pattern[at + 1 : at + 2] == "?":
-            group = next((g for g in GROUPS if pattern.startswith(g, at)), None)
-            if group is None:
-                return "only (?:, (?=, (?!, (?<= and (?<! groups are supported in a regular expression"
-            out.append(group)
-            at += len(group)
-        elif char == "{":
-            found = QUANTIFIER.match(pattern, at)
-            if found is None:
-                return "a { that is no repetition must be written \\{"
-            out.append(found[0])
-            at = found.end()
-        elif char == "}":
-            return "a } that ends no repetition must be written \\}"
-        else:
-            out.append(NOT_NEWLINE if char == "." else END if char == "$" else char)
-            at += 1
-    try:
-        return re.compile("".join(out), flags | re.ASCII)
-    except re.error as error:
-        return f"bad regular expression: {error}"
+def like_matcher(pattern: str) -> Callable[[str], Any]:
+    found = like_regex(pattern)
+    assert found is not None
+    return re.compile(found, re.DOTALL).fullmatch
 
 
-def class_end(pattern: str, start: int) -> int | None:
-    at = start + 2 if pattern.startswith("[^", start) else start + 1
-    first = at
-    while at < len(pattern):
-        if pattern[at] == "]" and at > first:
-            return at + 1
-        if pattern[at] in "[]" or pattern.startswith("&&", at):
-            return None
-        if pattern[at] == "\\" and (at + 1 >= len(pattern) or pattern[at + 1] not in "dws" + ESCAPED):
-            return None
-        at += 2 if pattern[at] == "\\" else 1
-    return None
+def like(pattern: str, values: Array) -> npt.NDArray[np.bool_]:
+    matched = like_matcher(pattern)
+    return np.fromiter((matched(v) is not None for v in values), np.bool_, len(values))
+
+
+def like_in_spark(args: tuple[Expr, ...]) -> Expr | None:
+    """Spark's LIKE goes back and tries again wherever a % stands. Patterns that it does not do so for, with one % or
+    with one at either end, are left to it, since it knows better ways for many of them."""
+    pattern = args[1].value if isinstance(args[1], Literal) else None
+    if pattern is None or "%" not in pattern[1:-1] or pattern.count("%") == 1:
+        return None
+    return Call("rlike", (args[0], Literal(f"(?s)\\A{like_regex(pattern)}\\z", STRING)))
 
 
 def constant_pattern(args: Args) -> str | None:
@@ -116,28 +100,31 @@ def constant_pattern(args: Args) -> str | None:
     return None if expr.value is None else str(expr.value)
 
 
-Matcher = Callable[[str], "re.Pattern[str] | str"]
+def ilike(args: Args) -> Expr | None:
+    """As Spark defines it: both sides in lower case."""
+    pattern = constant_pattern(args)
+    if pattern is not None and (problem := like_problem(pattern)) is not None:
+        raise CheckError(problem, args[1][0].place)
+    lowered = Literal(None if pattern is None else pattern.lower(), STRING, place=args[1][0].place)
+    value = args[0][0]
+    return Call("like", (Call("lower", (value,), place=value.place), lowered), place=value.place)
 
 
-def pattern_test(name: str, symbol: str, compile_: Matcher, how: str, **other: Any) -> Function:
+def pattern_test(
+    name: str,
+    symbol: str,
+    problem: Callable[[str], str | None],
+    matched: Callable[[str, Any], npt.NDArray[np.bool_]],
+    **other: Any,
+) -> Function:
     def coerce(args: Args) -> list[Type] | None:
         pattern = constant_pattern(args)
-        if pattern is not None:
-            found = compile_(pattern)
-            if isinstance(found, str):
-                raise CheckError(found, args[1][0].place)
+        if pattern is not None and (found := problem(pattern)) is not None:
+            raise CheckError(found, args[1][0].place)
         return [STRING, STRING] if takes(STRING)(args) else None
 
-    def test(pattern: str) -> Callable[[str], Any]:
-        found = compile_(pattern)
-        assert not isinstance(found, str)
-        return getattr(found, how)  # type: ignore[no-any-return]
-
     def vector(signature: Signature, values: Array, pattern: Array) -> Array:
-        if not len(pattern):
-            return np.zeros(0, np.bool_)
-        matches = test(pattern[0])
-        return np.fromiter((matches(v) is not None for v in values), np.bool_, len(values))
+        return matched(pattern[0], values) if len(pattern) else np.zeros(0, np.bool_)
 
     return Function(
         name=name,
@@ -146,15 +133,20 @@ def pattern_test(name: str, symbol: str, compile_: Matcher, how: str, **other: A
         coerce=coerce,
         result=gives(BOOLEAN),
         text=f"({{0}} {symbol} {{1}})",
-        row=lambda s, value, pattern: test(pattern)(value) is not None,
+        row=lambda s, value, pattern: bool(matched(pattern, [value])[0]),
         vector=vector,
         strings=True,
         **other,
     )
 
 
+def regex_problem(pattern: str) -> str | None:
+    found = regex(pattern)
+    return found if isinstance(found, str) else None
+
+
 register(
-    pattern_test("like", "LIKE", lambda p: like_matcher(p, False), "fullmatch"),
-    pattern_test("ilike", "ILIKE", lambda p: like_matcher(p, True), "fullmatch", event_only=True),
-    pattern_test("rlike", "RLIKE", regex_matcher, "search", aliases=("regexp", "regexp_like"), event_only=True),
+    pattern_test("like", "LIKE", like_problem, like, in_spark=like_in_spark),
+    spelling("ilike", 2, 2, ilike),
+    pattern_test("rlike", "RLIKE", regex_problem, matches, aliases=("regexp", "regexp_like"), kernel_only=True),
 )
