@@ -64,7 +64,8 @@ from mullion.spark.feed import Feed
 from mullion.spark.results import OneAnswer, Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
 from mullion.spark.sharded import run_on_executors
-from mullion.spark.sources import check_format, is_endless, is_files, open_stream, read_columns
+from mullion.spark.source_log import SourceLog
+from mullion.spark.sources import check_format, is_endless, is_files, is_latest_first, open_stream, read_columns
 from mullion.spark.stream import Settings, StreamRun
 from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
@@ -108,6 +109,8 @@ class Engine:
     shard_above: int = 200_000
     config: Mapping[str, str] = field(default_factory=dict)
     on_batch: Callable[[Engine], None] | None = None
+    clock: Callable[[], float] = time.time
+    """Seconds since 1970, to tell which events are too far ahead."""
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -218,21 +221,31 @@ class Engine:
     def _create_stream(self, create: CreateStream) -> None:
         format_, options = check_format(create.format, create.options, create.place)
         columns = create.columns or read_columns(self.session, create.name, format_, dict(options))
-        kept = create.keep, create.keep_rows
+        kept = create.keep, create.keep_rows, create.ahead
         made = Stream(create.name, columns, create.time_column, create.lateness, format_, options, *kept)
         self.catalog.add_stream(made.check(create.place), create.place)
 
     def stream(
-        self, name: str, dataframe: DataFrame, *, time: str, lateness: str = "0 s", keep: str | int | None = None
+        self,
+        name: str,
+        dataframe: DataFrame,
+        *,
+        time: str,
+        lateness: str = "0 s",
+        ahead: str | None = "1 day",
+        keep: str | int | None = None,
     ) -> None:
         """Name a DataFrame, streaming or static, as a stream of events.
 
-        `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be asked about.
+        `lateness` is how far behind the newest event one may arrive, `ahead` how far past the clock its time may lie,
+        None for any distance. `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be
+        asked about.
         """
         columns = columns_from_spark(dataframe.schema)
         kept = parse_duration(keep) if isinstance(keep, str) else None
         rows = keep if isinstance(keep, int) else None
-        made = Stream(name, columns, time, parse_duration(lateness), keep=kept, keep_rows=rows)
+        furthest = None if ahead is None else parse_duration(ahead)
+        made = Stream(name, columns, time, parse_duration(lateness), keep=kept, keep_rows=rows, ahead=furthest)
         with self._lock:
             self.catalog.add_stream(made.check())
             self._frames[name] = adopt(self.session, dataframe)
@@ -385,7 +398,7 @@ class Engine:
         )
         self._feeds.append(feed)
         if is_files(stream):
-            self._run_of(name).log = feed.location
+            self._run_of(name).log = SourceLog(feed.location, latest_first=is_latest_first(stream))
         feed.start()
 
     def wait(self, seconds: float | None = None) -> None:
@@ -457,6 +470,7 @@ class Engine:
                 plain=plain,
                 table=lambda table, batch: self.tables_of(name).current(table, batch),
                 has_changed=lambda table: table in self.tables_of(name).changed,
+                clock=self.clock,
             )
             self.runs[name].restore()
         return self.runs[name]
@@ -623,7 +637,7 @@ class Engine:
         return Results(pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in tables)]), self._ensured)
 
     def aside(self, kind: str) -> list[pa.Table]:
-        """Records that answered no query: kind is 'late' or 'malformed'."""
+        """Records that answered no query: kind is 'late', 'ahead' or 'malformed'."""
         return (self._files or self._memory).aside_tables(kind)
 
     def on_answer(self, call: OnAnswer) -> None:

@@ -16,7 +16,8 @@ from mullion.language.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, TIMES
 from mullion.planner.rules import make_plan
 from mullion.spark import files
 from mullion.spark.files import Piece, can_tell_time, pieces_of, read, shares
-from mullion.spark.pipeline import kernel_columns, within
+from mullion.spark.pipeline import kernel_columns
+from mullion.windows.bounds import Stretch
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", INT), ("name", STRING), ("cost", decimal(10, 2))), "ts")
 UTC = pa.timestamp("us", "UTC")
@@ -170,12 +171,14 @@ def test_shares_are_neighbours_and_about_equal() -> None:
 def test_within_a_stretch_of_time() -> None:
     table = pa.table({"t": pa.array([1, None, 5, 3])})
 
-    def times(low: int | None, high: int | None) -> list[Any]:
-        return list(within(table, low, high).column("t").to_pylist())
+    def times(stretch: Stretch) -> list[Any]:
+        return list(stretch.of(table).column("t").to_pylist())
 
-    assert times(None, None) == [1, None, 5, 3]
-    assert times(None, 3) == [1]
-    assert times(3, None) == [None, 5, 3]
+    assert times(Stretch()) == [1, None, 5, 3]
+    assert times(Stretch(3, 5)) == [None, 3]
+    assert times(Stretch(3)) == [None, 5, 3]
+    assert times(Stretch(3, 5).late) == [1]
+    assert times(Stretch(3, 5).ahead) == [5]
 
 
 @pytest.mark.parametrize(

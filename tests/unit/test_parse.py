@@ -37,7 +37,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "errors.txt"
 SCRIPT = """
 CREATE STREAM trades (ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT)
 USING parquet OPTIONS (path 'data/trades')          -- csv, json, parquet, kafka, rate ...: Spark's formats and options
-TIMESTAMP BY ts LATENESS '5 seconds';               -- lateness: how far behind the newest event an event may arrive; default 0
+TIMESTAMP BY ts LATENESS '5 seconds'                -- lateness: how far behind the newest event one may arrive; default 0
+AHEAD '1 day';                                      -- events further past the clock are kept aside and never move event time; this is the default
 
 CREATE TABLE close (symbol STRING, cp DOUBLE) USING csv OPTIONS (path 'data/close.csv', header 'true');   -- non-retroactive
 CREATE RETROACTIVE TABLE limits (symbol STRING) USING csv;

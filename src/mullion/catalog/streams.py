@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mullion.errors import CheckError, Place, closest
+from mullion.language.query import AHEAD_BY_DEFAULT
 from mullion.language.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, Type
 from mullion.language.vector import has_arrow_type
 
@@ -28,6 +29,8 @@ class Stream:
     """For how long events stay to be asked about (microseconds)."""
     keep_rows: int | None = None
     """How many events stay to be asked about."""
+    ahead: int | None = AHEAD_BY_DEFAULT
+    """How far past the clock events may be (microseconds); None when they may be anywhere."""
 
     @cached_property
     def types(self) -> Mapping[str, Type]:

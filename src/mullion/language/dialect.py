@@ -150,7 +150,7 @@ FUNCTIONS_NAMED_BY_RESERVED = frozenset(("like", "ilike", "rlike", "left", "righ
 """Reserved words that Spark also has as functions, known by the parenthesis after them."""
 
 QUOTED_WHEN_RENDERED = RESERVED | _words(
-    """approx backfill both current_date current_timestamp curdate date desc asc dstream exists extract hop
+    """ahead approx backfill both current_date current_timestamp curdate date desc asc dstream exists extract hop
     interval internal istream keep lateness leading localtimestamp materialized minus nulls now offset options partition
     position preference range restore rows rstream slide start stop substr substring table timestamp timestamp_ltz
     timestamp_ntz trailing trim tumble tuple tuples unbounded wattr window wstream fade factor semi anti"""

@@ -99,6 +99,7 @@ _CLAUSES = (
     "with",
     "join",
     "lateness",
+    "ahead",
     "keep",
     "options",
     "timestamp",

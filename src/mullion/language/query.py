@@ -12,6 +12,7 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from mullion.errors import Place
+from mullion.language.dialect import DAY
 from mullion.language.types import Type
 
 # Expressions
@@ -372,6 +373,9 @@ class Query:
 
 # Statements
 
+AHEAD_BY_DEFAULT = DAY
+"""How far past the clock events of a stream may be that says nothing of it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateStream:
@@ -383,6 +387,8 @@ class CreateStream:
     options: tuple[tuple[str, str], ...]
     time_column: str
     lateness: int = 0
+    ahead: int | None = AHEAD_BY_DEFAULT
+    """How far past the clock events may be (microseconds); None when they may be anywhere."""
     keep: int | None = None
     """For how long events stay to be asked about (microseconds)."""
     keep_rows: int | None = None

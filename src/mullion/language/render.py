@@ -6,6 +6,7 @@ import re
 
 from mullion.language.literals import largest_unit
 from mullion.language.query import (
+    AHEAD_BY_DEFAULT,
     Aggregate,
     Ask,
     Call,
@@ -57,10 +58,11 @@ def render(node: Statement | Query | Expr) -> str:
             return _query(query)
         case CreateStream():
             late = f" LATENESS {_span(node.lateness)}" if node.lateness else ""
+            ahead = "" if node.ahead == AHEAD_BY_DEFAULT else f" AHEAD {_span_or_none(node.ahead)}"
             keep = "" if node.keep is None else f" KEEP {_span(node.keep)}"
             keep += "" if node.keep_rows is None else f" KEEP {node.keep_rows} ROWS"
             created = f"CREATE STREAM {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
-            return f"{created} TIMESTAMP BY {render_name(node.time_column)}{late}{keep}"
+            return f"{created} TIMESTAMP BY {render_name(node.time_column)}{late}{ahead}{keep}"
         case CreateTable():
             kind = "RETROACTIVE TABLE" if node.retroactive else "TABLE"
             return f"CREATE {kind} {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
@@ -182,6 +184,10 @@ def _source(source: Source) -> str:
     if source.window is not None:
         text += f" {render_window(source.window)}"
     return text + (f" AS {render_name(source.alias)}" if source.alias is not None else "")
+
+
+def _span_or_none(microseconds: int | None) -> str:
+    return "UNBOUNDED" if microseconds is None else _span(microseconds)
 
 
 def _span(microseconds: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 from mullion.errors import NotSupported, ParseError, Place
 from mullion.language.cursor import Cursor
@@ -78,14 +79,16 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
         raise c.expected("TIMESTAMP BY and the column with the event time", "timestamp", "options")
     c.expect("timestamp", "by")
     time_column = c.name("the column with the event time")
-    bounds: dict[str, int] = {}
-    while (word := c.word()) in ("lateness", "keep"):
+    bounds: dict[str, Any] = {}
+    while (word := c.word()) in ("lateness", "ahead", "keep"):
         at = c.at
         c.step()
         if word in bounds or (word == "keep" and "keep_rows" in bounds):
             raise ParseError(f"{word.upper()} is written twice", c.place(at))
         if word == "lateness":
-            bounds["lateness"] = _lateness(c)
+            bounds["lateness"] = _not_negative(c, "LATENESS")
+        elif word == "ahead":
+            bounds["ahead"] = None if c.accept("unbounded") else _not_negative(c, "AHEAD")
         elif c.token.kind is Kind.NUMBER and c.word(1) in ("row", "rows"):
             bounds["keep_rows"] = c.integer("a number of ROWS greater than zero")
             c.step()
@@ -102,12 +105,12 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
     )
 
 
-def _lateness(c: Cursor) -> int:
+def _not_negative(c: Cursor, what: str) -> int:
     at = c.at
-    lateness = time_span(c, signed=True)
-    if lateness < 0:
-        raise ParseError("LATENESS must not be negative", c.since(at))
-    return lateness
+    found = time_span(c, signed=True)
+    if found < 0:
+        raise ParseError(f"{what} must not be negative", c.since(at))
+    return found
 
 
 def _kept_time(c: Cursor) -> int:

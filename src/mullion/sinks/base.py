@@ -11,6 +11,9 @@ from mullion.catalog.journal import Mark
 from mullion.spark.shards import Writer
 from mullion.windows.finalize import Answers
 
+ASIDE = ("late", "ahead", "malformed")
+"""Why records answer no query."""
+
 
 class Sink(ABC):
     """Takes answers under the mark of the batch that they belong to.
@@ -23,7 +26,7 @@ class Sink(ABC):
 
     @abstractmethod
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
-        """Keep records of a stream that answer no query: kind is 'late' or 'malformed'."""
+        """Keep records of a stream that answer no query: kind is one of ASIDE."""
 
     def resume(self, stream: str, queries: Sequence[str], committed: Mark | None) -> None:  # noqa: B027
         """Forget what was written of a stream and its queries after the last commit; everything when there is none.

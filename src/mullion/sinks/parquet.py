@@ -1,5 +1,5 @@
-"""Answers as Parquet files: DIRECTORY/<query>/<mark>.parquet, late and malformed records in
-_late/<stream>.<mark>.parquet and _malformed/<stream>.<mark>.parquet."""
+"""Answers as Parquet files: DIRECTORY/<query>/<mark>.parquet, and records that answer no
+query in _late/<stream>.<mark>.parquet, _ahead and _malformed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mullion.catalog.journal import Mark, step, write_whole
-from mullion.sinks.base import Sink
+from mullion.sinks.base import ASIDE, Sink
 from mullion.sinks.owner import Owner, is_owner, of_another, take_over
 from mullion.spark.shards import Writer
 from mullion.windows.finalize import Answers
@@ -70,7 +70,7 @@ class ParquetSink(Sink):
 
     def resume(self, stream: str, queries: Sequence[str], committed: Mark | None) -> None:
         files = [file for query in queries for file in _ours(self.directory / query)]
-        files += [file for kind in ("_late", "_malformed") for file in _ours(self.directory / kind, stream)]
+        files += [file for kind in ASIDE for file in _ours(self.directory / f"_{kind}", stream)]
         for file in files:
             if committed is None or _mark(file) > committed:
                 file.unlink()

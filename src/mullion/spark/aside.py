@@ -25,6 +25,14 @@ def malformed_records(events: Events) -> pa.Table:
 
 def late_records(late: Events, watermark: int) -> pa.Table:
     """Late events with the watermark that they came behind."""
-    rows = late.select([identifier(name) for name, _ in late.stream.columns]).toArrow()
-    at = pa.array(np.full(len(rows), watermark), pa.int64()).cast(pa.timestamp("us", "UTC"))
-    return rows.append_column("watermark", at)
+    return _with_time(late, "watermark", watermark)
+
+
+def ahead_records(ahead: Events, limit: int) -> pa.Table:
+    """Events too far past the clock, with the latest time that was not."""
+    return _with_time(ahead, "latest_allowed", limit - 1)
+
+
+def _with_time(events: Events, name: str, time: int) -> pa.Table:
+    rows = events.select([identifier(column) for column, _ in events.stream.columns]).toArrow()
+    return rows.append_column(name, pa.array(np.full(len(rows), time), pa.int64()).cast(pa.timestamp("us", "UTC")))

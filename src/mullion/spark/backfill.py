@@ -1,17 +1,15 @@
 """A joining query's past: the events that the stream has read before, read once more, for this query alone.
 
-Spark notes which files each batch consisted of (`sources/0` and `offsets` of its checkpoint), so the side job reads
-exactly what the stream had read when the query joined. It runs beside the stream; the query's answers wait for it,
+Spark notes which files each batch consisted of (`source_log`), so the side job reads exactly what the stream had read
+when the query joined. It runs beside the stream; the query's answers wait for it,
 nobody else's do.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +18,13 @@ from pyspark.sql import SparkSession
 
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
-from mullion.errors import SourceError
 from mullion.kernels.lookup import prepare
 from mullion.planner.rules import make_plan
 from mullion.planner.slices import distinct
 from mullion.spark.pipeline import Events, collect_partials
+from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import open_files
+from mullion.windows.bounds import Stretch
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, tally
 
@@ -45,39 +44,40 @@ class Backfill:
     session: SparkSession
     stream: Stream
     query: StandingQuery
-    log: Path
-    """The checkpoint that Spark keeps for the stream."""
+    log: SourceLog
     since: int
     """Events before this time are in none of the query's windows."""
     some_were_late: bool
+    limits: Mapping[int, int]
+    """From which time on events were too far ahead, at offsets that had such events."""
     table: Callable[[str, int], pa.Table]
 
     def run(self) -> Past:
         assert self.query.joined is not None
-        parts = list(files_read(self.log, self.query.joined))
-        if not self.some_were_late:
-            parts = [[path for part in parts for path in part]]
+        parts = list(self.log.files_up_to(self.query.joined))
+        if not self.some_were_late and not self.limits:
+            parts = [(0, [path for _, paths in parts for path in paths])]
         found = Past([], np.empty(0, np.int64))
         newest: int | None = None
-        for paths in parts:
+        for offset, paths in parts:
             if not paths:
                 continue
-            limit = None if newest is None else newest - self.stream.lateness
-            told, past = self._partials(paths, limit)
+            watermark = None if newest is None else newest - self.stream.lateness
+            low = watermark if self.some_were_late else self.since
+            told, past = self._partials(paths, Stretch(low, self.limits.get(offset)))
             if told.newest is not None:
                 newest = told.newest if newest is None else max(newest, told.newest)
             kept = [e for e in past.entries if len(e.slices)]
             found = Past([*found.entries, *kept], distinct(np.concatenate([found.slices, past.slices])))
         return found
 
-    def _partials(self, paths: list[str], limit: int | None) -> tuple[Tally, Past]:
-        """The partials of one batch's files; events that were late then are left out now."""
+    def _partials(self, paths: list[str], stretch: Stretch) -> tuple[Tally, Past]:
+        """The partials of one batch's files; events that were late or ahead then are left out now."""
         plan = make_plan(self.stream, [self.query], way="kernel" if self.query.lookups else "auto")
         lookups = self.query.lookups
         tables = tuple(prepare(lookup, self.table(lookup.table, self.query.joined or 0)) for lookup in lookups)
         events = Events(open_files(self.session, self.stream, paths), self.stream, tables=tables)
-        low = limit if self.some_were_late else self.since
-        collected = collect_partials(events if low is None else events.since(low), plan)
+        collected = collect_partials(events.of(stretch), plan)
         told = Tally()
         for table in collected[0]:
             told.add(tally(table, plan.groupings[0]))
@@ -116,21 +116,3 @@ class SideJobs:
             self._thread.shutdown(wait=True, cancel_futures=True)
             self._thread = None
             self._futures.clear()
-
-
-def files_read(log: Path, batch: int) -> Iterator[list[str]]:
-    """The files that the stream had read after the batch, those that came together together, in their order."""
-    offsets = log / "offsets" / str(batch)
-    folder = log / "sources" / "0"
-    if not offsets.exists() or not folder.exists():
-        raise SourceError(f"there is no note of the files of batch {batch} in {log}")
-    last = json.loads(offsets.read_text().splitlines()[-1])["logOffset"]
-    by_offset: dict[int, dict[str, None]] = {}
-    for file in folder.iterdir():
-        if file.name.split(".")[0].isdigit() and not file.name.endswith(".tmp"):
-            for line in file.read_text().splitlines()[1:]:
-                entry = json.loads(line)
-                if entry["batchId"] <= last:
-                    by_offset.setdefault(entry["batchId"], {})[entry["path"]] = None
-    for offset in sorted(by_offset):
-        yield list(by_offset[offset])

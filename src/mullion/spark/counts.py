@@ -12,6 +12,8 @@ class Counts:
     batches: int = 0
     events: int = 0
     late: int = 0
+    ahead: int = 0
+    """Events too far past the clock."""
     malformed: int = 0
     slices: int = 0
     fragments: int = 0

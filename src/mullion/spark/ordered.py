@@ -13,22 +13,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.kernels.lookup import Prepared
-from mullion.kernels.partial import TIME, Input
+from mullion.kernels.partial import Input
 from mullion.language.query import Axis
 from mullion.language.vector import arrow_type
 from mullion.planner.plan import Grouping
 from mullion.spark.files import read
 from mullion.spark.pipeline import Events, columns_of, columns_sent, kernel_columns, send
 from mullion.windows.axis import AxisSet, axis_name, by_axis
+from mullion.windows.bounds import Sifted, Stretch, sift
 from mullion.windows.fed import Fed
 from mullion.windows.finalize import Answers, Work
-from mullion.windows.order import Order, times_of
+from mullion.windows.order import Order
 from mullion.windows.partitions import PartitionSet
 from mullion.windows.tally import Tally
 
@@ -105,25 +105,11 @@ class Ordered:
         """The tables that events are looked up in from now on."""
         self._tables = tables
 
-    def take(self, table: pa.Table, limit: int | None) -> tuple[Tally, pa.Table | None]:
-        """Let the events wait for their place. Returns what they tell, and those that came too late."""
-        times = table.column(TIME)
-        malformed = times.null_count
-        if malformed:
-            table = table.filter(times.is_valid())
-        told = Tally(events=len(table), malformed=malformed)
-        if len(table):
-            extremes = pc.min_max(table.column(TIME)).as_py()
-            told.oldest, told.newest = extremes["min"], extremes["max"]
-        late = None
-        if limit is not None and told.oldest is not None and told.oldest < limit:
-            kept = times_of(table) >= limit
-            late = table.filter(pa.array(~kept))
-            table = table.filter(pa.array(kept))
-            told.events = len(table)
-            told.oldest = pc.min(table.column(TIME)).as_py()
-        self.order.add(table)
-        return told, late
+    def take(self, table: pa.Table, bounds: Stretch) -> Sifted:
+        """Let the events wait for their place."""
+        found = sift(table, bounds)
+        self.order.add(found.taken)
+        return found
 
     def missed(self, late: pa.Table) -> Iterator[dict[str, int]]:
         """How many of late events the queries of each axis would have taken."""

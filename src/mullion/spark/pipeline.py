@@ -39,34 +39,29 @@ from mullion.planner.slices import distinct
 from mullion.spark.expressions import bad_text, identifier, spark_text
 from mullion.spark.files import Piece, read, shares
 from mullion.spark.sources import CORRUPT
+from mullion.windows.bounds import Stretch
 
 TIME = "`#t`"
 """The event time in microseconds; NULL for a record that has no place in time."""
 
+EVERYWHERE = Stretch()
 _views = count()
 
 
 @dataclass(frozen=True)
 class Events:
-    """A batch of a stream, perhaps only the part of it that satisfies `where`."""
+    """A batch of a stream, perhaps only a part of it."""
 
     batch: DataFrame
     stream: Stream
-    low: int | None = None
-    high: int | None = None
-    """Only events within [low, high); records without a time go with the later ones."""
+    within: Stretch = EVERYWHERE
+    """Only events of this stretch of time."""
     pieces: tuple[Piece, ...] | None = None
     """The row groups that the batch consists of, where the kernel may read them."""
     tables: tuple[Prepared, ...] = ()
     """The tables that events are looked up in, as this batch finds them."""
     number: int = 0
     """The number of the batch."""
-
-    @property
-    def where(self) -> str:
-        if self.high is not None:
-            return f"{TIME} < {self.high}L"
-        return "TRUE" if self.low is None else f"({TIME} >= {self.low}L OR {TIME} IS NULL)"
 
     def select(self, columns: Sequence[str], *, before: str = "", after: str = "") -> DataFrame:
         """SELECT columns FROM the events, which have their own columns and TIME; text may stand around it."""
@@ -75,7 +70,7 @@ class Events:
         session = self.batch.sparkSession
         try:
             timed = f"(SELECT *, {self._time()} AS {TIME} FROM {view})"
-            selected = f"SELECT {', '.join(columns)} FROM {timed} WHERE {self.where}"
+            selected = f"SELECT {', '.join(columns)} FROM {timed} WHERE {self.within.where(TIME)}"
             return session.sql(f"{before}{selected}{after}")
         finally:
             session.catalog.dropTempView(view)
@@ -89,12 +84,9 @@ class Events:
         columns = ", ".join(identifier(c) for c in self.batch.columns if c != CORRUPT)
         return f"CASE WHEN {CORRUPT} IS NULL OR xxhash64({columns}) = 0 THEN {time} END"
 
-    def before(self, time: int) -> Events:
-        return replace(self, high=time)
-
-    def since(self, time: int) -> Events:
-        """Events from that time on, and records without one."""
-        return replace(self, low=time)
+    def of(self, stretch: Stretch) -> Events:
+        """The events of a stretch of time."""
+        return replace(self, within=stretch)
 
     def malformed(self) -> Events:
         """The records without a time."""
@@ -425,7 +417,7 @@ def _from_files(events: Events, plan: Plan, pieces: Sequence[Piece]) -> list[lis
     types = {name: stream.types[name] for name in stream.types if name in needed}
     job = _job(plan, Input(types), events)
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
-    load = partial(_load, job, list(types), stream.time_column, texts, events.low, events.high)
+    load = partial(_load, job, list(types), stream.time_column, texts, events.within)
     if sum(piece.rows for piece in pieces) <= SMALL:
         return list(load(pieces))
     session = events.batch.sparkSession
@@ -467,21 +459,11 @@ def _load(
     columns: Sequence[str],
     time: str,
     texts: Sequence[str],
-    low: int | None,
-    high: int | None,
+    stretch: Stretch,
     pieces: Sequence[Piece],
 ) -> Iterator[list[pa.Table]]:
     for table in read(pieces, columns, time, texts, arrival=takes_order(job.groupings)):
-        yield partials(within(table, low, high), job)
-
-
-def within(table: pa.Table, low: int | None, high: int | None) -> pa.Table:
-    """Events in [low, high); records without a time go with the later ones."""
-    if high is not None:
-        return table.filter(pc.less(table.column("t"), high))
-    if low is not None:
-        return table.filter(pc.greater_equal(table.column("t"), low).fill_null(True))
-    return table
+        yield partials(stretch.of(table), job)
 
 
 def _alike(tables: Sequence[pa.Table], schema: pa.Schema) -> list[pa.Table]:

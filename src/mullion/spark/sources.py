@@ -62,6 +62,11 @@ def is_files(stream: Stream) -> bool:
     return stream.format in FILE_FORMATS
 
 
+def is_latest_first(stream: Stream) -> bool:
+    """Whether Spark is to take the files that were changed last before the others."""
+    return any(key.lower() == "latestfirst" and value.lower() == "true" for key, value in stream.options)
+
+
 def read_columns(spark: SparkSession, name: str, format_: str, options: dict[str, str]) -> Columns:
     """The schema as the format carries it."""
     if format_ in ("csv", "text") and options.get("inferschema", "false").lower() != "true":

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +37,8 @@ from mullion.language.query import EVERYTHING, TIME_AXIS, Axis
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
-from mullion.spark.aside import late_records, malformed_records
+from mullion.spark.ahead import Ahead
+from mullion.spark.aside import ahead_records, late_records, malformed_records
 from mullion.spark.asking import Sharing, View
 from mullion.spark.backfill import Backfill, Past, SideJobs
 from mullion.spark.counts import Counts, add_counts
@@ -60,8 +60,10 @@ from mullion.spark.pipeline import (
 )
 from mullion.spark.shards import Shards, Writer, arranged_across
 from mullion.spark.sharing_set import Found, SharingSet, observed
+from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import in_declared_order
 from mullion.windows.axis import axis_name
+from mullion.windows.bounds import Sifted, Stretch, sift
 from mullion.windows.coverage import Coverage
 from mullion.windows.due import Cursor, Due, first_end, slices_within
 from mullion.windows.fed import Fed
@@ -108,6 +110,7 @@ class StreamRun:
         plain: bool = False,
         table: Callable[[str, int], pa.Table] = no_table,
         has_changed: Callable[[str], bool] = lambda name: False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """`plain`: the stream reads files and does nothing else to them. `table` gives a table's rows as a batch sees
         them."""
@@ -134,8 +137,13 @@ class StreamRun:
         self.committed: Mark | None = None
         self.begun = False
         """A batch has begun; who joins from now on may have missed events."""
-        self.log: Path | None = None
-        """Where Spark notes the files that it has read, if the source is files."""
+        self.log: SourceLog | None = None
+        """What Spark notes of the files that it has read, if the source is files."""
+        self.ahead = Ahead(stream, clock, None if journal is None else journal.directory / "ahead")
+        self._bounds = Stretch()
+        """What the batch takes of its events."""
+        self._put_aside: set[str] = set()
+        """What of the batch was written aside."""
         self.backfilled: set[str] = set()
         self._side_jobs = SideJobs()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
@@ -268,9 +276,9 @@ class StreamRun:
             if query.tag and query.name not in self.backfilled and query.name not in self._side_jobs:
                 assert self.log is not None and query.after is not None
                 since = first_end(query.after, query.window) - query.window.range
-                some_were_late = bool(self.counts.late)
+                some_were_late, limits = bool(self.counts.late), self.ahead.by_offset()
                 self._side_jobs.start(
-                    Backfill(self._session, self.stream, query, self.log, since, some_were_late, self._table)
+                    Backfill(self._session, self.stream, query, self.log, since, some_were_late, limits, self._table)
                 )
         waiting = {q.name for q in self.queries if q.tag and q.name not in self.backfilled}
         for one in self.sets.values():
@@ -307,6 +315,8 @@ class StreamRun:
             return
         began = time.perf_counter()
         self._session = batch.sparkSession
+        self._bounds = Stretch(self.watermark, self.ahead.limit(number, self.newest))
+        self._put_aside.clear()
         self._start_side_jobs()
         events = Events(self._as_declared(batch), self.stream, number=number)
         step("before partials")
@@ -354,59 +364,46 @@ class StreamRun:
         self._keep(events, mark, paths)
         handed = self._hand_on(events, mark, paths)
         if not self.sets and not self.ordered:
-            told = handed or _times_only(events)
+            told = handed or self._times_only(events, mark)
             self.counts.events += told.events
             return told
         if self.ordered:
             seen = self._order(events, mark, paths)
         for one in self.sets.values():
             found = self._collect(one, events, mark, paths)
-            limit = self.watermark
             oldest = min((t.oldest for _, _, t in found if t.oldest is not None), default=None)
-            if limit is not None and oldest is not None and oldest < limit:
-                late = events.before(limit)
-                if seen is None and not self.ordered:
-                    self._write_late(late, mark, limit)
-                self._count_late(one, late, mark)
-                found = self._collect(one, events.since(limit), mark, paths)
+            newest = max((t.newest for _, _, t in found if t.newest is not None), default=None)
+            late, ahead = self._bounds.is_passed_by(oldest, newest)
+            if late or ahead:
+                self._set_aside(events, mark, late=late, ahead=ahead)
+                if late:
+                    self._count_late(one, events.of(self._bounds.late), mark)
+                found = self._collect(one, events.of(self._bounds), mark, paths)
             first = self._take(one, found)
             seen = seen or first
         return seen or Tally()
 
     def _keep(self, events: Events, mark: Mark, paths: list[str] | None) -> None:
-        """Keep the batch's events for questions, but for those that are late or have no time."""
+        """Keep the batch's events for questions, but for those that are late or ahead or have no time."""
         if self.stream.keep is None and self.stream.keep_rows is None:
             return
         if self.keeper is None:
             self.keeper = Keeper(self.stream, self._directory("kept"))
         table = self._read(events, [name for name, _ in self.stream.columns], paths)
-        wanted = table.column("t").is_valid()
-        if self.watermark is not None:
-            wanted = pc.and_(wanted, pc.greater_equal(table.column("t"), self.watermark))
-        self.keeper.add(mark, table.filter(wanted))
+        self.keeper.add(mark, self._sifted(sift(table, self._bounds), events, mark).taken)
 
     def _hand_on(self, events: Events, mark: Mark, paths: list[str] | None) -> Tally | None:
-        """Hand the batch's events on to relations, but for those that are late or have no time."""
+        """Hand the batch's events on to relations, but for those that are late or ahead or have no time."""
         if self.wanted is None:
             return None
         if self.intake is None:
             self.intake = Intake(None if self.journal is None else self._directory("intake"))
         table = self._read(events, [name for name, _ in self.stream.columns if name in self.wanted], paths)
-        times, limit = table.column("t"), self.watermark
-        told = Tally(malformed=times.null_count)
-        if told.malformed:
-            table = table.filter(times.is_valid())
-        kept = table if limit is None else table.filter(pc.greater_equal(table.column("t"), limit))
-        if limit is not None and len(kept) < len(table):
-            add_counts(self.counts.late_by_query, dict.fromkeys(self.relations, len(table) - len(kept)))
-            if not self.sets and not self.ordered:
-                self._write_late(events.before(limit), mark, limit)
-        table = kept
-        self.intake.add(mark, table)
-        told.events = len(table)
-        extremes = pc.min_max(table.column("t")).as_py()
-        told.oldest, told.newest = extremes["min"], extremes["max"]
-        return told
+        found = self._sifted(sift(table, self._bounds), events, mark)
+        if len(found.late):
+            add_counts(self.counts.late_by_query, dict.fromkeys(self.relations, len(found.late)))
+        self.intake.add(mark, found.taken)
+        return found.told
 
     def _read(self, events: Events, names: Sequence[str], paths: list[str] | None) -> pa.Table:
         """Columns of the batch's events in the order of arrival, with their time as `t`; from the files themselves
@@ -418,19 +415,27 @@ class StreamRun:
 
     def _order(self, events: Events, mark: Mark, paths: list[str] | None) -> Tally:
         """Let the batch's events wait for their place in the order; late events are put aside."""
-        columns, limit = self.ordered.columns(), self.watermark
+        columns = self.ordered.columns()
         if paths is not None and columns is not None:
             pieces = pieces_of(paths, self.stream, columns)
             events = replace(events, pieces=None if pieces is None else tuple(pieces))
         events = replace(events, tables=self._look_up(self.ordered.groupings, mark))
-        told, late = self.ordered.take(self.ordered.read(events), limit)
-        if late is not None and limit is not None:
-            self._write_late(events.before(limit), mark, limit)
-            for missed in self.ordered.missed(late):
+        found = self._sifted(self.ordered.take(self.ordered.read(events), self._bounds), events, mark)
+        if len(found.late):
+            for missed in self.ordered.missed(found.late):
                 add_counts(self.counts.late_by_query, missed)
         if not self.sets:
-            self.counts.events += told.events
-        return told
+            self.counts.events += found.told.events
+        return found.told
+
+    def _times_only(self, events: Events, mark: Mark) -> Tally:
+        """What a batch tells while nobody asks anything of the stream."""
+        told = times_in(events)
+        late, ahead = self._bounds.is_passed_by(told.oldest, told.newest)
+        if not late and not ahead:
+            return told
+        self._set_aside(events, mark, late=late, ahead=ahead)
+        return times_in(events.of(self._bounds))
 
     def _settle(self, watermark: int | None) -> None:
         for told in self.ordered.settle(watermark):
@@ -693,10 +698,27 @@ class StreamRun:
 
     # Records that answer nobody
 
-    def _write_late(self, late: Events, mark: Mark, watermark: int) -> None:
-        rows = late_records(late, watermark)
-        self.counts.late += len(rows)
-        self.sink.aside("late", self.stream.name, mark, rows)
+    def _sifted(self, found: Sifted, events: Events, mark: Mark) -> Sifted:
+        self._set_aside(events, mark, late=bool(len(found.late)), ahead=bool(len(found.ahead)))
+        return found
+
+    def _set_aside(self, events: Events, mark: Mark, *, late: bool, ahead: bool) -> None:
+        """Write the batch's late events and those that are ahead aside, each once however many meet them."""
+        bounds = self._bounds
+        if ahead and "ahead" not in self._put_aside and bounds.high is not None:
+            offsets = range(0) if self.log is None else self.log.offsets_of(mark.batch)
+            self.ahead.note(mark.batch, bounds.high, offsets)
+            rows = ahead_records(events.of(bounds.ahead), bounds.high)
+            self.counts.ahead += len(rows)
+            self._write_aside("ahead", mark, rows)
+        if late and "late" not in self._put_aside and bounds.low is not None:
+            rows = late_records(events.of(bounds.late), bounds.low)
+            self.counts.late += len(rows)
+            self._write_aside("late", mark, rows)
+
+    def _write_aside(self, kind: str, mark: Mark, rows: pa.Table) -> None:
+        self._put_aside.add(kind)
+        self.sink.aside(kind, self.stream.name, mark, rows)
 
     def _count_late(self, one: SharingSet, late: Events, mark: Mark) -> None:
         assert one.plan is not None
@@ -706,8 +728,8 @@ class StreamRun:
                 add_counts(self.counts.late_by_query, late_for(table, grouping))
 
 
-def _times_only(events: Events) -> Tally:
-    """What a batch tells while nobody asks anything of the stream."""
+def times_in(events: Events) -> Tally:
+    """What is known of events without looking at anything but their times."""
     row = events.select([f"count({TIME})", "count(1)", f"min({TIME})", f"max({TIME})"]).first()
     assert row is not None
     return Tally(events=row[0], malformed=row[1] - row[0], oldest=row[2], newest=row[3])

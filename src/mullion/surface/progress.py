@@ -139,6 +139,9 @@ def warnings(counts: Mapping[str, Counts], out: Path, relations: Mapping[str, in
             hit = ", ".join(f"{query} {number:,}" for query, number in told.late_by_query.items() if number)
             missed = f" (missed by {hit})" if hit else ""
             yield f"{plural(told.late, 'event')} of {name} came too late{missed}; kept in {out / '_late'}"
+        if told.ahead:
+            what = plural(told.ahead, "event")
+            yield f"{what} of {name} lay further past the clock than AHEAD allows; kept in {out / '_ahead'}"
         if told.malformed:
             what = plural(told.malformed, "record")
             yield f"{what} of {name} did not parse or had no event time; kept in {out / '_malformed'}"

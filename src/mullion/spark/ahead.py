@@ -1,0 +1,58 @@
+"""How far past the clock the events of a batch may be: AHEAD '1 day'.
+
+A limit that set events aside is written down before anything is made of the batch, so that the batch sets aside the
+same events when it is played again, and when its files are read again for a query that joins later. A batch without
+such events needs no note: played again, when the clock is further, it has none either.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mullion.catalog.journal import write_whole
+from mullion.catalog.streams import Stream
+
+SECOND = 1_000_000
+
+
+class Limit(NamedTuple):
+    """From `time` on, events of the batch were too far ahead. `offsets` are those of the files that it took."""
+
+    time: int
+    offsets: Sequence[int]
+
+
+class Ahead:
+    """The limits of a stream's batches. Without a directory the notes are gone with the process."""
+
+    def __init__(self, stream: Stream, clock: Callable[[], float], directory: Path | None) -> None:
+        self._stream, self._clock, self._directory = stream, clock, directory
+        self._noted: dict[int, Limit] = {}
+        for path in sorted(directory.glob("*.json")) if directory is not None and directory.exists() else ():
+            self._noted[int(path.stem)] = Limit(**json.loads(path.read_bytes()))
+
+    def limit(self, batch: int, newest: int | None) -> int | None:
+        """The first time that is too far ahead for the batch; None when none is. Event time has reached `newest`: what
+        lies before it is not ahead, whatever the clock says now."""
+        if batch in self._noted:
+            return self._noted[batch].time
+        if self._stream.ahead is None:
+            return None
+        limit = int(self._clock() * SECOND) + self._stream.ahead + 1
+        return limit if newest is None else max(limit, newest + 1)
+
+    def note(self, batch: int, time: int, offsets: Sequence[int]) -> None:
+        """Some events of the batch lie beyond its limit."""
+        limit = self._noted[batch] = Limit(time, list(offsets))
+        if self._directory is not None:
+            write_whole(self._directory / f"{batch:012d}.json", json.dumps(limit._asdict()).encode())
+
+    def by_offset(self) -> dict[int, int]:
+        """The limits at the offsets of the source whose files had events beyond them."""
+        return {offset: limit.time for limit in self._noted.values() for offset in limit.offsets}
+
+
+__all__ = ["Ahead"]
