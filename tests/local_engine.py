@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.catalog.journal import Mark
 from mullion.catalog.streams import Stream
 from mullion.engine import Engine
 from mullion.kernels.partial import ARRIVAL, Input, Job, partials
@@ -25,6 +24,7 @@ from mullion.planner.plan import Grouping
 from mullion.spark.pipeline import Events
 from mullion.spark.sharing_set import Found, SharingSet
 from mullion.spark.stream import StreamRun
+from mullion.storage.marks import Mark
 from mullion.windows.tally import tally
 
 Rows = Sequence[Mapping[str, Any]]

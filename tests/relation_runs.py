@@ -10,13 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from mullion.catalog.journal import Journal, Mark
 from mullion.catalog.relations import bind_relation
 from mullion.catalog.streams import Stream
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.operators.run import RelationRun
 from mullion.reference.relations import answer_relation
+from mullion.storage.files import CommittedFiles
+from mullion.storage.journal import Journal
+from mullion.storage.marks import Mark
 from mullion.windows.finalize import Answers
 from mullion.windows.intake import Intake
 
@@ -81,7 +83,7 @@ class Source:
 
     def __init__(self, base: Path, given: Batches) -> None:
         self.given = given
-        self.intakes = {name: Intake(base / f"intake-{name}") for name in STREAMS}
+        self.intakes = {name: Intake(CommittedFiles(base / name)) for name in STREAMS}
         self.newest: dict[str, int | None] = dict.fromkeys(STREAMS)
         self.done = 0
 

@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from mullion.catalog.algebra import Relation
 from mullion.catalog.catalog import Catalog
-from mullion.catalog.journal import Journal, write_whole
 from mullion.catalog.queries import StandingQuery, bind
 from mullion.catalog.relations import bind_relation, is_relational, joining_at
 from mullion.catalog.restart import as_journaled, check_manifest, check_text, from_journal, stream_text, to_journal
@@ -69,6 +68,8 @@ from mullion.spark.sources import check_format, is_endless, is_files, is_latest_
 from mullion.spark.stream import Settings, StreamRun
 from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
+from mullion.storage.files import CommittedFiles, write_whole
+from mullion.storage.journal import Journal
 from mullion.storage.lock import Lock, take_all
 from mullion.storage.places import local_path
 from mullion.windows.axis import by_axis
@@ -147,6 +148,7 @@ class Engine:
             strategy=self.strategy,
             shared=self.sharing != "off",
             table=lambda reader, name, step: self.tables_of(reader).current(name, step),
+            table_files=lambda reader: self.tables_of(reader).files,
             sharding=Sharding(
                 tasks=lambda step, write: run_on_executors(self.session, step, write),
                 above=self._relations_stay_up_to,
@@ -263,8 +265,9 @@ class Engine:
     def tables_of(self, stream: str) -> TableStore:
         """The rows of tables as the batches of a stream see them."""
         if stream not in self._stores:
-            directory = None if self.checkpoint is None else Path(self.checkpoint) / stream
-            self._stores[stream] = TableStore(self.session, {}, directory)
+            directory = self._directory(stream)
+            files = None if directory is None else CommittedFiles(directory)
+            self._stores[stream] = TableStore(self.session, {}, files)
         store = self._stores[stream]
         store.tables, store.frames = self.catalog.tables, self._table_frames
         return store
@@ -391,7 +394,7 @@ class Engine:
             frame=self._frames.get(name),
             open=partial(open_stream, self.session, stream),
             session=self.session,
-            directory=None if self.checkpoint is None else Path(self.checkpoint).absolute() / name / "spark",
+            directory=None if (directory := self._directory(name)) is None else directory / "spark",
             process=partial(self._process, name),
             finish=partial(self._finish, name),
             follow=follow or is_endless(stream),
@@ -459,7 +462,8 @@ class Engine:
 
     def _run_of(self, name: str) -> StreamRun:
         if name not in self.runs:
-            journal = None if self.checkpoint is None else Journal(Path(self.checkpoint).absolute() / name)
+            directory = self._directory(name)
+            journal = None if directory is None else Journal(directory)
             settings = Settings(self.sharing, self.slicing, self.way, self.method, self.shard_above)
             plain = name not in self._frames
             self.runs[name] = StreamRun(
@@ -469,6 +473,7 @@ class Engine:
                 journal=journal,
                 plain=plain,
                 table=lambda table, batch: self.tables_of(name).current(table, batch),
+                table_files=lambda: self.tables_of(name).files,
                 has_changed=lambda table: table in self.tables_of(name).changed,
                 clock=self.clock,
             )
@@ -565,6 +570,10 @@ class Engine:
         self.catalog.replace_query(joined)
         if query.backfill:
             self._pasts[query.name] = how
+
+    def _directory(self, run: str) -> Path | None:
+        """Where a stream, or the relations over some, keep what a restart needs."""
+        return None if self.checkpoint is None else Path(self.checkpoint).absolute() / run
 
     def _manifest(self) -> dict[str, Any] | None:
         """What the checkpoint will say of this run, when it fits what it says already."""

@@ -17,9 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from mullion.catalog import journal
-from mullion.catalog.journal import Mark
 from mullion.sinks.base import Sink
+from mullion.storage import steps
+from mullion.storage.marks import Mark
 from mullion.windows.finalize import Answers
 
 STEPS = (
@@ -29,6 +29,7 @@ STEPS = (
     "between answers",
     "after answers",
     "before commit",
+    "before head",
     "after commit",
 )
 """The moments of a batch at which a crash can be placed, in their order."""
@@ -74,11 +75,11 @@ def crash_at(step: str, occurrence: int = 1, how: Callable[[], None] | None = No
                     how()
                 raise Crash(step)
 
-    journal.on_step.append(reached)
+    steps.on_step.append(reached)
     try:
         yield
     finally:
-        journal.on_step.remove(reached)
+        steps.on_step.remove(reached)
 
 
 def kill_this_process() -> None:

@@ -21,6 +21,7 @@ from mullion.errors import CheckError, CheckpointError, MullionError, SourceErro
 from mullion.language.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type, decimal
 from mullion.language.vector import arrow_type
 from mullion.spark.tables import TableStore
+from mullion.storage.files import CommittedFiles, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +43,11 @@ def write(path: Path, *lines: str) -> None:
 
 
 def store(spark: SparkSession, table: Table, directory: Path | None = None) -> TableStore:
-    return TableStore(spark, {table.name: table}, directory)
+    return TableStore(spark, {table.name: table}, None if directory is None else CommittedFiles(directory))
+
+
+def label(path: Path) -> str | None:
+    return label_of(path.name)
 
 
 def rows(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -101,7 +106,7 @@ def test_a_batch_played_again_sees_what_it_saw(spark: SparkSession, tmp_path: Pa
     write(path, "A,2")
     tables.current("close", 2)
     written = journal / "tables" / "close"
-    assert sorted(f.name for f in written.iterdir()) == ["000000000000.arrow", "000000000002.arrow"]
+    assert sorted(map(label, written.iterdir())) == ["000000000000", "000000000002"]
     write(path, "A,3")
     again = store(spark, csv_table(path), journal)
     seen = [rows(again.current("close", batch)) for batch in (0, 1, 2, 3, 4)]
@@ -110,7 +115,7 @@ def test_a_batch_played_again_sees_what_it_saw(spark: SparkSession, tmp_path: Pa
     assert rows(third.current("close", 4)) == [("A", 3.0)]
     assert len(list(written.iterdir())) == 3
     third.forget(before=4)
-    assert [f.name for f in written.iterdir()] == ["000000000003.arrow"]
+    assert [label(f) for f in written.iterdir()] == ["000000000003"]
     assert rows(third.current("close", 4)) == rows(third.current("close", 5)) == [("A", 3.0)]
 
 

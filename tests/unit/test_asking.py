@@ -13,12 +13,12 @@ import pytest
 
 from local_engine import LocalEngine, local_engine
 from mullion import reference
-from mullion.catalog import journal
 from mullion.catalog.queries import bind
 from mullion.catalog.streams import Stream
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.spark.results import OneAnswer
+from mullion.storage import steps
 from unit.test_core_differential import assert_same, rows_of
 
 LATENESS = 4
@@ -146,7 +146,7 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[str], None]]:
     """What to do at each step of a batch; nobody cuts the power here, so nobody waits for the disk."""
     monkeypatch.setattr("os.fsync", lambda handle: None)
     found: list[Callable[[str], None]] = []
-    monkeypatch.setattr(journal, "on_step", found)
+    monkeypatch.setattr(steps, "on_step", found)
     return found
 
 

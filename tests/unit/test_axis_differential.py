@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from any_window import KINDS, TICKS, examples_of, ticks, windows_of
 from joins import CLOSE, SECTORS, close_rows, joined_queries, sector_rows
 from mullion import reference
-from mullion.catalog.journal import serialised
 from mullion.catalog.queries import StandingQuery
 from mullion.kernels.lookup import prepare
 from mullion.kernels.partial import Input
 from mullion.language.parse import parse_query
 from mullion.language.query import TIME_AXIS
 from mullion.spark.ordered import Ordered
+from mullion.storage.files import serialised
 from mullion.windows import tier as tiers
 from mullion.windows.finalize import Work
 from strategies import ENDS, NUMBERS, OVER_VALUES, Draw, Event, Example, queries, settings_of_time

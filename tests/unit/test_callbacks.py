@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from mullion.catalog.journal import Mark
 from mullion.catalog.streams import Stream
 from mullion.engine import Engine
 from mullion.language.types import TIMESTAMP
 from mullion.sinks.callback import CallbackSink
+from mullion.storage.marks import Mark
 
 COUNT = "SELECT count(*) AS n FROM trades [RANGE '10 s' SLIDE '5 s']"
 ROWS = pa.table({"n": [1]})

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from joins import joined_examples
 from mullion import reference
-from mullion.catalog.journal import serialised
 from mullion.catalog.queries import StandingQuery, bind
 from mullion.catalog.streams import Stream, Table
 from mullion.kernels.lookup import Prepared, prepare
@@ -27,6 +26,7 @@ from mullion.language.types import Type
 from mullion.language.vector import Vector, arrow_type
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
+from mullion.storage.files import serialised
 from mullion.windows import tier as tiers
 from mullion.windows.finalize import Work
 from mullion.windows.subwindow import SubWindows

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.catalog.journal import serialised
 from mullion.catalog.synopses import Synopsis
 from mullion.language.types import DOUBLE, INT, Type
 from mullion.language.vector import Vector
+from mullion.storage.files import serialised
 from mullion.windows.fed import Fed
 from mullion.windows.order import Order
 

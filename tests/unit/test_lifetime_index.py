@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.catalog import journal
 from mullion.errors import CheckpointError, NotSupported
+from mullion.storage import steps
 from mullion.windows.lifetime_index import (
     END,
     START,
@@ -443,7 +443,7 @@ def test_a_state_whose_files_are_gone_is_refused(tmp_path: Path) -> None:
     list(some_updates(index, 0, 20))
     state = index.state()
     list(some_updates(index, 20, 60))
-    with pytest.raises(CheckpointError, match="damaged"):
+    with pytest.raises(CheckpointError, match="missing"):
         LifetimeIndex.restore(tmp_path, state)
 
 
@@ -462,11 +462,11 @@ def crash_at(number: int) -> Iterator[Callable[[], int]]:
         if passed == number:
             raise Crash(name)
 
-    journal.on_step.append(take_step)
+    steps.on_step.append(take_step)
     try:
         yield lambda: passed
     finally:
-        journal.on_step.remove(take_step)
+        steps.on_step.remove(take_step)
 
 
 @pytest.mark.parametrize("partitioning", [wave_by_insertion(3), DoublyPartitioned(2, 2)])

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from lives_in_steps import Life, Source, deltas, lives_of, one, relations, steps
 from mullion.catalog.algebra import Aggregated, Scan
-from mullion.catalog.journal import serialised
 from mullion.catalog.queries import bind
 from mullion.catalog.streams import Stream
 from mullion.language.parse import parse_query
@@ -26,6 +25,7 @@ from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.lives import FOREVER, THE_END
 from mullion.reference.aggregates import aggregate, canonical
 from mullion.reference.expressions import contribution, value
+from mullion.storage.files import serialised
 
 S = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("n", BIGINT), ("x", DOUBLE)), "ts")
 SCAN = Scan("s", Window(range=10, slide=5), S.columns)

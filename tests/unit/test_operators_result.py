@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from lives_in_steps import Life, deltas, one, relations, steps
 from mullion.catalog.algebra import Relation, Scan
-from mullion.catalog.journal import serialised
 from mullion.language.query import Column, Window
 from mullion.language.types import DOUBLE, STRING
 from mullion.operators import telling
 from mullion.operators.lives import FOREVER, THE_END
 from mullion.operators.result import Result
 from mullion.planner.update_pattern import Pattern
+from mullion.storage.files import serialised
 
 COLUMNS = (("name", STRING), ("x", DOUBLE))
 SCHEMA = pa.schema([("name", pa.string()), ("x", pa.float64())])

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from lives_in_steps import Life, Source, deltas, lives_of, one, relations, steps
 from mullion.catalog.algebra import Rewindowed, Scan
-from mullion.catalog.journal import serialised
 from mullion.language.query import Window
 from mullion.language.types import BIGINT
 from mullion.operators.lives import FOREVER, THE_END
 from mullion.operators.rewindowed import RewindowedOperator
 from mullion.reference.lives import lives
+from mullion.storage.files import serialised
 
 SCHEMA = pa.schema([("n", pa.int64())])
 SCAN = Scan("s", Window(range=10), (("n", BIGINT),))

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 
 from mullion import Engine
-from mullion.catalog.journal import Mark, write_whole
 from mullion.errors import MullionError
 from mullion.sinks.owner import OWN, Owner
 from mullion.sinks.parquet import ParquetSink
+from mullion.storage.files import write_whole
 from mullion.storage.lock import InUse, Lock, take_all
+from mullion.storage.marks import Mark
 from mullion.storage.places import check_directory, local_path
 from mullion.windows.finalize import Answers
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from any_relation import STREAMS, TABLES, Example, examples
 from mullion.catalog.algebra import LookedUp, Relation, nodes
-from mullion.catalog.journal import serialised
 from mullion.catalog.relations import bind_relation
 from mullion.kernels.lookup import prepare
 from mullion.language.parse import parse_query
@@ -28,6 +27,7 @@ from mullion.planner.relations import answer_schema
 from mullion.planner.update_pattern import pattern_of
 from mullion.reference.aggregates import canonical
 from mullion.reference.relations import answer_relation
+from mullion.storage.files import serialised
 
 Rows = list[tuple[Any, ...]]
 

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from any_relation import STREAMS as ANY_STREAMS
 from any_relation import TABLES as ANY_TABLES
 from any_relation import Example, examples
-from mullion.catalog.journal import Mark
 from mullion.catalog.relations import bind_relation, joining_at
 from mullion.language.parse import parse_query
 from mullion.language.vector import Vector
@@ -33,6 +32,7 @@ from mullion.operators.sharded import Done, ShardedStep, Writer, in_turn
 from mullion.planner.partitioning import relation_keys
 from mullion.reference.aggregates import canonical
 from mullion.reference.relations import answer_relation
+from mullion.storage.marks import Mark
 from mullion.testing import Crash
 from relation_runs import RELATIONS, STREAMS, TEXTS, Source, Store, batches, expected, started
 
@@ -113,7 +113,8 @@ def test_only_what_the_last_commit_names_is_kept(tmp_path: Path) -> None:
             assert run.shards is not None
             for shard, standing in enumerate(run.shards.standing):
                 assert standing is not None
-                assert {p.name for p in (tmp_path / "journal/shards" / str(shard)).iterdir()} == standing.files
+                written = (tmp_path / "journal/shards" / str(shard)).iterdir()
+                assert {f"{shard}/{p.name}" for p in written} == standing.files
             assert not list((tmp_path / "journal/shards/events").iterdir())
     assert run.committed is not None
 

@@ -7,42 +7,50 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from mullion.operators.shelf import Shelf
+from mullion.operators.shelf import Shelf, files_of
+from mullion.storage.files import CommittedFiles, label_of
+
+
+def written(directory: Path) -> list[str | None]:
+    return [label_of(path.name) for path in sorted((directory / "shelf").iterdir())]
 
 
 def test_a_table_that_stays_is_written_once_and_a_file_that_nobody_names_is_removed(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    files = CommittedFiles(tmp_path)
+    shelf = Shelf(files)
     old, new = pa.table({"x": [1, 2]}), pa.table({"x": [3]})
     first = shelf.save({"join": {"left": [old], "right": []}}, "1")
     second = shelf.save({"join": {"left": [old, new], "right": []}}, "2")
     assert first["join"]["left"][0] == second["join"]["left"][0]
-    assert second["join"]["left"][1].file == "2"
-    shelf.sweep()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["1", "2"]
-    shelf.save({"join": {"left": [new], "right": []}}, "3")
-    shelf.sweep()
-    assert [p.name for p in tmp_path.iterdir()] == ["2"]
+    assert label_of(second["join"]["left"][1].file) == "shelf/2"
+    files.sweep(files_of(second))
+    assert written(tmp_path) == ["1", "2"]
+    files.sweep(files_of(shelf.save({"join": {"left": [new], "right": []}}, "3")))
+    assert written(tmp_path) == ["2"]
 
 
 def test_a_restart_finds_the_tables_that_the_commit_names(tmp_path: Path) -> None:
     old, new = pa.table({"x": [1, 2]}), pa.table({"x": ["a", None]})
-    before = Shelf(tmp_path)
+    before = Shelf(CommittedFiles(tmp_path))
     before.save({"a": {"rows": [old]}}, "1")
     manifest = json.loads(json.dumps(before.save({"a": {"rows": [old, new]}, "b": {"more": [new]}}, "2")))
-    after = Shelf(tmp_path)
+    after = Shelf(CommittedFiles(tmp_path))
     state = after.load(manifest)
     assert [t.to_pydict() for t in state["a"]["rows"]] == [{"x": [1, 2]}, {"x": ["a", None]}]
     assert state["b"]["more"][0].to_pydict() == {"x": ["a", None]}
     again = after.save(state, "3")
-    assert again["a"]["rows"][0].file == "1"
-    assert not (tmp_path / "3").exists()
+    assert label_of(again["a"]["rows"][0].file) == "shelf/1"
+    assert written(tmp_path) == ["1", "2"]
 
 
-def test_what_a_crash_left_behind_is_swept(tmp_path: Path) -> None:
-    before = Shelf(tmp_path)
+def test_what_a_crash_left_behind_is_swept_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+    before = Shelf(CommittedFiles(tmp_path))
     manifest = json.loads(json.dumps(before.save({"a": {"rows": [pa.table({"x": [1]})]}}, "1")))
     before.save({"a": {"rows": [pa.table({"x": [2]})]}}, "2")
-    after = Shelf(tmp_path)
+    (tmp_path / "shelf" / "notes").write_text("not ours")
+    (tmp_path / "shelf" / "folder").mkdir()
+    after = Shelf(CommittedFiles(tmp_path))
     assert after.load(manifest)["a"]["rows"][0]["x"].to_pylist() == [1]
-    after.sweep()
-    assert [p.name for p in tmp_path.iterdir()] == ["1"]
+    after.files.sweep(files_of(manifest))
+    assert {"notes", "folder"} < {path.name for path in (tmp_path / "shelf").iterdir()}
+    assert [label_of(name) for name in after.files.names("shelf")] == ["shelf/1"]

@@ -66,7 +66,7 @@ class Answering:
 
     def _kept(self, relation: Relation) -> MaterializedResult:
         assert self._base is not None
-        return MaterializedResult(relation, self._base() / "materialized" / quote(relation.name, safe=" "))
+        return MaterializedResult(relation, self._base() / _folder(relation.name))
 
     def columns_needed(self, stream: str) -> set[str]:
         return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
@@ -133,6 +133,12 @@ class Answering:
 
     # What a restart needs
 
+    @property
+    def files(self) -> list[str]:
+        """The files of materialised results, relative to the directory that they are in."""
+        kept = self.materialized.items()
+        return [f"{_folder(name)}/{file}" for name, one in kept for file in sorted(one.files)]
+
     def state(self) -> dict[str, Parts]:
         """The state of everything."""
         state = {f"{name}: {owner}": parts for name, n in self.networks.items() for owner, parts in n.parts().items()}
@@ -150,6 +156,10 @@ class Answering:
         for name, kept in self.materialized.items():
             if f"materialized {name}" in state:
                 kept.restore(state[f"materialized {name}"])
+
+
+def _folder(name: str) -> str:
+    return f"materialized/{quote(name, safe=' ')}"
 
 
 __all__ = ["Answering", "Tables"]

@@ -3,7 +3,7 @@ their answers, and remembers where each shard stands.
 
     shards/events/<mark>-a      the events of stream a in this step; gone with the commit
     shards/tables/<mark>-t      a table in which rows are looked up, until it changes
-    shards/<i>/<mark>-<name>    what shard i wrote in a step, as long as its state names it
+    shards/<i>/<mark>-<id>      what shard i wrote in a step, as long as its state names it
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.catalog.algebra import LookedUp, Node, Relation, nodes
-from mullion.catalog.journal import Mark, serialised, write_whole
 from mullion.operators.answering import Answering, Tables
 from mullion.operators.network import Events
 from mullion.operators.sharded import Done, Group, ShardedStep, Standing, Writer, as_table, grouped
+from mullion.storage.files import CommittedFiles, serialised
+from mullion.storage.marks import Mark
 from mullion.windows.finalize import Answers
 
 Tasks = Callable[[ShardedStep, Writer | None], Sequence[Done]]
@@ -48,12 +49,13 @@ class Sharding:
 
 class InShards:
     def __init__(self, sharding: Sharding, directory: Path, *, strategy: str, shared: bool) -> None:
-        self.sharding, self.directory, self.strategy, self.shared = sharding, directory, strategy, shared
+        self.sharding, self.strategy, self.shared = sharding, strategy, shared
+        self.files = CommittedFiles(directory)
         self.standing: list[Standing | None] = [None] * sharding.count
         self.groups: list[Group] = []
         self.held = 0
         self._columns: dict[str, set[str]] = {}
-        self._tables: dict[str, tuple[pa.Table, Path]] = {}
+        self._tables: dict[str, tuple[pa.Table, str]] = {}
 
     @property
     def placed(self) -> str:
@@ -83,7 +85,7 @@ class InShards:
         """Go on from `since` to `now`; answers that shards did not write by themselves, and how many there are of
         either."""
         step = ShardedStep(
-            directory=self.directory,
+            directory=self.files.directory,
             before=tuple(self.standing),
             mark=mark,
             since=since,
@@ -101,9 +103,8 @@ class InShards:
         return _together([answers for one in done for answers in one.answers]), sum(one.told for one in done)
 
     def _handed(self, stream: str, events: Events, mark: Mark) -> Path:
-        path = self.directory / "events" / f"{mark.text}-{quote(stream, safe='')}"
-        write_whole(path, serialised(as_table(events)))
-        return path
+        label = f"{mark.text}-{quote(stream, safe='')}"
+        return self.files.path(self.files.write("events", label, serialised(as_table(events))))
 
     def _handed_tables(self, table: Tables, mark: Mark) -> dict[str, Path]:
         """The tables that rows are looked up in; one that changed is written anew."""
@@ -113,11 +114,10 @@ class InShards:
         for name in needed:
             rows, known = table(name), before.get(name)
             if known is None or known[0] is not rows:
-                path = self.directory / "tables" / f"{mark.text}-{quote(name, safe='')}"
-                write_whole(path, serialised(rows))
-                known = rows, path
+                label = f"{mark.text}-{quote(name, safe='')}"
+                known = rows, self.files.write("tables", label, serialised(rows))
             self._tables[name] = known
-        return {name: path for name, (_, path) in self._tables.items()}
+        return {name: self.files.path(file) for name, (_, file) in self._tables.items()}
 
     # What a restart needs
 
@@ -129,12 +129,11 @@ class InShards:
         self.standing = [None if one is None else Standing(*one) for one in state["standing"]]
         self._columns = {stream: set(names) for stream, names in state["columns"].items()}
 
-    def sweep(self) -> None:
-        """Remove what the last commit does not name."""
-        for shard, standing in enumerate(self.standing):
-            _remove_but(self.directory / str(shard), set() if standing is None else standing.files)
-        _remove_but(self.directory / "events", set())
-        _remove_but(self.directory / "tables", {path.name for _, path in self._tables.values()})
+    @property
+    def named(self) -> set[str]:
+        """The files that a commit has to name, relative to the directory of all shards."""
+        standing = {file for one in self.standing if one is not None for file in one.files}
+        return standing | {file for _, file in self._tables.values()}
 
 
 def _together(answers: Sequence[Answers]) -> list[Answers]:
@@ -149,13 +148,6 @@ def _together(answers: Sequence[Answers]) -> list[Answers]:
         ends = rows.column("window_end").cast(pa.int64()).to_numpy()
         found.append(Answers((name,), [0, len(rows)], rows.take(pa.array(np.argsort(ends, kind="stable")))))
     return found
-
-
-def _remove_but(directory: Path, names: set[str]) -> None:
-    if directory.exists():
-        for path in directory.iterdir():
-            if path.name not in names:
-                path.unlink(missing_ok=True)
 
 
 __all__ = ["SHARDS", "InShards", "Sharding", "Tasks"]

@@ -135,6 +135,11 @@ class MaterializedResult:
         """Rows in the index and in memory."""
         return 0 if self._view is None else self._view.index.rows + len(self._view.waiting)
 
+    @property
+    def files(self) -> set[str]:
+        """The files of the index."""
+        return set() if self._view is None else self._view.index.files
+
     def take(self, delta: Delta, *, until: int | None = None) -> None:
         """Follow the relation. `until`: at the end of the input, which tells of all times to come, the time up to which
         the result is kept."""

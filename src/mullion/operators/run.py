@@ -25,7 +25,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.catalog.algebra import Node, Relation
-from mullion.catalog.journal import Commit, Journal, Mark, step
 from mullion.kernels.partial import TIME
 from mullion.operators.answering import Answering
 from mullion.operators.in_shards import InShards, Sharding
@@ -34,8 +33,12 @@ from mullion.operators.materialized import KeptResult
 from mullion.operators.naming import name_of
 from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
-from mullion.operators.shelf import Shelf
+from mullion.operators.shelf import Shelf, files_of
 from mullion.planner.relation_stats import Stats
+from mullion.storage.files import CommittedFiles
+from mullion.storage.journal import Commit, Journal
+from mullion.storage.marks import Mark
+from mullion.storage.steps import step
 from mullion.windows.finalize import Answers
 from mullion.windows.intake import Arrived
 from mullion.windows.order import Order, times_of
@@ -110,11 +113,12 @@ class RelationRun:
         strategy: str = "upa",
         shared: bool = True,
         table: Callable[[str, int], pa.Table] = no_table,
+        table_files: Callable[[], Sequence[str]] = tuple,
         sharding: Sharding | None = None,
         scratch: Callable[[], Path] | None = None,
     ) -> None:
-        """`table` gives a table's rows as a step sees them, `scratch` a directory for what need not survive. Without
-        `sharding` everything is computed here."""
+        """`table` gives a table's rows as a step sees them, `table_files` the files in which they are kept, `scratch` a
+        directory for what need not survive. Without `sharding` everything is computed here."""
         self.name = run_name(streams)
         self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
         self.incoming = {stream: Incoming() for stream in streams}
@@ -124,7 +128,7 @@ class RelationRun:
         """What is computed here."""
         self.shards: InShards | None = None
         """What is computed in shards, if anything is."""
-        self._sharding, self._scratch = sharding, scratch
+        self._sharding, self._scratch, self._table_files = sharding, scratch, table_files
         self.now = EVER_BEFORE
         self.committed: Mark | None = None
         self.answers = 0
@@ -136,7 +140,7 @@ class RelationRun:
         self._lock = threading.RLock()
         self._interrupted = False
         """A step has failed half-way: what is in memory is of no use, only a restart goes on, from the last commit."""
-        self._shelf = None if journal is None else Shelf(journal.directory / "shelf")
+        self._shelf = None if journal is None else Shelf(journal.files)
         self._manifest: Mapping[str, Any] | None = None
         """The state of a run before this one, until the first relations are known."""
 
@@ -306,23 +310,31 @@ class RelationRun:
         """`now` and the mark hold for others only when the commit is there: streams let go what was taken before it."""
         if mark.end:
             now = self._begin_anew()
-        if self.journal is not None and self._shelf is not None:
-            self._record(mark, now, self.journal, self._shelf)
+        manifest = {} if self._shelf is None else self._shelf.save(self.own.state(), mark.text)
+        files = self._files(manifest)
+        if self.journal is not None:
+            self._record(mark, now, self.journal, manifest, files)
         self.committed, self.now = mark, now
-        if self.shards is not None:
-            self.shards.sweep()
+        if self.journal is not None or self.shards is not None:
+            CommittedFiles(self._base()).sweep(files)
 
-    def _record(self, mark: Mark, now: int, journal: Journal, shelf: Shelf) -> None:
+    def _record(
+        self, mark: Mark, now: int, journal: Journal, manifest: Mapping[str, Any], files: tuple[str, ...]
+    ) -> None:
         header = {
             "now": now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
             "answers": self.answers,
             "bad": self.own.bad,
-            "state": shelf.save(self.own.state(), mark.text),
+            "state": manifest,
             "shards": None if self.shards is None else self.shards.snapshot(),
         }
-        journal.commit(Commit(mark, header, (), snapshot=True))
-        shelf.sweep()
+        journal.commit(Commit(mark, header, (), snapshot=True, files=files))
+
+    def _files(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+        """The files that a commit stands on."""
+        shards = () if self.shards is None else self.shards.named
+        return (*files_of(manifest), *(f"shards/{name}" for name in shards), *self.own.files, *self._table_files())
 
     def _begin_anew(self) -> int:
         """The input has ended, every row has left and everything was told. Should more come, it comes after it, and
@@ -336,10 +348,10 @@ class RelationRun:
         if self.journal is None:
             return
         self.known = {entry["name"]: entry for entry in self.journal.last_queries()}
-        loaded = self.journal.load()
-        if loaded is None:
+        chain = self.journal.load()
+        if not chain:
             return
-        commit = loaded[0]
+        commit = chain[-1]
         self.committed, self.now, self.answers = commit.at, commit.state["now"], commit.state["answers"]
         self.own.bad = commit.state["bad"]
         for stream, state in commit.state["incoming"].items():

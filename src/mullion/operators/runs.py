@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.catalog.algebra import Relation
-from mullion.catalog.journal import Journal
 from mullion.operators.in_shards import Sharding
 from mullion.operators.materialized import KeptResult
 from mullion.operators.planning import plans_at_work
@@ -18,6 +17,7 @@ from mullion.operators.run import AnswerSink, RelationRun, run_name
 from mullion.planner.explain_relations import RelationExplanation, explain_relations
 from mullion.planner.relation_stats import NO_STATS
 from mullion.planner.rewrites import Chosen
+from mullion.storage.journal import Journal
 
 Streams = tuple[str, ...]
 
@@ -31,11 +31,13 @@ class RelationRuns:
         strategy: str,
         shared: bool,
         table: Callable[[str, str, int], pa.Table],
+        table_files: Callable[[str], Sequence[str]] = lambda reader: (),
         sharding: Sharding | None = None,
     ) -> None:
-        """`table` gives the rows of a table as a step of the relations over some streams sees them."""
+        """`table` gives the rows of a table as a step of the relations over some streams sees them, `table_files` the
+        files in which they are kept."""
         self._sink, self._checkpoint, self._strategy, self._shared = sink, checkpoint, strategy, shared
-        self._table, self._sharding = table, sharding
+        self._table, self._table_files, self._sharding = table, table_files, sharding
         self.runs: dict[Streams, RelationRun] = {}
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
@@ -56,6 +58,7 @@ class RelationRuns:
                 strategy=self._strategy,
                 shared=self._shared,
                 table=lambda name, step: self._table(run_name(streams), name, step),
+                table_files=lambda: self._table_files(run_name(streams)),
                 sharding=self._sharding,
                 scratch=self._scratch_directory,
             )

@@ -25,15 +25,16 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.catalog.algebra import Node, Relation, scans
-from mullion.catalog.journal import Mark
 from mullion.language.types import Type
 from mullion.language.vector import arrow_type
 from mullion.operators.answering import Answering
 from mullion.operators.expressions import key_function, names_in
 from mullion.operators.lives import Index
 from mullion.operators.network import Events
-from mullion.operators.shelf import Shelf
+from mullion.operators.shelf import Shelf, files_of
 from mullion.planner.partitioning import Keys, describe_keys, relation_keys
+from mullion.storage.files import CommittedFiles, mapped
+from mullion.storage.marks import Mark
 from mullion.windows.finalize import Answers
 
 TIMES, NUMBERS = "#times", "#numbers"
@@ -81,7 +82,8 @@ class Standing(NamedTuple):
 
     @property
     def files(self) -> set[str]:
-        return {spot[0] for parts in self.manifest.values() for spots in parts.values() for spot in spots}
+        """Relative to the directory of all shards."""
+        return files_of(self.manifest)
 
 
 class Done(NamedTuple):
@@ -124,7 +126,7 @@ class ShardedStep:
         """The task of one shard."""
         directory, before = self.directory / str(shard), self.before[shard]
         kept = _taken_from_memory(directory, before)
-        own = kept or _Shard(Shelf(directory))
+        own = kept or _Shard(Shelf(CommittedFiles(self.directory), str(shard)))
         own.use(self)
         if kept is None and before is not None:
             own.load(before.manifest)
@@ -159,13 +161,13 @@ class _Shard:
         self.groups = {group.name: self.groups.get(group.name) or begun() for group in step.groups}
         for group in step.groups:
             self.groups[group.name].use(group.relations, group.plans)
-        self.tables = {path: self.tables.get(path) or read(path) for path in step.tables.values()}
+        self.tables = {path: self.tables.get(path) or mapped(path) for path in step.tables.values()}
 
     def step(self, step: ShardedStep, shard: int) -> list[Answers]:
         def table(name: str) -> pa.Table:
             return self.tables[step.tables[name]]
 
-        arrived = {stream: read(path) for stream, path in step.events.items()}
+        arrived = {stream: mapped(path) for stream, path in step.events.items()}
         answers = []
         for group in step.groups:
             settled = {}
@@ -209,10 +211,6 @@ def fallen_to(shard: int, count: int, rows: pa.Table, keys: Keys, types: Mapping
     columns = [rows.column(name).cast(arrow_type(types[name])) for name in names]
     codes = key_function(keys, types, null_is_value=True)(pa.Table.from_arrays(columns, names=names)).codes
     return np.flatnonzero(codes.view(np.uint64) % np.uint64(count) == shard)
-
-
-def read(path: Path) -> pa.Table:
-    return pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
 
 
 def as_table(events: Events) -> pa.Table:
@@ -266,5 +264,4 @@ __all__ = [
     "fallen_to",
     "grouped",
     "in_turn",
-    "read",
 ]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from mullion.catalog.journal import Mark
 from mullion.spark.shards import Writer
+from mullion.storage.marks import Mark
 from mullion.windows.finalize import Answers
 
 ASIDE = ("late", "ahead", "malformed")

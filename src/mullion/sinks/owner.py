@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from mullion.catalog.journal import write_whole
 from mullion.errors import MullionError
+from mullion.storage.files import write_whole
 from mullion.storage.lock import Lock
 
 OWN = ".mullion"

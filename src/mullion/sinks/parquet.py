@@ -13,10 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mullion.catalog.journal import Mark, step, write_whole
 from mullion.sinks.base import ASIDE, Sink
 from mullion.sinks.owner import Owner, is_owner, of_another, take_over
 from mullion.spark.shards import Writer
+from mullion.storage.files import write_whole
+from mullion.storage.marks import Mark
+from mullion.storage.steps import step
 from mullion.windows.finalize import Answers
 
 OURS = re.compile(r"^((?P<stream>.+)\.)?(?P<mark>\d{12}\.[01])(-shard-\d+)?\.parquet$")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from mullion.catalog.journal import Mark
 from mullion.sinks.base import Sink
 from mullion.spark.shards import Writer
+from mullion.storage.marks import Mark
 from mullion.windows.finalize import Answers
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mullion.catalog.journal import write_whole
 from mullion.catalog.streams import Stream
+from mullion.storage.files import write_whole
 
 SECOND = 1_000_000
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.catalog.journal import Mark, serialised, write_whole
 from mullion.catalog.streams import Stream
 from mullion.kernels.partial import TIME
+from mullion.storage.files import CommittedFiles, serialised
+from mullion.storage.marks import Mark
 from mullion.windows.once import Past
 from mullion.windows.order import times_of
 
@@ -33,19 +33,18 @@ class KeptFile(NamedTuple):
 class KeptEvents:
     """Events at one moment: a reader keeps it while the stream goes on."""
 
-    directory: Path
-    files: tuple[KeptFile, ...] = ()
+    files: CommittedFiles
+    kept: tuple[KeptFile, ...] = ()
     past: Past = field(default_factory=Past)
 
     @property
     def rows(self) -> int:
-        return sum(file.rows for file in self.files)
+        return sum(file.rows for file in self.kept)
 
     def read(self, since: int | None) -> pa.Table:
         """The events from a time on, or all, in their order."""
-        wanted = [file for file in self.files if since is None or file.newest >= since]
-        tables = [pa.ipc.open_stream(pa.memory_map(str(self.directory / file.name))).read_all() for file in wanted]
-        whole = pa.concat_tables(tables)
+        wanted = [file for file in self.kept if since is None or file.newest >= since]
+        whole = pa.concat_tables([self.files.map(file.name) for file in wanted])
         times = times_of(whole)
         order = np.argsort(times, kind="stable")
         return whole.take(pa.array(order if since is None else order[times[order] >= since]))
@@ -54,10 +53,9 @@ class KeptEvents:
 class Keeper:
     """Writes the events of batches, and lets the old ones go, their files once no reader names them."""
 
-    def __init__(self, stream: Stream, directory: Path) -> None:
+    def __init__(self, stream: Stream, files: CommittedFiles) -> None:
         self.stream = stream
-        self.kept = KeptEvents(directory)
-        self._expired: list[str] = []
+        self.kept = KeptEvents(files)
         self._shown: list[weakref.ref[KeptEvents]] = []
 
     def shown(self) -> KeptEvents:
@@ -67,22 +65,18 @@ class Keeper:
         return shown
 
     def add(self, mark: Mark, events: pa.Table) -> None:
-        """The events of a batch in the order of arrival, with their time as `t`. A batch that is played again writes
-        its file anew."""
+        """The events of a batch in the order of arrival, with their time as `t`."""
         if not len(events):
             return
         extremes = pc.min_max(events.column(TIME)).as_py()
-        name = f"{mark.text}.arrow"
-        self._expired = [old for old in self._expired if old != name]
-        write_whole(self.kept.directory / name, serialised(events))
+        name = self.kept.files.write("kept", mark.text, serialised(events))
         file = KeptFile(name, len(events), extremes["min"], extremes["max"])
-        files = (*(f for f in self.kept.files if f.name != name), file)
-        self.kept = KeptEvents(self.kept.directory, files, self.kept.past)
+        self.kept = replace(self.kept, kept=(*self.kept.kept, file))
 
     def forget(self, now: int) -> None:
         """Let go what is older than asked for."""
-        files, past = list(self.kept.files), self.kept.past
-        for file in self.kept.files:
+        files, past = list(self.kept.kept), self.kept.past
+        for file in self.kept.kept:
             later = sum(f.rows for f in files if f.oldest >= file.newest and f is not file)
             old = self.stream.keep is None or file.newest < now - self.stream.keep
             many = self.stream.keep_rows is None or later >= self.stream.keep_rows
@@ -90,25 +84,24 @@ class Keeper:
                 files.remove(file)
                 since = file.newest + 1 if past.since is None else max(past.since, file.newest + 1)
                 past = Past(past.events + file.rows, since)
-                self._expired.append(file.name)
-        self.kept = KeptEvents(self.kept.directory, tuple(files), past)
+        self.kept = replace(self.kept, kept=tuple(files), past=past)
 
-    def sweep(self) -> None:
-        """Remove the files that neither the last commit names any more nor a reader."""
-        held = {file.name for ref in self._shown if (kept := ref()) is not None for file in kept.files}
-        for name in [name for name in self._expired if name not in held]:
-            (self.kept.directory / name).unlink(missing_ok=True)
-        self._expired = [name for name in self._expired if name in held]
+    @property
+    def names(self) -> list[str]:
+        """The files that a commit has to name."""
+        return [file.name for file in self.kept.kept]
+
+    @property
+    def held(self) -> set[str]:
+        """The files that readers hold."""
+        return {file.name for ref in self._shown if (kept := ref()) is not None for file in kept.kept}
 
     def snapshot(self) -> dict[str, Any]:
-        return {"files": self.kept.files, "events": self.kept.past.events, "since": self.kept.past.since}
+        return {"files": self.kept.kept, "events": self.kept.past.events, "since": self.kept.past.since}
 
     def restore(self, state: dict[str, Any]) -> None:
         files = tuple(KeptFile(*file) for file in state["files"])
-        self.kept = KeptEvents(self.kept.directory, files, Past(state["events"], state["since"]))
-        if self.kept.directory.exists():
-            named = {file.name for file in files}
-            self._expired += [path.name for path in self.kept.directory.iterdir() if path.name not in named]
+        self.kept = replace(self.kept, kept=files, past=Past(state["events"], state["since"]))
 
 
 __all__ = ["Keeper", "KeptEvents"]

@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from mullion.catalog.journal import serialised
 from mullion.catalog.streams import Stream
 from mullion.kernels.columns import Columns
 from mullion.kernels.encode import codes_of, combine
@@ -39,6 +38,7 @@ from mullion.planner.slices import distinct
 from mullion.spark.expressions import bad_text, identifier, spark_text
 from mullion.spark.files import Piece, read, shares
 from mullion.spark.sources import CORRUPT
+from mullion.storage.files import serialised
 from mullion.windows.bounds import Stretch
 
 TIME = "`#t`"

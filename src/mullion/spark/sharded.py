@@ -31,7 +31,7 @@ def run_on_executors(spark: SparkSession, step: ShardedStep, write: Writer | Non
     for shard, done, unseen in messages(shards.mapInArrow(run, "message binary")):
         if done is None:
             raise not_shared(unseen)
-        for path in (*_files(step, shard, done.standing), *done.written):
+        for path in (*_files(step, done.standing), *done.written):
             require(path)
         found[shard] = done
     return [found[shard] for shard in range(step.count)]
@@ -40,12 +40,12 @@ def run_on_executors(spark: SparkSession, step: ShardedStep, write: Writer | Non
 def _needed(step: ShardedStep, shard: int) -> list[Path]:
     """The files that the task of a shard reads."""
     before = step.before[shard]
-    own = [] if before is None else _files(step, shard, before)
+    own = [] if before is None else _files(step, before)
     return [*step.events.values(), *step.tables.values(), *own]
 
 
-def _files(step: ShardedStep, shard: int, standing: Standing) -> list[Path]:
-    return [step.directory / str(shard) / name for name in sorted(standing.files)]
+def _files(step: ShardedStep, standing: Standing) -> list[Path]:
+    return [step.directory / name for name in sorted(standing.files)]
 
 
 __all__ = ["run_on_executors"]

@@ -1,6 +1,6 @@
 """Groupings with very many groups: their sub-windows stay on executors, sharded by group key.
 
-    batch ---> partials --hash by key--> shard 0 | shard 1 | ..        each writes DIRECTORY/<mark>/<shard>.arrow
+    batch ---> partials --hash by key--> shard 0 | shard 1 | ..        each writes FOLDER/<shard>/<mark>
     due   ---> shard 0 | shard 1 | ..   each reads its own files, calls `windows.finalize`, writes or returns answers
 
 Only tallies and windows travel through the driver. On a cluster the directory must be on shared storage: a machine that
@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import os
 import pickle
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +23,11 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mullion.catalog.journal import Mark, serialised, write_whole
 from mullion.errors import EnvironmentProblem
 from mullion.planner.plan import Grouping
 from mullion.spark.pipeline import as_schema, plain_schema, typed
+from mullion.storage.files import CommittedFiles, serialised
+from mullion.storage.marks import Mark
 from mullion.windows.arrange import arrange
 from mullion.windows.due import Due
 from mullion.windows.finalize import Answers, Work, finalize
@@ -38,58 +38,65 @@ Writer = Callable[[Mark, int, str, pa.Table], Path]
 """Writes the answers of a query from a shard: mark, shard, query, rows. Returns the file."""
 
 
+class Entry(NamedTuple):
+    """What was written under a mark: by each shard that has something, one file."""
+
+    mark: str
+    newest: int
+    """The newest slice."""
+    files: dict[int, str]
+
+
 @dataclass
 class Shards:
-    """The sharded sub-windows of one grouping."""
+    """The sharded sub-windows of one grouping, in a folder of the stream's files."""
 
-    directory: Path
+    files: CommittedFiles
+    folder: str
     count: int
-    entries: list[tuple[str, int]] = field(default_factory=list)
-    """Marks that were written, and the newest slice of each."""
-    _expired: list[str] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
 
     def absorb(self, partials: DataFrame, grouping: Grouping, mark: Mark) -> Tally:
         """Write the partials of a batch, and return what they tell of it."""
-        folder = self.directory / mark.text
-        if folder.exists():  # of an attempt with more events, whose shards may be more
-            shutil.rmtree(folder)
+        files, folder = self.files, self.folder
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             found = list(batches)
             if found:
                 table = typed(pa.Table.from_batches(found), grouping)
-                file = folder / f"{_shard()}.arrow"
-                write_whole(file, serialised(SubWindows.of(table, grouping).table))
-                yield message([tally(table, grouping), file])
+                content = serialised(SubWindows.of(table, grouping).table)
+                yield message(
+                    [tally(table, grouping), _shard(), files.write(f"{folder}/{_shard()}", mark.text, content)]
+                )
 
         keys = [F.col(f"k{i}") for i in range(len(grouping.group_keys))]
         sharded = partials.repartition(self.count, *keys)
-        total = Tally()
-        for part, file in messages(sharded.mapInArrow(run, "message binary")):
-            require(file)
+        total, written = Tally(), {}
+        for part, shard, file in messages(sharded.mapInArrow(run, "message binary")):
+            require(self.files.path(file))
             total.add(part)
+            written[shard] = file
         if len(total.slices):
-            self.entries.append((mark.text, int(total.slices.max())))
+            self.entries.append(Entry(mark.text, int(total.slices.max()), written))
         return total
 
     def adopt(self, spark: SparkSession, entry: SubWindows, grouping: Grouping, name: str) -> None:
         """Take over sub-windows that were held on the driver."""
-        folder, metadata = self.directory / name, entry.table.schema.metadata
+        files, folder, metadata = self.files, self.folder, entry.table.schema.metadata
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             found = list(batches)
             if found:
                 table = as_schema(pa.Table.from_batches(found), entry_schema).replace_schema_metadata(metadata)
-                file = folder / f"{_shard()}.arrow"
-                write_whole(file, serialised(table))
-                yield message([file])
+                yield message([_shard(), files.write(f"{folder}/{_shard()}", name, serialised(table))])
 
         entry_schema = entry.table.schema.remove_metadata()
         keys = [F.col(f"key{i}") for i in range(len(grouping.group_keys))]
         frame = spark.createDataFrame(entry.table.cast(plain_schema(entry.table.schema)))
-        for (file,) in messages(frame.repartition(self.count, *keys).mapInArrow(run, "message binary")):
-            require(file)
-        self.entries.append((name, entry.newest))
+        written = dict(messages(frame.repartition(self.count, *keys).mapInArrow(run, "message binary")))
+        for file in written.values():
+            require(self.files.path(file))
+        self.entries.append(Entry(name, entry.newest, written))
 
     def answer(
         self,
@@ -103,23 +110,23 @@ class Shards:
     ) -> list[Answers]:
         """Answer the due windows shard by shard. Answers that a shard could not write by itself come back: those that
         have an order or a limit across shards, and all of them without a writer."""
-        own_folders = self.folders()
-        counts = [(other, shards.folders()) for other, shards in counted]
-        folders = [*own_folders, *(folder for _, others in counts for folder in others)]
+        own_files = self.by_shard()
+        counts = [(other, shards.by_shard()) for other, shards in counted]
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _ in batches:
-                if unseen := [f for f in folders if not sees(f)]:
+                shard = _shard()
+                needed = [*own_files[shard], *(path for _, others in counts for path in others[shard])]
+                if unseen := [path for path in needed if not sees(path)]:
                     yield message([None, [], unseen[0]])
                     continue
-                shard = _shard()
-                mine = _read(own_folders, shard)
+                mine = _read(own_files[shard])
                 if not mine:
                     continue
                 own = Work()
                 back: list[Answers] = []
                 file = None
-                values = {other.name: Rows(_read(others, shard), other) for other, others in counts}
+                values = {other.name: Rows(_read(others[shard]), other) for other, others in counts}
                 rows = Rows(mine, grouping)
                 for answers in finalize(rows, grouping, due, own, counted=values, arranged=False):
                     if write is None or any(n.startswith("#") for n in answers.table.schema.names):
@@ -144,19 +151,27 @@ class Shards:
             returned += back
         return returned
 
-    def folders(self) -> list[Path]:
-        return [self.directory / name for name, _ in self.entries]
+    def by_shard(self) -> list[list[Path]]:
+        """The files of each shard."""
+        files = [entry.files for entry in self.entries]
+        return [[self.files.path(some[shard]) for some in files if shard in some] for shard in range(self.count)]
 
     def forget(self, horizon: int) -> None:
-        """Let go what ended before the horizon; `sweep` removes it."""
-        self._expired += [name for name, newest in self.entries if newest < horizon]
-        self.entries = [entry for entry in self.entries if entry[1] >= horizon]
+        """Let go what ended before the horizon."""
+        self.entries = [entry for entry in self.entries if entry.newest >= horizon]
 
-    def sweep(self) -> None:
-        """Remove what a commit no longer names: a batch that is played again may need it until then."""
-        for name in self._expired:
-            shutil.rmtree(self.directory / name, ignore_errors=True)
-        self._expired.clear()
+    @property
+    def names(self) -> list[str]:
+        """The files that a commit has to name."""
+        return [name for entry in self.entries for name in entry.files.values()]
+
+    def snapshot(self) -> list[Any]:
+        return [self.folder, self.count, [[e.mark, e.newest, list(e.files.items())] for e in self.entries]]
+
+    @staticmethod
+    def restored(files: CommittedFiles, state: list[Any]) -> Shards:
+        folder, count, entries = state
+        return Shards(files, folder, count, [Entry(mark, newest, dict(some)) for mark, newest, some in entries])
 
 
 def arranged_across(shards: Sequence[Answers], grouping: Grouping) -> list[Answers]:
@@ -174,9 +189,8 @@ def arranged_across(shards: Sequence[Answers], grouping: Grouping) -> list[Answe
     return made
 
 
-def _read(folders: Sequence[Path], shard: int) -> list[SubWindows]:
-    files = [folder / f"{shard}.arrow" for folder in folders]
-    return [SubWindows(pa.ipc.open_stream(f.read_bytes()).read_all()) for f in files if f.exists()]
+def _read(files: Sequence[Path]) -> list[SubWindows]:
+    return [SubWindows(pa.ipc.open_stream(file.read_bytes()).read_all()) for file in files]
 
 
 def require(path: Path) -> None:

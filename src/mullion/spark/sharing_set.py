@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow as pa
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.spark.shards import Shards
+from mullion.storage.files import CommittedFiles
 from mullion.windows.coverage import Coverage
 from mullion.windows.tally import Tally
 from mullion.windows.tier import WindowTier
@@ -34,15 +34,14 @@ class SharingSet:
             "tier": self.tier.snapshot(),
             "seen": asdict(self.seen) if self.seen is not NOTHING_SEEN else None,
             "groups": self.groups,
-            "shards": {name: [s.directory.name, s.count, s.entries] for name, s in self.shards.items()},
+            "shards": {name: shards.snapshot() for name, shards in self.shards.items()},
         }
 
-    def restore(self, state: dict[str, Any], tables: Sequence[pa.Table], directory: Path) -> None:
+    def restore(self, state: dict[str, Any], tables: Sequence[pa.Table], files: CommittedFiles) -> None:
         self.tier.restore(state["tier"], tables)
         self.seen = Observed(**state["seen"]) if state["seen"] else NOTHING_SEEN
         self.groups = dict(state["groups"])
-        for name, (folder, count, entries) in state["shards"].items():
-            self.shards[name] = Shards(directory / folder, count, [(mark, newest) for mark, newest in entries])
+        self.shards |= {name: Shards.restored(files, shards) for name, shards in state["shards"].items()}
 
 
 OLDEST_COUNT = 64

@@ -25,7 +25,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from mullion.catalog.journal import Commit, Journal, Mark, step
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import StandingQuery, starting
 from mullion.catalog.streams import Stream
@@ -62,6 +61,10 @@ from mullion.spark.shards import Shards, Writer, arranged_across
 from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import in_declared_order
+from mullion.storage.files import CommittedFiles
+from mullion.storage.journal import Commit, Journal
+from mullion.storage.marks import Mark
+from mullion.storage.steps import step
 from mullion.windows.axis import axis_name
 from mullion.windows.bounds import Sifted, Stretch, sift
 from mullion.windows.coverage import Coverage
@@ -109,12 +112,13 @@ class StreamRun:
         journal: Journal | None = None,
         plain: bool = False,
         table: Callable[[str, int], pa.Table] = no_table,
+        table_files: Callable[[], Sequence[str]] = tuple,
         has_changed: Callable[[str], bool] = lambda name: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`plain`: the stream reads files and does nothing else to them. `table` gives a table's rows as a batch sees
-        them."""
-        self._table, self._has_changed = table, has_changed
+        them, `table_files` the files in which they are kept."""
+        self._table, self._table_files, self._has_changed = table, table_files, has_changed
         self._prepared: dict[Lookup, tuple[pa.Table, frozenset[str], Prepared]] = {}
         self.stream, self.sink, self.settings, self.journal, self.plain = stream, sink, settings, journal, plain
         self._restored = False
@@ -388,7 +392,7 @@ class StreamRun:
         if self.stream.keep is None and self.stream.keep_rows is None:
             return
         if self.keeper is None:
-            self.keeper = Keeper(self.stream, self._directory("kept"))
+            self.keeper = Keeper(self.stream, self.files)
         table = self._read(events, [name for name, _ in self.stream.columns], paths)
         self.keeper.add(mark, self._sifted(sift(table, self._bounds), events, mark).taken)
 
@@ -397,7 +401,7 @@ class StreamRun:
         if self.wanted is None:
             return None
         if self.intake is None:
-            self.intake = Intake(None if self.journal is None else self._directory("intake"))
+            self.intake = Intake(None if self.journal is None else self.journal.files)
         table = self._read(events, [name for name, _ in self.stream.columns if name in self.wanted], paths)
         found = self._sifted(sift(table, self._bounds), events, mark)
         if len(found.late):
@@ -479,7 +483,7 @@ class StreamRun:
         for grouping in plan.groupings:
             if grouping.name in one.shards:
                 shards = one.shards[grouping.name]
-                shards.entries = [e for e in shards.entries if e[0] != mark.text]
+                shards.entries = [e for e in shards.entries if e.mark != mark.text]
                 found.append((grouping, None, shards.absorb(partials_frame(events, plan, grouping), grouping, mark)))
         return found
 
@@ -544,20 +548,21 @@ class StreamRun:
 
     def _move_to_shards(self, one: SharingSet, grouping: Grouping, events: Events) -> Shards:
         name = sha256(grouping.name.encode()).hexdigest()[:16]
-        shards = Shards(self._directory("shards") / name, self.settings.shards)
+        shards = Shards(self.files, f"shards/{name}", self.settings.shards)
         mine = [e for e in one.tier.entries if e.grouping == grouping.name]
         one.tier.entries = [e for e in one.tier.entries if e.grouping != grouping.name]
         for i, entry in enumerate(mine):
             shards.adopt(self._session, entry, grouping, f"moved-{i}")
         return shards
 
-    def _directory(self, name: str) -> Path:
-        """Where files of the stream are kept: with the checkpoint, or as long as the run lasts."""
+    @property
+    def files(self) -> CommittedFiles:
+        """Files of the stream: kept with the checkpoint, or as long as the run lasts."""
         if self.journal is not None:
-            return self.journal.directory / name
+            return self.journal.files
         if self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
-        return Path(self._scratch.name) / name
+        return CommittedFiles(Path(self._scratch.name))
 
     # Answers and the commit
 
@@ -631,24 +636,26 @@ class StreamRun:
             "kept": None if self.keeper is None else self.keeper.snapshot(),
             "intake": None if self.intake is None else self.intake.snapshot(),
         }
-        journal.commit(Commit(mark, state, tuple(tables), snapshot))
+        journal.commit(Commit(mark, state, tuple(tables), snapshot, self._named()))
 
     def _sweep(self) -> None:
-        """Remove the files that no commit names any more."""
-        for one in self.sets.values():
-            for shards in one.shards.values():
-                shards.sweep()
-        if self.keeper is not None:
-            self.keeper.sweep()
-        if self.intake is not None:
-            self.intake.sweep()
+        """Remove the files that neither a commit names any more nor a reader."""
+        if self.journal is not None or self._scratch is not None:
+            self.files.sweep({*self._named(), *(set() if self.keeper is None else self.keeper.held)})
+
+    def _named(self) -> tuple[str, ...]:
+        """The files that a commit stands on."""
+        shards = [name for one in self.sets.values() for some in one.shards.values() for name in some.names]
+        kept = [] if self.keeper is None else self.keeper.names
+        handed = [] if self.intake is None else self.intake.snapshot()
+        return (*shards, *kept, *handed, *self._table_files())
 
     def restore(self) -> None:
         """Go on from the last commit."""
-        loaded = self.journal.load() if self.journal is not None else None
-        if loaded is None:
+        chain = self.journal.load() if self.journal is not None else []
+        if not chain:
             return
-        commit, tables = loaded
+        commit, tables = chain[-1], [table for one in chain for table in one.tables]
         self.committed = commit.at
         self._restored = True
         self.oldest, self.newest = commit.state["oldest"], commit.state["newest"]
@@ -657,15 +664,15 @@ class StreamRun:
         labelled = [(t.schema.metadata[b"set"].decode(), t) for t in tables]
         self._restored_order = commit.state["ordered"], labelled
         if commit.state["kept"] is not None:
-            self.keeper = Keeper(self.stream, self._directory("kept"))
+            self.keeper = Keeper(self.stream, self.files)
             self.keeper.restore(commit.state["kept"])
         if commit.state.get("intake") is not None:
-            self.intake = Intake(self._directory("intake"))
+            self.intake = Intake(self.files)
             self.intake.restore(commit.state["intake"])
         for name, state in commit.state["sets"].items():
             one = self.sets.setdefault(name, SharingSet())
             mine = [t for label, t in labelled if label == f"set {name}"]
-            one.restore(state, mine, self._directory("shards"))
+            one.restore(state, mine, self.files)
             one.coverage = Coverage(None if self.newest is None else self.newest + 1)
 
     # Questions

@@ -6,7 +6,7 @@ a URL (`s3://...`) or in no files at all is read once and kept, as is a DataFram
 
 With a directory, every version is written down before the first batch that sees it is answered:
 
-    DIRECTORY/tables/close/000000000007.arrow       what batches from 7 on see of the table close
+    tables/close/000000000007       what batches from 7 on see of the table close
 
 A batch that is played again after a crash sees what it saw: the newest version of its number or before.
 """
@@ -26,13 +26,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from mullion.catalog.journal import serialised, write_whole
 from mullion.catalog.streams import Table
 from mullion.errors import CheckpointError, MullionError, SourceError
 from mullion.language.vector import arrow_type
 from mullion.spark.files import are_as_declared
 from mullion.spark.options import reads_alike
 from mullion.spark.sources import open_table, table_files, unreadable
+from mullion.storage.files import CommittedFiles, label_of, read_checked, serialised
 
 log = logging.getLogger("mullion")
 
@@ -52,13 +52,11 @@ class _Kept:
 class TableStore:
     """The tables that the queries of one stream join. `tables` may be changed between batches."""
 
-    def __init__(
-        self, session: SparkSession, tables: Mapping[str, Table], journal_directory: Path | None = None
-    ) -> None:
-        self.session, self.tables, self.directory = session, tables, journal_directory
+    def __init__(self, session: SparkSession, tables: Mapping[str, Table], files: CommittedFiles | None = None) -> None:
+        self.session, self.tables, self._files = session, tables, files
         self.frames: dict[str, DataFrame] = {}
         self._kept: dict[str, _Kept] = {}
-        self._versions: dict[str, list[int]] = {}
+        self._versions: dict[str, dict[int, str]] = {}
         self._replayed: dict[str, int] = {}
         self.changed: set[str] = set()
         """Tables whose rows have not always been those of now."""
@@ -124,47 +122,45 @@ class TableStore:
 
     def forget(self, before: int) -> None:
         """Remove the versions that no batch from this one on can see."""
-        for name, versions in self._versions.items():
-            folder = self._folder(name)
+        for versions in self._versions.values():
             needed = max((version for version in versions if version <= before), default=before)
-            if folder is None:
-                continue
             for version in [v for v in versions if v < needed]:
-                (folder / f"{version:012d}.arrow").unlink(missing_ok=True)
-            self._versions[name] = [version for version in versions if version >= needed]
+                assert self._files is not None
+                self._files.path(versions.pop(version)).unlink(missing_ok=True)
 
-    def _known_versions(self, name: str) -> list[int]:
+    @property
+    def files(self) -> list[str]:
+        """The files that a commit has to name."""
+        return [file for name in self.tables for file in self._known_versions(name).values()]
+
+    def _known_versions(self, name: str) -> dict[int, str]:
         """The versions written, in order; those of earlier runs decide what a batch that is played again sees."""
         if name not in self._versions:
-            folder = self._folder(name)
-            found = [] if folder is None or not folder.exists() else folder.glob("*.arrow")
-            self._versions[name] = sorted(int(file.stem) for file in found)
+            found = [] if self._files is None else self._files.names(_folder(name))
+            labels = ((label_of(Path(file).name) or "", file) for file in found)
+            self._versions[name] = {int(label): file for label, file in labels if label.isdigit()}
             self._replayed[name] = max(self._versions[name], default=-1)
             if len(self._versions[name]) > 1:
                 self.changed.add(name)
         return self._versions[name]
 
-    def _folder(self, name: str) -> Path | None:
-        return None if self.directory is None else self.directory / "tables" / quote(name, safe=" ")
-
     def _write(self, name: str, batch: int, rows: pa.Table) -> None:
-        folder = self._folder(name)
-        if folder is not None:
-            write_whole(folder / f"{batch:012d}.arrow", serialised(rows))
-            self._versions[name] = sorted({*self._versions[name], batch})
+        if self._files is not None:
+            written = self._files.write(_folder(name), f"{batch:012d}", serialised(rows))
+            self._versions[name] = dict(sorted({**self._versions[name], batch: written}.items()))
 
     def _load(self, name: str, version: int) -> pa.Table:
-        folder = self._folder(name)
-        assert folder is not None
-        path = folder / f"{version:012d}.arrow"
-        try:
-            rows = pa.ipc.open_stream(path.read_bytes()).read_all()
-        except (OSError, pa.ArrowException) as problem:
-            raise CheckpointError(f"the checkpoint file {path} is damaged: {problem}") from None
+        assert self._files is not None
+        path = self._files.path(self._versions[name][version])
+        rows = pa.ipc.open_stream(read_checked(path)).read_all()
         if rows.schema != _schema(self.tables[name]):
             hint = "go back to the columns that it was made with, or start with a new checkpoint directory"
             raise CheckpointError(f"table '{name}' has not the columns that the checkpoint {path} knows", hint=hint)
         return rows
+
+
+def _folder(name: str) -> str:
+    return f"tables/{quote(name, safe=' ')}"
 
 
 def static_frame(session: SparkSession, name: str, rows: Any) -> DataFrame:

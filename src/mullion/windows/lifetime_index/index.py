@@ -14,8 +14,9 @@ from weakref import WeakSet
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.journal import step, write_whole
 from mullion.errors import CheckpointError
+from mullion.storage.files import check, write_whole
+from mullion.storage.steps import step
 from mullion.windows.lifetime_index.norebuild import Bucketed
 from mullion.windows.lifetime_index.partitioning import Calendar, DoublyPartitioned, Touched
 from mullion.windows.lifetime_index.rebuild import Rebuilt
@@ -160,9 +161,11 @@ class LifetimeIndex:
             raise CheckpointError(f"the index in {directory} has format {state['format']}")
         definition = Definition.from_json(state["definition"])
         shape, kind = definition.shape(directory), CLUSTERINGS[definition.clustering]
+        for name in _immutable(state):
+            check(directory / name)
         try:
             subs = tuple(kind.load(shape, number, told) for number, told in enumerate(state["sub_indices"]))
-        except (FileNotFoundError, pa.ArrowException) as problem:
+        except (OSError, pa.ArrowException) as problem:
             raise CheckpointError(f"the index in {directory} is damaged: {problem}") from None
         snapshot = Snapshot(shape, state["version"], state["now"], subs)
         missing = sorted(name for name in snapshot.files if not (directory / name).exists())
@@ -278,6 +281,12 @@ class LifetimeIndex:
         for path in self.directory.iterdir():
             if path.name not in named and path.is_file():
                 path.unlink()
+
+
+def _immutable(state: dict[str, Any]) -> list[str]:
+    """The files of a state that are written once."""
+    told = [sub.get(name) for sub in state["sub_indices"] for name in ("file", "directory")]
+    return [name for name in told if name is not None]
 
 
 def _wait_for_disk(directory: Path, names: set[str]) -> None:

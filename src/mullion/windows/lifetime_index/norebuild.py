@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.catalog.journal import step
+from mullion.storage.steps import step
 from mullion.windows.lifetime_index.bucket_directory import Buckets
 from mullion.windows.lifetime_index.bucket_file import BucketFile, Numbers
 from mullion.windows.lifetime_index.filling import Filled, Free
@@ -119,9 +119,9 @@ class Bucketed(SubIndex):
     def _with(self, buckets: Buckets, work: Work, name: str) -> tuple[SubIndex, Work]:
         if not len(buckets):
             return self.empty(self.shape, self.number), work
-        name = f"{name}-{self.number:03d}.keys"
         directory = buckets.to_table()
-        written = write_file(self.shape.directory / name, directory.schema, [directory])
+        label = f"{name}-{self.number:03d}"
+        name, written = write_file(self.shape.directory, label, ".keys", directory.schema, [directory])
         new = Bucketed(self.shape, self.number, buckets, name)
         return new, Work(work.bytes_read, work.bytes_written + written, work.inserted, work.deleted)
 

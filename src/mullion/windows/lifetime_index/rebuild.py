@@ -51,29 +51,32 @@ class Rebuilt(SubIndex):
     rows: int
     soonest: int
     file: str | None
-    """The rows; the directory has the same name with another ending. None: there are none."""
+    """The rows. None: there are none."""
+    directory: str | None
+    """The directory of keys."""
     keys: Keys
     counts: npt.NDArray[np.int64]
     """Rows of every key."""
 
     @classmethod
     def empty(cls, shape: Shape, number: int) -> Rebuilt:
-        return cls(shape, number, 0, NEVER, None, Keys.none(shape.key_type), np.zeros(0, np.int64))
+        return cls(shape, number, 0, NEVER, None, None, Keys.none(shape.key_type), np.zeros(0, np.int64))
 
     @classmethod
     def load(cls, shape: Shape, number: int, told: dict[str, Any]) -> Rebuilt:
         if told["file"] is None:
             return cls.empty(shape, number)
-        directory = read_directory(shape.directory / _directory_of(told["file"]))
+        directory = read_directory(shape.directory / told["directory"])
         keys, counts = Keys(directory.column("key").combine_chunks()), numbers(directory, "count")
-        return cls(shape, number, int(counts.sum()), told["soonest"], told["file"], keys, counts)
+        rows = int(counts.sum())
+        return cls(shape, number, rows, told["soonest"], told["file"], told["directory"], keys, counts)
 
     def to_json(self) -> dict[str, Any]:
-        return {"file": self.file, "soonest": self.soonest}
+        return {"file": self.file, "directory": self.directory, "soonest": self.soonest}
 
     @property
     def files(self) -> tuple[str, ...]:
-        return () if self.file is None else (self.file, _directory_of(self.file))
+        return () if self.file is None or self.directory is None else (self.file, self.directory)
 
     def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, Work]:
         if change.fresh is None and change.gone is None and self.soonest > change.now:
@@ -87,14 +90,14 @@ class Rebuilt(SubIndex):
         work = Work(self._bytes, 0, len(fresh), int(len(stays) - stays.sum()))
         if not len(merged.order):
             return self.empty(self.shape, self.number), work
-        path = self.shape.directory / f"{change.name}-{self.number:03d}.rows"
-        written = write_file(path, self.shape.stored, merged.pieces())
+        folder, label = self.shape.directory, f"{change.name}-{self.number:03d}"
+        file, written = write_file(folder, label, ".rows", self.shape.stored, merged.pieces())
         present = np.flatnonzero(merged.counts)
         keys, counts = merged.keys.take(present), merged.counts[present]
-        directory = pa.table({"key": keys.values, "count": counts})
-        written += write_file(path.with_suffix(".keys"), directory.schema, [directory])
-        new = Rebuilt(self.shape, self.number, len(merged.order), merged.soonest, path.name, keys, counts)
-        return new, Work(work.bytes_read, written, work.inserted, work.deleted)
+        table = pa.table({"key": keys.values, "count": counts})
+        directory, size = write_file(folder, label, ".keys", table.schema, [table])
+        new = Rebuilt(self.shape, self.number, len(merged.order), merged.soonest, file, directory, keys, counts)
+        return new, Work(work.bytes_read, written + size, work.inserted, work.deleted)
 
     def _stays(self, old: pa.Table, change: Change) -> Mask:
         stays: Mask = numbers(old, END) > change.now
@@ -173,10 +176,6 @@ class _Merged:
             return self.old.slice(0, 0)
         near = self.old.slice(rows[0], rows[-1] - rows[0] + 1)
         return near if len(near) == len(rows) else near.take(pa.array(rows - rows[0]))
-
-
-def _directory_of(file: str) -> str:
-    return str(Path(file).with_suffix(".keys"))
 
 
 __all__ = ["Rebuilt"]

@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.journal import step
+from mullion.storage.files import GrowingFile
+from mullion.storage.steps import step
 from mullion.windows.lifetime_index.keys import Codes
 from mullion.windows.lifetime_index.rows import Fresh, Times
 
@@ -117,16 +118,18 @@ def order_by_key_and_end(codes: Codes, end: Times) -> Times:
     return np.lexsort((end, codes))
 
 
-def write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
-    """Tables in a new Arrow file, each as one record batch; its size. The index waits for the disk, for all files of an
-    update at once: the disk works on one while the next is made."""
-    with path.open("wb") as file:
-        with pa.ipc.new_file(file, schema) as writer:
-            for table in tables:
-                writer.write_table(table.combine_chunks())
-        size = file.tell()
+def write_file(
+    directory: Path, label: str, suffix: str, schema: pa.Schema, tables: Iterable[pa.Table]
+) -> tuple[str, int]:
+    """Tables in a new Arrow file, each as one record batch; its name and size. The index waits for the disk, for all
+    files of an update at once: the disk works on one while the next is made."""
+    file = GrowingFile(directory, label, suffix)
+    with pa.ipc.new_file(file, schema) as writer:
+        for table in tables:
+            writer.write_table(table.combine_chunks())
+    name = file.finish()
     step("index file")
-    return size
+    return name, file.size
 
 
 def read_directory(path: Path) -> pa.Table:

@@ -1,0 +1,214 @@
+"""Immutable files that carry their checksum in their name.
+
+    intake/000000000007.0-00000e10a37f9c02.arrow
+           the commit     size    CRC-32
+
+A file is written once, whole or not at all, under the label of the commit that needs it, its size and its CRC-32. Who
+names a file so says what must be in it: a file that was cut, changed, swapped or lost is noticed by looking at it and
+its name, whoever looks. A batch that is played again with other events writes other names; what no commit names is
+swept away after the next one. Names of another form are not ours: they are left alone.
+
+CRC-32 finds every single changed bit and every run of up to 32 changed bits, and misses one in 2^32 of all other
+changes of the same size. It took 0.75 ms a MB where BLAKE2 took 3.3: checksums guard against accidents, not forgers.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import zlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+
+from mullion.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
+REPAIR = "`mullion repair CHECKPOINT` goes back to the last commit that is whole, where the input can be read again"
+SWEPT = ("intake", "kept", "shelf", "shards")
+"""Folders of files that only a commit gives a meaning. Other folders hold what is written ahead of it."""
+_NAME = re.compile(r"(?P<label>.+)-(?P<size>[0-9a-f]{8})(?P<sum>[0-9a-f]{8})(?P<suffix>\.[a-z]+)?")
+_CHUNK = 1 << 20
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all, also after a power cut."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{uuid4().hex}.tmp"
+    try:
+        with open(temporary, "xb") as file:  # with the rights that the umask leaves
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def name_of(label: str, content: bytes, suffix: str = "") -> str:
+    """
+    >>> name_of("000000000007.0", b"hello", ".arrow")
+    '000000000007.0-000000053610a686.arrow'
+    """
+    return _name(label, len(content), zlib.crc32(content), suffix)
+
+
+def _name(label: str, size: int, checksum: int, suffix: str) -> str:
+    return f"{label}-{size & 0xFFFFFFFF:08x}{checksum:08x}{suffix}"
+
+
+def label_of(name: str) -> str | None:
+    """What a file is called without its checksum; None for a name that is not of this form.
+
+    >>> label_of("intake/000000000007.0-000000053610a686.arrow")
+    'intake/000000000007.0'
+    """
+    found = _NAME.fullmatch(name)
+    return None if found is None else found["label"]
+
+
+def write_named(folder: Path, label: str, content: bytes, suffix: str = "") -> str:
+    """Write a file under its label and checksum; returns its name."""
+    name = name_of(label, content, suffix)
+    write_whole(folder / name, content)
+    return name
+
+
+class GrowingFile(io.RawIOBase):
+    """A file that is written piece by piece and gets its name at the end. Nobody has waited for the disk then."""
+
+    def __init__(self, folder: Path, label: str, suffix: str = "") -> None:
+        self._folder, self._label, self._suffix = folder, label, suffix
+        self._temporary = folder / f".{label}{suffix}.tmp"
+        self._file = self._temporary.open("wb")
+        self.size = self._checksum = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Buffer) -> int:
+        self._checksum = zlib.crc32(content, self._checksum)
+        written = self._file.write(content)
+        self.size += written
+        return written
+
+    def finish(self) -> str:
+        """Returns the name."""
+        self._file.close()
+        name = _name(self._label, self.size, self._checksum, self._suffix)
+        self._temporary.rename(self._folder / name)
+        return name
+
+
+def check(path: Path) -> None:
+    """Raise unless the file holds what its name says."""
+    found = _NAME.fullmatch(path.name)
+    if found is None:
+        raise damaged(path, "its name has no checksum")
+    checksum = size = 0
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                checksum = zlib.crc32(chunk, checksum)
+                size += len(chunk)
+    except FileNotFoundError:
+        raise missing(path) from None
+    except OSError as problem:
+        raise damaged(path, str(problem)) from None
+    if _name(found["label"], size, checksum, found["suffix"] or "") != path.name:
+        raise damaged(path, "its content is not what was written")
+
+
+def read_checked(path: Path) -> bytes:
+    """The content of a file, which is what its name says."""
+    check(path)
+    return path.read_bytes()
+
+
+def damaged(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(f"the checkpoint file {path} is damaged: {why}", hint=REPAIR)
+
+
+def missing(path: Path) -> CheckpointError:
+    return CheckpointError(f"the checkpoint file {path} is missing", hint=REPAIR)
+
+
+@dataclass(frozen=True)
+class CommittedFiles:
+    """The files below a directory, by their names relative to it."""
+
+    directory: Path
+
+    def write(self, folder: str, label: str, content: bytes, suffix: str = "") -> str:
+        return f"{folder}/{write_named(self.directory / folder, label, content, suffix)}"
+
+    def path(self, name: str) -> Path:
+        return self.directory / name
+
+    def map(self, name: str) -> pa.Table:
+        """The rows of a file, read as they are needed."""
+        return mapped(self.directory / name)
+
+    def check(self, names: Iterable[str]) -> None:
+        for name in names:
+            check(self.directory / name)
+
+    def names(self, folder: str) -> list[str]:
+        """The files of a folder in the order of their labels, and what was left half-written there."""
+        base = self.directory / folder
+        found = base.rglob("*") if base.is_dir() else ()
+        ours = (path for path in found if label_of(path.name) is not None and path.is_file())
+        return sorted(str(path.relative_to(self.directory)) for path in ours)
+
+    def sweep(self, named: Collection[str]) -> None:
+        """Remove the files that the last commit does not name."""
+        for folder in SWEPT:
+            for name in set(self.names(folder)) - set(named):
+                (self.directory / name).unlink(missing_ok=True)
+
+
+def serialised(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def mapped(path: Path) -> pa.Table:
+    """The rows of a file that `serialised` made, read as they are needed."""
+    return pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
+
+
+__all__ = [
+    "REPAIR",
+    "CommittedFiles",
+    "GrowingFile",
+    "check",
+    "damaged",
+    "label_of",
+    "mapped",
+    "missing",
+    "name_of",
+    "read_checked",
+    "serialised",
+    "sync_directory",
+    "write_named",
+    "write_whole",
+]

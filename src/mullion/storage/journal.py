@@ -1,0 +1,248 @@
+"""What survives a crash: commits, each one file that is there whole or not at all.
+
+    DIRECTORY/
+      queries/000000000007.0-<sum>.json the queries that batch 7 sees, written before it starts
+      commits/000000000007.0-<sum>      batch 7 is done: its sub-windows, cursors and counts
+      commits/000000000007.1-<sum>      the end of the input after batch 7 is answered
+      head-000000000007.1-<sum>         the newest commit
+
+A batch is computed, its answers are written under its number, then its commit appears by one rename. A crash before
+the rename leaves the previous commit in force: the batch is played again with the same events and the same queries,
+and its answers overwrite those that were left behind.
+
+    snapshot <--previous-- commit <--previous-- newest commit --files--> what it stands on
+
+A commit names the one before it, up to a snapshot that holds everything, and every file that it stands on. All names
+have a checksum (see `files`), so a commit says what must be in all of them, and `load` looks before anything is used.
+
+The head is an empty file whose name is told after each commit, by one rename. A crash between the two leaves it behind
+the newest commit, which is of no harm; a head before it tells that a commit was lost. It is there before the first
+commit is, so that commits without a head tell that the head was lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mullion.errors import CheckpointError
+from mullion.storage.files import (
+    CommittedFiles,
+    damaged,
+    label_of,
+    missing,
+    read_checked,
+    serialised,
+    sync_directory,
+    write_named,
+)
+from mullion.storage.marks import Mark
+from mullion.storage.steps import step
+
+VERSION = 2
+SNAPSHOT_EVERY = 32
+"""Commits between two that hold everything; reading a journal reads at most so many."""
+HEAD = "head-"
+_MARK = re.compile(r"\d{12}\.[01]")
+_PLACE = re.compile(r"(\d{12})\.(\d+)")
+
+
+@dataclass(frozen=True)
+class Commit:
+    """State at the end of a batch. `tables` are the sub-windows that it adds, or all of them in a snapshot."""
+
+    at: Mark
+    state: dict[str, Any]
+    tables: tuple[pa.Table, ...]
+    snapshot: bool = False
+    files: tuple[str, ...] = ()
+    """Every file that it stands on, relative to the journal's directory."""
+    previous: str | None = None
+    """The file of the commit before it."""
+
+
+class Journal:
+    """The commits of one run in a directory, and the files that they stand on."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.files = CommittedFiles(directory)
+        self._since_snapshot = SNAPSHOT_EVERY
+        self._previous: str | None = None
+        self._queries: dict[tuple[int, int], str] | None = None
+        self._last_queries: list[dict[str, Any]] | None = None
+        self._begun_here: set[int] = set()
+
+    @property
+    def wants_snapshot(self) -> bool:
+        return self._since_snapshot >= SNAPSHOT_EVERY
+
+    def commit(self, commit: Commit) -> None:
+        """Write a commit. After it, what it does not name may be swept away."""
+        queries = self.list_in_force()
+        files = sorted({*commit.files, *([] if queries is None else [queries])})
+        header = {
+            "version": VERSION,
+            "at": commit.at.text,
+            "previous": self._previous,
+            "files": files,
+            "state": commit.state,
+            "snapshot": commit.snapshot,
+        }
+        content = json.dumps(header).encode()
+        parts = [struct.pack("<Q", len(content)), content]
+        for table in commit.tables:
+            body = serialised(table)
+            parts += [struct.pack("<Q", len(body)), body]
+        step("before commit")
+        if self.head() is None:
+            self.set_head("")
+        self._previous = write_named(self._commits, commit.at.text, b"".join(parts))
+        step("before head")
+        self.set_head(self._previous)
+        step("after commit")
+        self._since_snapshot = 1 if commit.snapshot else self._since_snapshot + 1
+        if commit.snapshot:
+            for mark, name in self.commits():
+                if mark < commit.at:
+                    (self._commits / name).unlink()
+
+    def load(self) -> list[Commit]:
+        """The commits that everything stands on, the newest last: those since the last snapshot. Empty when nothing was
+        committed."""
+        commits, head = self.commits(), self.head()
+        newest = commits[-1][1] if commits else None
+        if head is None and newest is not None:
+            raise missing(self.directory / f"{HEAD}{newest}")
+        if head and (newest is None or head > newest):
+            raise missing(self._commits / head)
+        if newest is None:
+            return []
+        chain = list(self._chain(newest))
+        self.files.check(chain[0].files)
+        self._since_snapshot, self._previous = len(chain), newest
+        return chain[::-1]
+
+    def _chain(self, name: str) -> Iterator[Commit]:
+        """A commit and those before it, back to a snapshot."""
+        commit = self.read(name)
+        yield commit
+        while not commit.snapshot:
+            if commit.previous is None:
+                raise damaged(self._commits / name, "it stands on no snapshot")
+            name = commit.previous
+            commit = self.read(name)
+            yield commit
+
+    def commits(self) -> list[tuple[Mark, str]]:
+        """The files of commits, oldest first."""
+        names = [path.name for path in self._commits.iterdir()] if self._commits.is_dir() else []
+        return sorted((mark, name) for name in names if (mark := _mark(name)) is not None)
+
+    def read(self, name: str) -> Commit:
+        """The commit of a file, which may be damaged or missing."""
+        path = self._commits / name
+        content = read_checked(path)
+        at, parts = 0, []
+        try:
+            while at < len(content):
+                (size,) = struct.unpack_from("<Q", content, at)
+                parts.append(content[at + 8 : at + 8 + size])
+                at += 8 + size
+            header = json.loads(parts[0])
+            if header["version"] != VERSION:
+                raise other_format(self.directory, header["version"])
+            tables = tuple(pa.ipc.open_stream(part).read_all() for part in parts[1:])
+        except (struct.error, ValueError, LookupError, TypeError, pa.ArrowException) as problem:
+            raise damaged(path, str(problem)) from None
+        mark = Mark.parse(header["at"])
+        if mark.text != label_of(name):
+            raise damaged(path, f"it is the commit {mark.text}")
+        return Commit(mark, header["state"], tables, header["snapshot"], tuple(header["files"]), header["previous"])
+
+    @property
+    def _commits(self) -> Path:
+        return self.directory / "commits"
+
+    # The head
+
+    def head(self) -> str | None:
+        """The file of the newest commit that was told, empty before the first; None when there never was one."""
+        found = self.directory.glob(f"{HEAD}*") if self.directory.is_dir() else ()
+        names = [path.name.removeprefix(HEAD) for path in found]
+        return max((name for name in names if not name or _mark(name) is not None), default=None)
+
+    def set_head(self, name: str) -> None:
+        """The name of the head holds everything, so that there is no content to wait for: after a power cut it may be
+        behind, and nothing else."""
+        old, path = self.head(), self.directory / f"{HEAD}{name}"
+        if old is not None:
+            os.rename(self.directory / f"{HEAD}{old}", path)
+        else:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            sync_directory(self.directory)
+
+    # Queries
+
+    def begin(self, batch: int, queries: Sequence[dict[str, Any]]) -> None:
+        """Write down which queries the batch sees, where they differ from those of the batch before."""
+        if queries != self.last_queries():
+            content, lists = json.dumps(queries).encode(), self._lists()
+            again = sum(number == batch for number, _ in lists)
+            lists[batch, again] = self.files.write("queries", f"{batch:012d}.{again}", content, ".json")
+            self._last_queries = list(queries)
+        self._begun_here.add(batch)
+
+    def was_begun(self, batch: int) -> bool:
+        """Whether a run before this one began the batch under a list of its own."""
+        return batch not in self._begun_here and self.has_queries_of(batch)
+
+    def last_queries(self) -> list[dict[str, Any]]:
+        """The newest list of queries."""
+        if self._last_queries is None:
+            self._last_queries = self.queries_of(10**12) or []
+        return self._last_queries
+
+    def queries_of(self, batch: int) -> list[dict[str, Any]] | None:
+        """The queries that the batch was started with: the newest list written for it or an earlier one."""
+        lists = self._lists()
+        newest = max((place for place in lists if place[0] <= batch), default=None)
+        return None if newest is None else json.loads(read_checked(self.files.path(lists[newest])))
+
+    def has_queries_of(self, batch: int) -> bool:
+        return any(number == batch for number, _ in self._lists())
+
+    def _lists(self) -> dict[tuple[int, int], str]:
+        """The lists of queries by the first batch that saw them, and by how often one was written for it."""
+        if self._queries is None:
+            found = ((_PLACE.fullmatch(label_of(Path(name).name) or ""), name) for name in self.files.names("queries"))
+            self._queries = {(int(place[1]), int(place[2])): name for place, name in found if place is not None}
+        return self._queries
+
+    def list_in_force(self) -> str | None:
+        """The file of the newest list of queries."""
+        lists = self._lists()
+        return lists[max(lists)] if lists else None
+
+
+def _mark(name: str) -> Mark | None:
+    """The mark of a commit's file; None for a file that is none."""
+    label = label_of(name)
+    return Mark.parse(label) if label is not None and _MARK.fullmatch(label) else None
+
+
+def other_format(directory: Path, version: object) -> CheckpointError:
+    hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
+    return CheckpointError(f"the checkpoint {directory} has format {version}", hint=hint)
+
+
+__all__ = ["VERSION", "Commit", "Journal", "other_format"]
