@@ -50,7 +50,7 @@ class Batch:
 
 def _table(events: Events) -> pa.Table:
     batch: Any = events.batch
-    found: pa.Table = batch.table(events.low, events.high)
+    found: pa.Table = batch.table(events.within.low, events.within.high)
     return found
 
 
@@ -69,10 +69,15 @@ class LocalRun(StreamRun):
     def _read(self, events: Events, names: Sequence[str], paths: list[str] | None) -> pa.Table:
         return _table(events).select(["t", *names])
 
-    def _write_late(self, late: Events, mark: Mark, watermark: int) -> None:
-        rows = _table(late)
-        self.counts.late += len(rows)
-        self.sink.aside("late", self.stream.name, mark, rows)
+    def _set_aside(self, events: Events, mark: Mark, *, late: bool, ahead: bool) -> None:
+        bounds = self._bounds
+        if ahead and "ahead" not in self._put_aside and bounds.high is not None:
+            self.ahead.note(mark.batch, bounds.high, range(0))
+            self.counts.ahead += len(rows := _table(events.of(bounds.ahead)))
+            self._write_aside("ahead", mark, rows)
+        if late and "late" not in self._put_aside:
+            self.counts.late += len(rows := _table(events.of(bounds.late)))
+            self._write_aside("late", mark, rows)
 
     def _count_late(self, one: SharingSet, late: Events, mark: Mark) -> None:
         """Nobody asks here who missed what."""

@@ -633,8 +633,8 @@ class Engine:
         with self._lock:
             question = Question(query, self.catalog, self.runs, self.relations)
             stores = {name: self.tables_of(name) for name in question.readers} if self.catalog.tables else {}
-        rows, answered_from, up_to = question.answer(lambda: self.session, lambda by, name: stores[by].seen(name))
-        return OneAnswer(rows, self._ensured, answered_from, up_to)
+        found = question.answer(lambda: self.session, lambda by, name: stores[by].seen(name))
+        return OneAnswer(found.rows, self._ensured, found.answered_from, found.up_to, found.newest)
 
     # Answers
 

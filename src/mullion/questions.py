@@ -10,10 +10,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from mullion.errors import CheckError, MullionError, NotSupported, closest
 from mullion.language.query import EVERYTHING, Named, Query, Window
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events
-from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, reading_kept
+from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, last_instant, reading_kept
 from mullion.operators.run import run_name
 from mullion.operators.runs import RelationRuns
 from mullion.planner.relations import answer_schema
@@ -37,9 +37,19 @@ from mullion.spark.stream import StreamRun
 if TYPE_CHECKING:
     from mullion.spark.types import SparkSession
 
-Found = tuple[pa.Table, str, int | None]
-"""Rows, what they are from, and up to which event time."""
 
+class Found(NamedTuple):
+    """What a question found."""
+
+    rows: pa.Table
+    answered_from: str
+    up_to: int | None
+    """The event time up to which it holds; None while there was no event."""
+    newest: int | None
+    """The time of the newest event that was there to be asked about."""
+
+
+Views = Mapping[str, View | None]
 TablesOf = Callable[[str, str], pa.Table]
 
 NO_EVENTS = Events(pa.table({}), np.zeros(0, np.int64))
@@ -69,15 +79,28 @@ class Question:
 
     def answer(self, session: Callable[[], SparkSession], table: TablesOf) -> Found:
         """`table(reader, name)` gives the rows of a table as the reader last saw them."""
+        views = {stream: self._view(stream) for stream in self._streams}
+        newest = max((view.newest for view in views.values() if view is not None), default=None)
+        return Found(*self._answer(views, newest, session, table), newest)
+
+    def _answer(
+        self, views: Views, newest: int | None, session: Callable[[], SparkSession], table: TablesOf
+    ) -> tuple[pa.Table, str, int | None]:
         if self._stream is not None:
-            return bounds_of(self._query, self._stream, self._view(self._stream.name), self._synopses)
+            return bounds_of(self._query, self._stream, views[self._stream.name], self._synopses)
         if isinstance(self._bound, Relation):
-            return self._from_relations(self._bound, table)
+            return self._from_relations(self._bound, views, newest, table)
         assert self._bound is not None
-        view = self._view(self._bound.stream)
+        view = views[self._bound.stream]
         if view is None:
             return self._bound.shape.schema.empty_table(), "no events", None
         return view.ask(self._bound, session, partial(table, self._bound.stream))
+
+    @property
+    def _streams(self) -> Sequence[str]:
+        if isinstance(self._bound, Relation):
+            return self._bound.streams
+        return [asked.name if (asked := self._stream) is not None else self._bound.stream]  # type: ignore[union-attr]
 
     def _view(self, stream: str) -> View | None:
         """What the last commit of a stream left; None while there was no event."""
@@ -85,11 +108,11 @@ class Question:
             raise MullionError(f"no event of stream '{stream}' was read yet", hint="start the engine first")
         return self._runs[stream].view
 
-    def _from_relations(self, relation: Relation, table: TablesOf) -> Found:
+    def _from_relations(
+        self, relation: Relation, views: Views, newest: int | None, table: TablesOf
+    ) -> tuple[pa.Table, str, int | None]:
         if self._from_kept is not None and are_in_step(self._kept):
             return answer_from_kept(self._from_kept, self._kept)
-        views = {stream: self._view(stream) for stream in relation.streams}
-        newest = max((view.newest for view in views.values() if view is not None), default=None)
         if newest is None:
             return answer_schema(relation).empty_table(), "no events", None
         held = {}
@@ -97,7 +120,8 @@ class Question:
             windows = [scan.window for scan in scans(relation.root) if scan.stream == stream]
             held[stream] = NO_EVENTS if view is None else view.kept_events(windows, newest)
         tables = partial(table, run_name(relation.streams))
-        return answer_now(relation, held, newest, tables), "the events that the streams keep", newest
+        rows = answer_now(relation, held, newest, tables)
+        return rows, "the events that the streams keep", min(newest, last_instant(relation, newest))
 
 
 def bound(query: Query, catalog: Catalog) -> StandingQuery | Relation:

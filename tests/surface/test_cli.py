@@ -187,9 +187,11 @@ class TestRun:
         assert result.code == 0, result.stderr
         assert result.stdout.splitlines() == [
             "window_start,window_end,n,lowest",
-            "2004-12-01 12:01:00,2004-12-01 12:02:00,10,100.0",
+            "2004-12-01 12:01:00Z,2004-12-01 12:02:00Z,10,100.0",
         ]
-        assert "from the events that the stream keeps, up to 2004-12-01 12:02:00" in result.stderr
+        assert result.stderr.startswith(
+            "answered up to 2004-12-01 12:02:00 UTC, before the newest event at 2004-12-01 "
+        )
         assert_no_noise(result.stderr)
 
     def test_ctrl_c_while_spark_starts(self, world: Path) -> None:
@@ -328,31 +330,33 @@ class TestAsk:
         assert result.code == 0, result.stderr
         assert result.stdout.splitlines() == [
             "window_start,window_end,symbol,highest,most",
-            '2004-12-01 12:02:24,2004-12-01 12:02:54,A,208.0,"[{""item"": 6, ""count"": 1}]"',
-            '2004-12-01 12:02:24,2004-12-01 12:02:54,B,209.0,"[{""item"": 5, ""count"": 1}]"',
+            '2004-12-01 12:02:24Z,2004-12-01 12:02:54Z,A,208.0,"[{""item"": 6, ""count"": 1}]"',
+            '2004-12-01 12:02:24Z,2004-12-01 12:02:54Z,B,209.0,"[{""item"": 5, ""count"": 1}]"',
         ]
-        assert result.stderr == "from the events that the stream keeps, up to 2004-12-01 12:02:54.000000\n"
+        now = "answered up to 2004-12-01 12:02:54 UTC, the newest event, from the events that the stream keeps\n"
+        assert result.stderr == now
 
     def test_json_and_text(self, here: Path, spark: object) -> None:
         question = "SELECT count(*) AS n, max(price) AS hi FROM trades [ROWS 4]"
         result = inside("ask", "script.sql", question, "--format", "json", "--quiet")
         assert (result.code, result.stderr) == (0, "")
         assert json.loads(result.stdout) == {
-            "window_start": "2004-12-01 12:02:36",
-            "window_end": "2004-12-01 12:02:54",
+            "window_start": "2004-12-01 12:02:36Z",
+            "window_end": "2004-12-01 12:02:54Z",
             "n": 4,
             "hi": 209.0,
         }
         shown = inside("ask", "script.sql", question, "--format", "text").stdout.splitlines()
-        assert shown[0].split() == ["window_start", "┃", "window_end", "┃", "n", "┃", "hi"]
-        assert shown[2].split("│")[-2:] == [" 4 ", " 209.0"]
+        assert shown[0].startswith("answered up to 2004-12-01 12:02:54 UTC, the newest event")
+        assert shown[1].split() == ["window_start", "┃", "window_end", "┃", "n", "┃", "hi"]
+        assert shown[3].split("│")[-2:] == [" 4 ", " 209.0"]
 
     def test_a_stream_without_events(self, here: Path, spark: object) -> None:
         (here / "nothing").mkdir(exist_ok=True)
         (here / "empty.sql").write_text(STREAM.replace("'data'", "'nothing'"))
         result = inside("ask", "empty.sql", "SELECT count(*) AS n FROM trades [RANGE '1 min']")
         assert (result.code, result.stdout) == (0, "window_start,window_end,n\n")
-        assert result.stderr == "from no events\n"
+        assert result.stderr == "answered before the first event\n"
 
     @pytest.mark.parametrize(
         ("question", "says", "caret"),

@@ -118,10 +118,15 @@ def no_table(name: str) -> pa.Table:
 
 def _at_one_instant(relation: Relation, now: int) -> Relation:
     """The last instant of a periodic question; otherwise the next microsecond, which sees what lives at `now`."""
-    slide, offset = relation.slide or 1, relation.offset
-    instant = now + 1 if relation.slide is None else (now - offset) // slide * slide + offset
+    slide, offset, instant = relation.slide or 1, relation.offset, last_instant(relation, now)
     start = instant - (relation.longest or 0)
     return replace(relation, output="rstream", slide=slide, offset=offset, start=start, stop=instant)
+
+
+def last_instant(relation: Relation, now: int) -> int:
+    """The instant of a question at the time `now`."""
+    slide, offset = relation.slide, relation.offset
+    return now + 1 if slide is None else (now - offset) // slide * slide + offset
 
 
 def _as_of(rows: pa.Table, longest: int | None, now: int) -> pa.Table:
@@ -135,4 +140,4 @@ def _times(time: int, length: int) -> pa.Array:
     return pa.array(np.full(length, time, np.int64))
 
 
-__all__ = ["FromKept", "answer_from_kept", "answer_now", "are_in_step", "reading_kept"]
+__all__ = ["FromKept", "answer_from_kept", "answer_now", "are_in_step", "last_instant", "reading_kept"]

@@ -140,7 +140,9 @@ class Asked:
             if found is not None:
                 window, shown = found
                 table = from_sub_windows(self.query, self.stream, entries, shown, window)
-                return table, "the sub-windows that standing queries keep", min(shown.closes, self.view.newest)
+                # A window cut at an edge holds the events before the edge, also when the newest event is on it.
+                up_to = min(shown.closes, self.view.newest) if exact else window[1] - 1
+                return table, "the sub-windows that standing queries keep", up_to
         return None
 
     def _from_kept(self) -> Found | None:
@@ -159,7 +161,7 @@ class Asked:
             batch = Events(self.session().createDataFrame(events), self.stream)
             sent, inputs = send(batch, plan.groupings, also=every)
             events = sent.toArrow()
-        table = from_events(self.query, self.stream, events, inputs, self._look_up(plan.groupings), before)
+        table = from_events(self.query, self.stream, events, inputs, self._look_up(plan.groupings), before, now)
         closes = now if frame.slide is None else last_instant(frame, now)
         return table, "the events that the stream keeps", min(closes, now)
 

@@ -13,6 +13,18 @@ if TYPE_CHECKING:
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+
+def _time(microseconds: int) -> datetime:
+    """A time of the years that Python knows, the first or the last of them for one beyond."""
+    earliest, latest = ((end.replace(tzinfo=UTC) - EPOCH) // MICROSECOND for end in (datetime.min, datetime.max))
+    return EPOCH + min(max(microseconds, earliest), latest) * MICROSECOND
+
+
+def in_words(time: datetime) -> str:
+    """A time with its zone, as people write it."""
+    return f"{time.replace(tzinfo=None).isoformat(sep=' ')} {time.tzname()}"
 
 
 class Results:
@@ -40,9 +52,27 @@ class Results:
 class OneAnswer(Results):
     """The answer of a question asked once."""
 
-    def __init__(self, table: pa.Table, session: SparkSession | None, answered_from: str, up_to: int | None) -> None:
+    def __init__(
+        self, table: pa.Table, session: SparkSession | None, answered_from: str, up_to: int | None, newest: int | None
+    ) -> None:
         super().__init__(table, session)
         self.answered_from = answered_from
         """What it was answered from: a synopsis, sub-windows or kept events."""
-        self.answered_up_to = None if up_to is None else EPOCH + timedelta(microseconds=up_to)
-        """The event time up to which it holds: no later event is in it."""
+        self.answered_up_to = None if up_to is None else _time(up_to)
+        """The event time up to which it holds: no later event is in it. None while there was no event."""
+        self.newest = None if newest is None else _time(newest)
+        """The time of the newest event that had been read."""
+
+    @property
+    def stated(self) -> str:
+        """Up to when it holds and what it was made from, in a sentence.
+
+        >>> OneAnswer(pa.table({}), None, "kept events", 4_000_000, 5_000_000).stated
+        'answered up to 1970-01-01 00:00:04 UTC, before the newest event at 1970-01-01 00:00:05 UTC, from kept events'
+        """
+        if self.answered_up_to is None or self.newest is None:
+            return "answered before the first event"
+        told = f"answered up to {in_words(self.answered_up_to)}"
+        if self.answered_up_to < self.newest:
+            return f"{told}, before the newest event at {in_words(self.newest)}, from {self.answered_from}"
+        return f"{told}, the newest event, from {self.answered_from}"

@@ -365,10 +365,10 @@ class StreamRun:
         """Take the batch's partials into every tier; late events are put aside first."""
         seen: Tally | None = None
         paths = self._files_of(events)
-        self._keep(events, mark, paths)
+        kept = self._keep(events, mark, paths)
         handed = self._hand_on(events, mark, paths)
         if not self.sets and not self.ordered:
-            told = handed or self._times_only(events, mark)
+            told = handed or kept or self._times_only(events, mark)
             self.counts.events += told.events
             return told
         if self.ordered:
@@ -387,14 +387,16 @@ class StreamRun:
             seen = seen or first
         return seen or Tally()
 
-    def _keep(self, events: Events, mark: Mark, paths: list[str] | None) -> None:
+    def _keep(self, events: Events, mark: Mark, paths: list[str] | None) -> Tally | None:
         """Keep the batch's events for questions, but for those that are late or ahead or have no time."""
         if self.stream.keep is None and self.stream.keep_rows is None:
-            return
+            return None
         if self.keeper is None:
             self.keeper = Keeper(self.stream, self.files)
         table = self._read(events, [name for name, _ in self.stream.columns], paths)
-        self.keeper.add(mark, self._sifted(sift(table, self._bounds), events, mark).taken)
+        found = self._sifted(sift(table, self._bounds), events, mark)
+        self.keeper.add(mark, found.taken)
+        return found.told
 
     def _hand_on(self, events: Events, mark: Mark, paths: list[str] | None) -> Tally | None:
         """Hand the batch's events on to relations, but for those that are late or ahead or have no time."""

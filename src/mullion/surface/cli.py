@@ -170,12 +170,14 @@ def ask(
     format_: Annotated[
         Printed, typer.Option("--format", help="How to print the answer; auto is text on a terminal, else CSV.")
     ] = Printed.auto,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what the answer was made from.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say nothing but the answer, if it holds up to the newest event.")
+    ] = False,
 ) -> None:
     """Answer a one-time question after the script's input.
 
-    The stream keeps the events that the question needs. What the answer was made from, and up to which event time, is
-    said on stderr.
+    The stream keeps the events that the question needs. Up to which event time the answer holds, and what it was made
+    from, is said first: above the table, or on stderr for CSV and JSON.
     """
     with told():
         text = read_script(script)
@@ -191,9 +193,7 @@ def ask(
             engine.prepare(question)
             engine.run()
             answer = engine.ask(question)
-            print_answer(answer, format_.value)
-            if not quiet:
-                typer.echo(_made_from(answer), err=True)
+            print_answer(answer, format_.value, quiet=quiet)
 
 
 @app.command()
@@ -262,12 +262,6 @@ def _answer_questions(engine: Any) -> None:
     for question in engine.questions:
         answer = engine.answer(question)
         print_answer(answer)
-        typer.echo(_made_from(answer), err=True)
-
-
-def _made_from(answer: Any) -> str:
-    until = "" if answer.answered_up_to is None else f", up to {answer.answered_up_to:%Y-%m-%d %H:%M:%S.%f}"
-    return f"from {answer.answered_from}{until}"
 
 
 def _run(

@@ -10,18 +10,23 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mullion.spark.results import Results
+    from mullion.spark.results import OneAnswer
 
 
 WIDEST = 10_000
 """A table is as wide as its values: what does not fit a screen is wrapped by it, and not cut off."""
 
 
-def print_answer(answer: Results, format_: str = "auto") -> None:
+def print_answer(answer: OneAnswer, format_: str = "auto", *, quiet: bool = False) -> None:
     """Print to stdout: `text` for people, `csv` or `json` (a line for each row) for programs; `auto` is text on a
-    terminal and CSV elsewhere."""
+    terminal and CSV elsewhere.
+
+    Up to when it holds comes first: before the table, or on stderr, where it is in no program's way. `quiet` leaves it
+    out where that is the newest event."""
     if format_ == "auto":
         format_ = "text" if sys.stdout.isatty() else "csv"
+    if not quiet or answer.answered_up_to != answer.newest:
+        print(answer.stated, file=sys.stdout if format_ == "text" else sys.stderr, flush=True)
     table = answer.to_arrow()
     rows = table.to_pylist()
     if format_ == "json":
@@ -57,7 +62,7 @@ def _cell(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Times in UTC without saying so, binary values in hexadecimal digits."""
+    """Times with their zone, which is UTC, binary values in hexadecimal digits."""
     if isinstance(value, datetime):
-        return value.replace(tzinfo=None).isoformat(sep=" ")
+        return value.replace(tzinfo=None).isoformat(sep=" ") + ("" if value.tzinfo is None else "Z")
     return value.hex() if isinstance(value, bytes) else str(value)

@@ -91,16 +91,23 @@ def reaches_back(frame: Window, times: Times, past: Past, before: int) -> bool:
 
 
 def from_events(
-    query: StandingQuery, stream: Stream, events: pa.Table, inputs: Input, tables: tuple[Prepared, ...], before: int
+    query: StandingQuery,
+    stream: Stream,
+    events: pa.Table,
+    inputs: Input,
+    tables: tuple[Prepared, ...],
+    before: int,
+    now: int | None = None,
 ) -> pa.Table:
-    """The answer over events in their order, of which `before` more came earlier."""
+    """The answer over events in their order, of which `before` more came earlier. `now` is the time of the newest event
+    of all, where no event may be at hand: those that lie before a landmark are not."""
     frame = query.frame
     alone = replace(query, window=Period(1, 1), axis=Axis("events"), start=None, stop=None)
     plan = make_plan(stream, [alone], axis=Axis("events"))
     events, places = _placed(frame, stream, events)
-    if not len(events):
-        return query.shape.schema.empty_table()
-    found = _held(query, events, places, inputs, before)
+    if frame.attribute is not None or now is None:
+        now = int(places[-1]) if len(places) else None
+    found = None if now is None else _held(query, events, places, inputs, before, now)
     if found is None:
         return query.shape.schema.empty_table()
     index, shown = found
@@ -126,10 +133,10 @@ def _placed(frame: Window, stream: Stream, events: pa.Table) -> tuple[pa.Table, 
 
 
 def _held(
-    query: StandingQuery, events: pa.Table, places: Times, inputs: Input, before: int
+    query: StandingQuery, events: pa.Table, places: Times, inputs: Input, before: int, now: int
 ) -> tuple[npt.NDArray[np.intp], Shown] | None:
     """The events of the window, and its bounds; None before the first n-th event of one that slides by tuples."""
-    frame, now = query.frame, int(places[-1])
+    frame = query.frame
     everything = np.arange(len(places))
     last = len(places) - 1
     if frame.slide_rows is not None:
