@@ -82,7 +82,7 @@ def test_bad_values_are_taken_as_null_and_counted_for_the_query_that_met_them(tm
     run.use([bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()])
     Source(tmp_path, given).run(run)
     assert sorted(row[3] is None for row in store.rows("divides")) == [False, True]
-    assert run.own.bad == {"divides": 1, "neighbour": 0}
+    assert run.bad == {"divides": 1, "neighbour": 0}
 
 
 def test_more_input_after_the_end_finds_empty_windows_and_no_instant_is_told_twice(tmp_path: Path) -> None:

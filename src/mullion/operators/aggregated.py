@@ -35,6 +35,7 @@ from mullion.kernels.encode import canonical_floats
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import BOOLEAN, Type
 from mullion.language.vector import Vector, arrow_type
+from mullion.operators.bad_values import BadValues
 from mullion.operators.base import Operator, Parts
 from mullion.operators.clock import Changes, Periodic
 from mullion.operators.cover import Cover
@@ -56,6 +57,7 @@ class AggregatedOperator(Operator):
         self._stays = all(scan.window.internal for scan in scans(node))
         self._types = _evaluated(node)
         self._read = _columns_read(node, self._types)
+        self._bad = BadValues(self._types, node.input.types)
         fields = [(f"x{i}", arrow_type(type_)) for i, type_ in enumerate(self._types.values())]
         self._rows = pa.schema(fields or [("x", pa.null())])
         self._held = Held(self._rows, below.width)
@@ -80,6 +82,7 @@ class AggregatedOperator(Operator):
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
+        self.bad += self._bad.among(delta.fresh.rows)
         self._held.finish(delta.gone)
         self._held.add(self._needed(delta.fresh))
         made = self._at_changes(now) if self._clock is None else self._at_instants(self._clock, now)

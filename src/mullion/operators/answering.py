@@ -43,7 +43,7 @@ class Answering:
         self.materialized: dict[str, MaterializedResult] = {}
         self.observing = Observing()
         self.bad: dict[str, int] = {}
-        """How many bad values each relation met, taken as NULL."""
+        """How many bad values each relation met, taken as NULL, since they were taken."""
         self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
 
     def use(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
@@ -110,6 +110,11 @@ class Answering:
         if ended:
             self._begin_anew()
         return answers
+
+    def take_bad(self) -> dict[str, int]:
+        """How many bad values each relation met since this was asked before."""
+        bad, self.bad = self.bad, {}
+        return bad
 
     def _begin_anew(self) -> None:
         """Every row has left. Should more input come after all, it finds empty windows."""

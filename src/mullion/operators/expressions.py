@@ -8,10 +8,9 @@ import pyarrow as pa
 
 from mullion.kernels.columns import Columns, names_read
 from mullion.kernels.hashing import Keys, keys_of
-from mullion.language.evaluate import count_bad, is_fallible
 from mullion.language.query import Column, Expr
 from mullion.language.types import Type
-from mullion.language.vector import Vector, arrow_type
+from mullion.language.vector import arrow_type
 from mullion.operators.lives import Lives, Mask
 
 KeyFunction = Callable[[pa.Table], Keys]
@@ -33,22 +32,6 @@ def computed(expr: Expr, lives: Lives, types: Mapping[str, Type]) -> pa.Array | 
     if isinstance(expr, Column):
         return lives.rows.column(expr.name)
     return _plain(_columns(lives.decoded, lives.rows, types, [expr]).array(expr))
-
-
-class BadValues:
-    """Counts the bad values that expressions meet; those that can meet none cost nothing."""
-
-    def __init__(self, expressions: Iterable[Expr], types: Mapping[str, Type]) -> None:
-        self._fallible = tuple(dict.fromkeys(expr for expr in expressions if is_fallible(expr, types)))
-        self._types = types
-
-    def among(self, lives: Lives) -> int:
-        """How many expressions met one in each of the rows, all together."""
-        if not self._fallible or not len(lives):
-            return 0
-        read = names_in(self._fallible)
-        columns = {name: Vector.from_arrow(lives.rows.column(name), self._types[name]) for name in read}
-        return sum(int(count_bad(expr, columns, len(lives)).sum()) for expr in self._fallible)
 
 
 def _columns(decoded: Columns, rows: pa.Table, types: Mapping[str, Type], expressions: Sequence[Expr]) -> Columns:
@@ -77,4 +60,4 @@ def schema_of(columns: Iterable[tuple[str, Type]]) -> pa.Schema:
     return pa.schema([(name, arrow_type(type_)) for name, type_ in columns])
 
 
-__all__ = ["BadValues", "KeyFunction", "computed", "is_true", "key_function", "names_in", "schema_of"]
+__all__ = ["KeyFunction", "computed", "is_true", "key_function", "names_in", "schema_of"]

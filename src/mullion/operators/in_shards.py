@@ -54,6 +54,7 @@ class InShards:
         self.standing: list[Standing | None] = [None] * sharding.count
         self.groups: list[Group] = []
         self.held = 0
+        self._bad: list[Mapping[str, int]] = []
         self._columns: dict[str, set[str]] = {}
         self._tables: dict[str, tuple[pa.Table, str]] = {}
 
@@ -100,7 +101,13 @@ class InShards:
         done = self.sharding.tasks(step, self.sharding.writer())
         self.standing = [one.standing for one in done]
         self.held = sum(one.held for one in done)
+        self._bad += [one.bad for one in done]
         return _together([answers for one in done for answers in one.answers]), sum(one.told for one in done)
+
+    def take_bad(self) -> list[Mapping[str, int]]:
+        """The bad values that relations met since this was asked before, by shards and steps."""
+        bad, self._bad = self._bad, []
+        return bad
 
     def _handed(self, stream: str, events: Events, mark: Mark) -> Path:
         label = f"{mark.text}-{quote(stream, safe='')}"

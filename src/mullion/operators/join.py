@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Scan, Union
+from mullion.operators.bad_values import BadConditions, bad_keys
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
@@ -53,6 +54,8 @@ class JoinOperator(Operator):
         self.places = {f"{i}.{name}": (i, name) for i, source in enumerate(inputs) for name in source.schema.names}
         self.places |= {f"{HIDDEN_START}{i}": (i, START) for i in range(len(inputs))}
         self.schema = self._schema(inputs, needed)
+        self._bad_keys = [bad_keys(keys, part) for part, keys in zip(node.parts, node.keys, strict=True)]
+        self._bad_residual = BadConditions(node.residual, node)
         strict = strategy == "nt" or any(pattern_of(part) is Pattern.STRICT for part in node.parts)
         self.results = Keyed(pa.schema([]), self.width) if strict and self.lets_go else None
         self.orders: dict[int, Sequence[int]] = {}
@@ -70,6 +73,7 @@ class JoinOperator(Operator):
         gone, let_go = self._gone(inputs)
         found: list[Lives] = []
         for i, (store, delta) in enumerate(zip(self.stores, inputs, strict=True)):
+            self.bad += self._bad_keys[i].among(delta.fresh.rows)
             fresh = store.sorted(delta.fresh)
             if fresh is not None:
                 found += self._results(i, fresh)
@@ -134,12 +138,13 @@ class JoinOperator(Operator):
             first += width
         return pa.Table.from_arrays([columns[name] for name in names], names=list(names)), ids
 
-    def _where_residual(self, i: int, own: SubWindow, partial: Partial) -> Partial:
-        """The combinations for which the residual predicate is true."""
+    def _where_residual(self, i: int, own: SubWindow, partial: Partial, *, are_new: bool = True) -> Partial:
+        """The combinations for which the residual predicate is true. Bad values are those of new ones."""
         if self.node.residual is None:
             return partial
         rows, ids = self._gathered(i, own, partial, sorted(names_in([self.node.residual])))
         lives = Lives(rows, ids, partial.start, partial.end)
+        self.bad += self._bad_residual.among(lives) if are_new else 0
         return partial.take(np.flatnonzero(is_true(self.node.residual, lives, self.types)))
 
     # New results
@@ -193,7 +198,7 @@ class JoinOperator(Operator):
                         told |= until != store.meets(before_cuts=True)[combinations.at[j]]
             early = np.flatnonzero((at < combinations.end) & ~told)
             sooner = replace(combinations.take(early), end=at[early])
-            found = self._where_residual(i, cut.window, sooner)
+            found = self._where_residual(i, cut.window, sooner, are_new=False)
             if len(found):
                 yield Gone(self._gathered(i, cut.window, found, ())[1], found.end)
 

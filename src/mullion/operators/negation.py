@@ -32,6 +32,7 @@ from mullion.catalog.algebra import Negation, Node
 from mullion.kernels.columns import Columns
 from mullion.kernels.negation import uncovered
 from mullion.language.query import Expr
+from mullion.operators.bad_values import bad_keys
 from mullion.operators.base import Operator, Parts
 from mullion.operators.coverage import Coverage
 from mullion.operators.expressions import names_in
@@ -58,6 +59,7 @@ class NegationOperator(Operator):
         left, right = inputs
         self.schema, self.width = decoded_schema(left.schema), left.width + 1
         self._keys = _KeyCodes(node, right)
+        self._bad_keys = bad_keys(node.left_keys, node.left), bad_keys(node.right_keys, node.right)
         told = strategy == "nt" or pattern_of(node.left) is Pattern.STRICT
         self.chosen = "list" if strategy == "direct" else "hash" if told else "calendar"
         """How the left is kept: "calendar", "hash" or "list"."""
@@ -77,6 +79,7 @@ class NegationOperator(Operator):
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         left, right = inputs
+        self.bad += sum(bad.among(delta.fresh.rows) for bad, delta in zip(self._bad_keys, inputs, strict=True))
         changes = self._cover(right, now)
         early, at = self._left.find(left.gone)
         old = np.union1d(self._left.of_codes(np.unique(changes.code), self._before), early)

@@ -34,6 +34,7 @@ from mullion.catalog.algebra import (
 )
 from mullion.language.vector import arrow_type
 from mullion.operators.aggregated import AggregatedOperator
+from mullion.operators.bad_values import BadEvents
 from mullion.operators.base import Operator, Parts
 from mullion.operators.covers import Covered, covers, lives_in, windows_of
 from mullion.operators.expressions import schema_of
@@ -82,6 +83,7 @@ class Network:
         self.newest = EVER_BEFORE
         """The time of the newest of them."""
         self._fresh: dict[Node, Lives] = {}
+        self._bad_events = BadEvents(())
 
     # Which plans there are
 
@@ -103,6 +105,7 @@ class Network:
             working[node] = old if old is not None and same else self._made(node, needed, working, old)
         self.working = working
         self.covers = covers(self.plans.values())
+        self._bad_events = BadEvents(self.roots)
 
     def _made(
         self, node: Node, needed: tuple[str, ...], working: Mapping[Node, Working], old: Working | None
@@ -139,13 +142,15 @@ class Network:
         return self.working[self.plans.get(node, node)].operator
 
     def take_bad(self) -> dict[Node, int]:
-        """How many bad values the plan of each root met since this was asked before."""
+        """How many bad values each root met since this was asked before."""
         met = {node: working.operator.bad for node, working in self.working.items() if working.operator.bad}
         for node in met:
             self.working[node].operator.bad = 0
-        if not met:
+        events = self._bad_events.take()
+        if not met and not events:
             return {}
-        return {root: sum(met.get(node, 0) for node in in_order([plan])) for root, plan in self.plans.items()}
+        own = {root: sum(met.get(node, 0) for node in in_order([plan])) for root, plan in self.plans.items()}
+        return {root: number + events.get(root, 0) for root, number in own.items()}
 
     # Time goes on
 
@@ -154,6 +159,9 @@ class Network:
         streams = {stream: self._numbered(stream, events.get(stream)) for stream in self.columns_needed()}
         deltas: dict[Node, Delta] = {}
         self._fresh = {}
+        for stream, arrived in streams.items():
+            if arrived is not None:
+                self._bad_events.see(stream, arrived[0].rows, arrived[0].times)
         for node, working in self.working.items():
             if isinstance(node, Scan):
                 arriving = _arriving(node, working.takes[0], streams[node.stream], now)

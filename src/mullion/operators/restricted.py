@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.catalog.algebra import Filter, Restricted
+from mullion.operators.bad_values import BadConditions
 from mullion.operators.base import Operator
 from mullion.operators.expressions import is_true
 from mullion.operators.lives import Delta, Lives, Mask, Times
@@ -38,6 +39,7 @@ class RestrictedOperator(Operator):
         assert isinstance(view, Restricted)
         self.ranges, self.types = view.ranges, node.types
         self.predicate = node.predicate if isinstance(node, Filter) else None
+        self._bad = BadConditions(self.predicate, view)
         fields = [field for field in inputs[0].schema if not field.name.startswith(HIDDEN_START)]
         self.schema = pa.schema([field for field in fields if needed is None or field.name in needed])
         self.width = inputs[0].width
@@ -61,6 +63,7 @@ class RestrictedOperator(Operator):
         for age, length in zip(ages[1:], self.ranges[1:], strict=True):
             seen &= age < length
         if self.predicate is not None:
+            self.bad += self._bad.among(lives, seen)
             seen &= is_true(self.predicate, lives, self.types)
         return seen
 

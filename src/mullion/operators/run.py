@@ -132,6 +132,8 @@ class RelationRun:
         self.now = EVER_BEFORE
         self.committed: Mark | None = None
         self.answers = 0
+        self.bad: dict[str, int] = {}
+        """How many bad values each relation met, taken as NULL."""
         self.seconds = 0.0
         self.known: dict[str, dict[str, Any]] = {}
         """The relations of the last commit, with when they joined."""
@@ -225,7 +227,7 @@ class RelationRun:
             "answers": self.answers,
             "rows_held": self.held,
             "seconds": self.seconds,
-            "bad_by_query": dict(self.own.bad),
+            "bad_by_query": dict(self.bad),
         }
 
     # Events
@@ -277,6 +279,9 @@ class RelationRun:
             more, told = self.shards.step(settled, self.now, now, mark, table, self.newest)
             answers += more
             self.answers += told
+        for bad in (self.own.take_bad(), *(() if self.shards is None else self.shards.take_bad())):
+            for name, number in bad.items():
+                self.bad[name] = self.bad.get(name, 0) + number
         return answers
 
     # Shards
@@ -325,7 +330,7 @@ class RelationRun:
             "now": now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
             "answers": self.answers,
-            "bad": self.own.bad,
+            "bad": self.bad,
             "state": manifest,
             "shards": None if self.shards is None else self.shards.snapshot(),
         }
@@ -353,7 +358,7 @@ class RelationRun:
             return
         commit = chain[-1]
         self.committed, self.now, self.answers = commit.at, commit.state["now"], commit.state["answers"]
-        self.own.bad = commit.state["bad"]
+        self.bad = commit.state["bad"]
         for stream, state in commit.state["incoming"].items():
             self.incoming[stream] = Incoming(**state)
         self._manifest = commit.state["state"]

@@ -128,7 +128,7 @@ class RelationRuns:
     @property
     def bad(self) -> dict[str, int]:
         """How many bad values each relation met, taken as NULL."""
-        return {name: number for run in self.runs.values() for name, number in run.own.bad.items()}
+        return {name: number for run in self.runs.values() for name, number in run.bad.items()}
 
     @property
     def answers(self) -> int:

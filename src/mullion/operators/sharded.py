@@ -97,6 +97,8 @@ class Done(NamedTuple):
     held: int
     loaded: bool
     """Whether it had to read its state."""
+    bad: Mapping[str, int] = {}
+    """How many bad values each relation met in this step."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ class ShardedStep:
         if write is not None:
             written = [write(self.mark, shard, name, rows) for some in answers for name, rows in some]
             answers = []
-        return Done(standing, answers, written, told, own.held, loaded=kept is None and before is not None)
+        loaded = kept is None and before is not None
+        return Done(standing, answers, written, told, own.held, loaded, own.take_bad())
 
 
 @dataclass
@@ -180,6 +183,9 @@ class _Shard:
                 settled, step.since, step.now, table, newest=step.newest, ended=step.mark.end
             )
         return answers
+
+    def take_bad(self) -> dict[str, int]:
+        return {name: number for group in self.groups.values() for name, number in group.take_bad().items()}
 
     def save(self, step: ShardedStep) -> Standing:
         state = {

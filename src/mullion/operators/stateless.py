@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.catalog.algebra import Filter, Project, Union
+from mullion.operators.bad_values import BadConditions, BadValues
 from mullion.operators.base import Operator
-from mullion.operators.expressions import BadValues, computed, is_true, schema_of
+from mullion.operators.expressions import computed, is_true, schema_of
 from mullion.operators.lives import Delta, Gone, Ids, Lives
 
 
@@ -22,7 +23,7 @@ class FilterOperator(Operator):
         self.node = node
         fields = [field for field in inputs[0].schema if needed is None or field.name in needed]
         self.schema, self.width = pa.schema(fields), inputs[0].width
-        self._bad = BadValues([node.predicate], node.types)
+        self._bad = BadConditions(node.predicate, node.input)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         fresh = inputs[0].fresh
@@ -44,7 +45,7 @@ class ProjectOperator(Operator):
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         fresh = inputs[0].fresh
-        self.bad += self._bad.among(fresh)
+        self.bad += self._bad.among(fresh.rows)
         columns = [computed(expr, fresh, self.node.input.types) for _, expr, _ in self.node.items]
         rows = pa.Table.from_arrays(columns, schema=self.schema) if len(fresh) else self.schema.empty_table()
         return Delta(fresh.with_rows(rows), inputs[0].gone, now, inputs[0].let_go)

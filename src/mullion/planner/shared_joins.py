@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mullion.catalog.algebra import Filter, Join, Node, Restricted, Scan, with_inputs
+from mullion.language.evaluate import is_fallible
 from mullion.language.query import Call, Expr, Window
 from mullion.planner.column_names import conjunction, conjuncts, outside
 
@@ -113,8 +114,17 @@ def _widest(members: Sequence[_Member]) -> Join:
         wanted = _any_of([member.predicates[i] for member in members])
         whole = replace(scan, window=Window(range=longest))
         parts.append(whole if wanted is None else Filter(whole, wanted))
+    return replace(shape, parts=tuple(parts), residual=_shared_residual(members))
+
+
+def _shared_residual(members: Sequence[_Member]) -> Expr | None:
+    """What the join itself can drop. Where a residual can meet a bad value each view looks by itself: it is counted for
+    a query on the combinations of its own windows alone."""
     residuals = [() if member.residual is None else (member.residual,) for member in members]
-    return replace(shape, parts=tuple(parts), residual=_any_of(residuals))
+    types = members[0].shape.types
+    if len(members) > 1 and any(is_fallible(residual, types) for own in residuals for residual in own):
+        return None
+    return _any_of(residuals)
 
 
 def _any_of(wanted: Sequence[tuple[Expr, ...]]) -> Expr | None:
