@@ -8,7 +8,6 @@ An `Engine` holds the catalog and, for each stream that is asked something, one 
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 import time
@@ -68,9 +67,10 @@ from mullion.spark.sources import check_format, is_endless, is_files, is_latest_
 from mullion.spark.stream import Settings, StreamRun
 from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
-from mullion.storage.files import CommittedFiles, write_whole
+from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Journal
 from mullion.storage.lock import Lock, take_all
+from mullion.storage.manifest import Manifest, stream_folder
 from mullion.storage.places import local_path
 from mullion.windows.axis import by_axis
 
@@ -379,6 +379,8 @@ class Engine:
             self._open_checkpoint(manifest)
         with self._lock:
             self._use_relations()
+            for stream in self.runs.values():
+                self.relations.check_standings(stream.relations_stood)
         for run in self.relations.runs.values():
             self.sink.resume(run.name, list(run.relations), run.committed)
         for name in [n for n in self.catalog.streams if n in asked]:
@@ -474,6 +476,7 @@ class Engine:
                 plain=plain,
                 table=lambda table, batch: self.tables_of(name).current(table, batch),
                 table_files=lambda: self.tables_of(name).files,
+                relations_stand=lambda: self.relations.stand(name),
                 has_changed=lambda table: table in self.tables_of(name).changed,
                 clock=self.clock,
             )
@@ -573,25 +576,25 @@ class Engine:
 
     def _directory(self, run: str) -> Path | None:
         """Where a stream, or the relations over some, keep what a restart needs."""
-        return None if self.checkpoint is None else Path(self.checkpoint).absolute() / run
+        folder = stream_folder(run) if run in self.catalog.streams else run
+        return None if self.checkpoint is None else Path(self.checkpoint).absolute() / folder
 
-    def _manifest(self) -> dict[str, Any] | None:
+    def _manifest(self) -> Manifest | None:
         """What the checkpoint will say of this run, when it fits what it says already."""
         if self.checkpoint is None:
             return None
-        path = Path(self.checkpoint) / "manifest.json"
         out = None if self.out is None else str(Path(self.out).resolve())
         streams = {name: stream_text(stream) for name, stream in self.catalog.streams.items()}
-        if path.exists():
-            found = json.loads(path.read_bytes())
+        found = Manifest.read(Path(self.checkpoint))
+        if found is not None:
             check_manifest(found, streams, out, Path(self.checkpoint))
-            self._owner = replace(self._owner, id=found.get("id", self._owner.id))
-        return {"id": self._owner.id, "streams": streams, "out": out}
+            self._owner = replace(self._owner, id=found.id)
+        return Manifest(self._owner.id, streams, out)
 
-    def _open_checkpoint(self, manifest: dict[str, Any]) -> None:
+    def _open_checkpoint(self, manifest: Manifest) -> None:
         """Make the checkpoint that of this run, and let queries that are new to it join now."""
         assert self.checkpoint is not None
-        write_whole(Path(self.checkpoint) / "manifest.json", json.dumps(manifest, indent=2).encode())
+        manifest.write(Path(self.checkpoint))
         with self._lock:
             for name in self.catalog.streams:
                 run = self._run_of(name)

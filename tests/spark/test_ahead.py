@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mullion.engine import Engine
+from mullion.storage.files import label_of
 from mullion.testing import Crash, crash_at
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ def test_a_crash_and_a_later_clock(spark: SparkSession, without: dict[str, Any],
         engine.execute(script(tmp_path / "events", QUERIES))
         with crash_at("before commit", 3), pytest.raises(Crash):
             engine.run()
-    assert [path.stem for path in (tmp_path / "checkpoint" / "s" / "ahead").iterdir()] == [f"{1:012d}"]
+    noted = (tmp_path / "checkpoint" / "streams" / "s" / "ahead").iterdir()
+    assert [label_of(path.name) for path in noted] == [f"{1:012d}"]
     with Engine(spark, clock=lambda: (NOW + DAY) / SECOND, **options) as engine:
         engine.execute(script(tmp_path / "events", QUERIES))
         engine.run()

@@ -100,7 +100,7 @@ def answers(out: Path) -> dict[str, pa.Table]:
 def run_and_lose_a_worker(cluster: Cluster, command: list[str], world: Path, checkpoint: str) -> str:
     """Run a program on two workers, and kill one with its executor in the midst of work; returns what was printed."""
     victim = cluster.add_worker()
-    commits = world / checkpoint / "trades" / "commits"
+    commits = world / checkpoint / "streams" / "trades" / "commits"
 
     def under_way() -> bool:
         assert process.poll() is None, process.communicate()

@@ -302,6 +302,6 @@ def test_state_that_an_executor_does_not_see_is_an_error(spark: SparkSession, tm
             f"CREATE STREAM s (ts TIMESTAMP, k STRING) USING json OPTIONS ({batches.options}) TIMESTAMP BY ts;"
             "CREATE QUERY q AS SELECT k, count(*) AS n FROM s [RANGE 1 min SLIDE 1 min] GROUP BY k"
         )
-        engine.on_batch = lambda _: shutil.rmtree(state / "s" / "shards")
+        engine.on_batch = lambda _: shutil.rmtree(state / "streams" / "s" / "shards")
         with pytest.raises(EnvironmentProblem, match="is not seen on another"):
             engine.run()

@@ -12,6 +12,7 @@ from mullion.catalog.queries import StandingQuery, bind, starting
 from mullion.catalog.streams import Stream
 from mullion.errors import CheckpointError
 from mullion.language.parse import parse_query
+from mullion.storage.manifest import Manifest
 
 
 def stream_text(stream: Stream) -> str:
@@ -19,11 +20,11 @@ def stream_text(stream: Stream) -> str:
     return f"{stream.name} ({columns}) {stream.format} {sorted(stream.options)} {stream.time_column} {stream.lateness}"
 
 
-def check_manifest(found: dict[str, Any], streams: dict[str, str], out: str | None, where: Path) -> None:
+def check_manifest(found: Manifest, streams: dict[str, str], out: str | None, where: Path) -> None:
     hint = "go back to the script that it was made with, or start with a new checkpoint directory"
-    if found["out"] != out:
-        raise CheckpointError(f"the checkpoint {where} belongs to answers in {found['out']}, not {out}", hint=hint)
-    for name, text in found["streams"].items():
+    if found.out != out:
+        raise CheckpointError(f"the checkpoint {where} belongs to answers in {found.out}, not {out}", hint=hint)
+    for name, text in found.streams.items():
         if name not in streams:
             raise CheckpointError(f"the checkpoint {where} knows a stream '{name}' that the script lacks", hint=hint)
         if streams[name] != text:

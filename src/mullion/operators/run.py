@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +36,7 @@ from mullion.operators.shelf import Shelf, files_of
 from mullion.planner.relation_stats import Stats
 from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Commit, Journal
+from mullion.storage.manifest import quoted
 from mullion.storage.marks import Mark
 from mullion.storage.steps import step
 from mullion.windows.finalize import Answers
@@ -54,7 +54,7 @@ def run_name(streams: Sequence[str]) -> str:
     >>> run_name(["orders", "payments"])
     'relations/orders+payments'
     """
-    return "relations/" + "+".join(quote(stream, safe=" ") for stream in streams)
+    return "relations/" + "+".join(map(quoted, streams))
 
 
 def no_table(name: str, step: int) -> pa.Table:

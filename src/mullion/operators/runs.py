@@ -17,7 +17,7 @@ from mullion.operators.run import AnswerSink, RelationRun, run_name
 from mullion.planner.explain_relations import RelationExplanation, explain_relations
 from mullion.planner.relation_stats import NO_STATS
 from mullion.planner.rewrites import Chosen
-from mullion.storage.journal import Journal
+from mullion.storage.journal import Journal, Standings
 
 Streams = tuple[str, ...]
 
@@ -142,6 +142,16 @@ class RelationRuns:
         """Where a relation is computed, or will be as things are."""
         run = self.runs.get(relation.streams)
         return "on the driver" if run is None else run.placed(relation.name)
+
+    def stand(self, stream: str) -> Standings:
+        """How far those over a stream are."""
+        return {run.name: run.journal.standing() for run in self.over(stream) if run.journal is not None}
+
+    def check_standings(self, then: Standings) -> None:
+        """Raise where a journal of relations has lost what it had, so that they would take events that are gone."""
+        for run in self.runs.values():
+            if run.name in then and run.journal is not None:
+                run.journal.check_standing(then[run.name])
 
     def taken(self, stream: str) -> int | None:
         """The event time before which every relation has taken what the stream handed on."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from mullion.catalog.streams import Stream
-from mullion.storage.files import write_whole
+from mullion.storage.files import CommittedFiles, label_of, read_checked
 
 SECOND = 1_000_000
+FOLDER = "ahead"
 
 
 class Limit(NamedTuple):
@@ -26,13 +26,18 @@ class Limit(NamedTuple):
 
 
 class Ahead:
-    """The limits of a stream's batches. Without a directory the notes are gone with the process."""
+    """The limits of a stream's batches. Without files the notes are gone with the process."""
 
-    def __init__(self, stream: Stream, clock: Callable[[], float], directory: Path | None) -> None:
-        self._stream, self._clock, self._directory = stream, clock, directory
+    def __init__(self, stream: Stream, clock: Callable[[], float], files: CommittedFiles | None) -> None:
+        self._stream, self._clock, self._files = stream, clock, files
         self._noted: dict[int, Limit] = {}
-        for path in sorted(directory.glob("*.json")) if directory is not None and directory.exists() else ():
-            self._noted[int(path.stem)] = Limit(**json.loads(path.read_bytes()))
+        self.names: list[str] = []
+        """The files that a commit has to name."""
+        for name in () if files is None else files.names(FOLDER):
+            label = (label_of(name) or "").removeprefix(f"{FOLDER}/")
+            if files is not None and label.isdigit():
+                self._noted[int(label)] = Limit(**json.loads(read_checked(files.path(name))))
+                self.names.append(name)
 
     def limit(self, batch: int, newest: int | None) -> int | None:
         """The first time that is too far ahead for the batch; None when none is. Event time has reached `newest`: what
@@ -47,8 +52,9 @@ class Ahead:
     def note(self, batch: int, time: int, offsets: Sequence[int]) -> None:
         """Some events of the batch lie beyond its limit."""
         limit = self._noted[batch] = Limit(time, list(offsets))
-        if self._directory is not None:
-            write_whole(self._directory / f"{batch:012d}.json", json.dumps(limit._asdict()).encode())
+        if self._files is not None:
+            content = json.dumps(limit._asdict()).encode()
+            self.names.append(self._files.write(FOLDER, f"{batch:012d}", content, ".json"))
 
     def by_offset(self) -> dict[int, int]:
         """The limits at the offsets of the source whose files had events beyond them."""

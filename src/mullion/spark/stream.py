@@ -29,7 +29,7 @@ from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import StandingQuery, starting
 from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
-from mullion.errors import MullionError
+from mullion.errors import CheckpointError, MullionError
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.language.evaluate import is_kernel_only
 from mullion.language.query import EVERYTHING, TIME_AXIS, Axis
@@ -61,8 +61,8 @@ from mullion.spark.shards import Shards, Writer, arranged_across
 from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import in_declared_order
-from mullion.storage.files import CommittedFiles
-from mullion.storage.journal import Commit, Journal
+from mullion.storage.files import REPAIR, CommittedFiles
+from mullion.storage.journal import Commit, Journal, Standings
 from mullion.storage.marks import Mark
 from mullion.storage.steps import step
 from mullion.windows.axis import axis_name
@@ -113,12 +113,16 @@ class StreamRun:
         plain: bool = False,
         table: Callable[[str, int], pa.Table] = no_table,
         table_files: Callable[[], Sequence[str]] = tuple,
+        relations_stand: Callable[[], Standings] = dict,
         has_changed: Callable[[str], bool] = lambda name: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`plain`: the stream reads files and does nothing else to them. `table` gives a table's rows as a batch sees
-        them, `table_files` the files in which they are kept."""
+        them, `table_files` the files in which they are kept, `relations_stand` how far those over the stream are."""
         self._table, self._table_files, self._has_changed = table, table_files, has_changed
+        self._relations_stand = relations_stand
+        self.relations_stood: Standings = {}
+        """Where relations stood at the last commit, at the least: what they had taken may be gone here."""
         self._prepared: dict[Lookup, tuple[pa.Table, frozenset[str], Prepared]] = {}
         self.stream, self.sink, self.settings, self.journal, self.plain = stream, sink, settings, journal, plain
         self._restored = False
@@ -143,7 +147,7 @@ class StreamRun:
         """A batch has begun; who joins from now on may have missed events."""
         self.log: SourceLog | None = None
         """What Spark notes of the files that it has read, if the source is files."""
-        self.ahead = Ahead(stream, clock, None if journal is None else journal.directory / "ahead")
+        self.ahead = Ahead(stream, clock, None if journal is None else journal.files)
         self._bounds = Stretch()
         """What the batch takes of its events."""
         self._put_aside: set[str] = set()
@@ -317,6 +321,7 @@ class StreamRun:
         mark = Mark(number)
         if self.committed is not None and mark <= self.committed:
             return
+        self._check_follows(number)
         began = time.perf_counter()
         self._session = batch.sparkSession
         self._bounds = Stretch(self.watermark, self.ahead.limit(number, self.newest))
@@ -342,6 +347,16 @@ class StreamRun:
         """The batch with every column's values under its name."""
         uris = uris_of(batch, plain=True) if self.plain and self.stream.format == "csv" else None
         return batch if not uris else in_declared_order(self.stream, batch, uris)
+
+    def _check_follows(self, number: int) -> None:
+        """A batch that the source takes for done and that no commit knows would be lost."""
+        expected = 0 if self.committed is None else self.committed.batch + 1
+        if self.journal is not None and number > expected:
+            lost = f"batch {expected}" if number == expected + 1 else f"batches {expected} to {number - 1}"
+            message = (
+                f"stream '{self.stream.name}' goes on with batch {number}, but the checkpoint has no commit of {lost}"
+            )
+            raise CheckpointError(f"{message} in {self.journal.directory / 'commits'}", hint=REPAIR)
 
     def finish(self, session: SparkSession) -> None:
         """The input has ended: answer every window that holds an event."""
@@ -637,6 +652,7 @@ class StreamRun:
             "ordered": self.ordered.snapshot(),
             "kept": None if self.keeper is None else self.keeper.snapshot(),
             "intake": None if self.intake is None else self.intake.snapshot(),
+            "relations": self._relations_stand(),
         }
         journal.commit(Commit(mark, state, tuple(tables), snapshot, self._named()))
 
@@ -650,7 +666,7 @@ class StreamRun:
         shards = [name for one in self.sets.values() for some in one.shards.values() for name in some.names]
         kept = [] if self.keeper is None else self.keeper.names
         handed = [] if self.intake is None else self.intake.snapshot()
-        return (*shards, *kept, *handed, *self._table_files())
+        return (*shards, *kept, *handed, *self.ahead.names, *self._table_files())
 
     def restore(self) -> None:
         """Go on from the last commit."""
@@ -659,6 +675,7 @@ class StreamRun:
             return
         commit, tables = chain[-1], [table for one in chain for table in one.tables]
         self.committed = commit.at
+        self.relations_stood = commit.state["relations"]
         self._restored = True
         self.oldest, self.newest = commit.state["oldest"], commit.state["newest"]
         self.counts = Counts(**commit.state["counts"])

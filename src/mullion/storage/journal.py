@@ -55,6 +55,11 @@ _MARK = re.compile(r"\d{12}\.[01]")
 _PLACE = re.compile(r"(\d{12})\.(\d+)")
 
 
+Standings = dict[str, list[str]]
+"""How far other journals are, by their folders: the newest commit and list of queries of each; empty where there is
+none."""
+
+
 @dataclass(frozen=True)
 class Commit:
     """State at the end of a batch. `tables` are the sub-windows that it adds, or all of them in a snapshot."""
@@ -191,6 +196,19 @@ class Journal:
             path.touch()
             sync_directory(self.directory)
 
+    def standing(self) -> list[str]:
+        """How far it is, for others that let go what it has taken."""
+        return [self.head() or "", self.list_in_force() or ""]
+
+    def check_standing(self, then: list[str]) -> None:
+        """Raise where it is not as far as others say that it was."""
+        commit, queries = then
+        now = self.head() or ""
+        if now < commit:
+            raise missing(self._commits / commit)
+        if now == commit and queries and not self.files.path(queries).exists():
+            raise missing(self.files.path(queries))
+
     # Queries
 
     def begin(self, batch: int, queries: Sequence[dict[str, Any]]) -> None:
@@ -245,4 +263,4 @@ def other_format(directory: Path, version: object) -> CheckpointError:
     return CheckpointError(f"the checkpoint {directory} has format {version}", hint=hint)
 
 
-__all__ = ["VERSION", "Commit", "Journal", "other_format"]
+__all__ = ["HEAD", "VERSION", "Commit", "Journal", "Standings", "other_format"]

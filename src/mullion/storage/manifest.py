@@ -1,0 +1,88 @@
+"""What a checkpoint is: CHECKPOINT/manifest.json, and where its parts lie.
+
+    CHECKPOINT/
+      manifest.json
+      streams/<stream>/        a journal: the stream's commits and what they stand on; spark/ is Spark's own
+      relations/<a+b>/         a journal: the relations over streams a and b
+
+Streams and relations have folders of their own, and odd characters in names are quoted: no name clashes.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from mullion.storage.files import damaged, missing, write_whole
+from mullion.storage.journal import HEAD, VERSION, Journal, other_format
+
+NAME = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    id: str
+    """Tells checkpoints apart."""
+    streams: dict[str, str]
+    """What each stream reads, as text."""
+    out: str | None
+    """Where the answers go."""
+
+    def write(self, checkpoint: Path) -> None:
+        told = {"version": VERSION, **asdict(self)}
+        write_whole(checkpoint / NAME, json.dumps({**told, "checksum": _checksum(told)}, indent=2).encode())
+
+    @staticmethod
+    def read(checkpoint: Path) -> Manifest | None:
+        """None for a checkpoint that is new."""
+        path = checkpoint / NAME
+        try:
+            told = json.loads(path.read_bytes())
+            checksum = told.pop("checksum", None)
+            version = told.pop("version", 1)
+        except FileNotFoundError:
+            if next(journals(checkpoint), None) is not None:
+                raise missing(path) from None
+            return None
+        except (ValueError, TypeError, AttributeError) as problem:
+            raise damaged(path, str(problem)) from None
+        if checksum is None and version == 1:
+            raise other_format(checkpoint, version)
+        if checksum != _checksum({"version": version, **told}):
+            raise damaged(path, "its content is not what was written")
+        if version != VERSION:
+            raise other_format(checkpoint, version)
+        return Manifest(**told)
+
+
+def _checksum(told: dict[str, object]) -> str:
+    return f"{zlib.crc32(json.dumps(told, sort_keys=True).encode()):08x}"
+
+
+def stream_folder(stream: str) -> str:
+    """
+    >>> stream_folder("commits"), stream_folder("../a b/c")
+    ('streams/commits', 'streams/%2E%2E%2Fa b%2Fc')
+    """
+    return f"streams/{quoted(stream)}"
+
+
+def quoted(name: str) -> str:
+    """A name that a folder can have."""
+    return quote(name, safe=" ").replace(".", "%2E")
+
+
+def journals(checkpoint: Path) -> Iterator[Journal]:
+    """The journals in which something was committed."""
+    for kind in ("streams", "relations"):
+        base = checkpoint / kind
+        for folder in sorted(base.iterdir()) if base.is_dir() else ():
+            if folder.is_dir() and (any(folder.glob(f"{HEAD}*")) or (folder / "commits").is_dir()):
+                yield Journal(folder)
+
+
+__all__ = ["Manifest", "journals", "quoted", "stream_folder"]

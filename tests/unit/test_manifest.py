@@ -1,0 +1,59 @@
+"""The manifest of a checkpoint, and folders that no name clashes with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from local_engine import local_engine
+from mullion.errors import CheckpointError
+from mullion.storage.manifest import Manifest, journals, stream_folder
+from mullion.storage.marks import Mark
+
+
+def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert Manifest.read(tmp_path) is None
+    told = Manifest("abc", {"s": "s (x INT)"}, "/out")
+    told.write(tmp_path)
+    assert Manifest.read(tmp_path) == told
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version": 2}', b'{"id": "a", "checksum": "00000000"}'])
+def test_a_damaged_manifest_is_named(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"manifest.json is damaged"):
+        Manifest.read(tmp_path)
+
+
+def test_a_checkpoint_of_before_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps({"streams": {}, "out": None}))
+    with pytest.raises(CheckpointError, match="has format 1") as error:
+        Manifest.read(tmp_path)
+    assert error.value.hint
+
+
+NAMES = ("relations", "commits", "streams", "spark", "head-")
+
+
+def test_no_stream_clashes_with_the_checkpoints_own_folders(tmp_path: Path) -> None:
+    """Streams of all kinds of names, in one checkpoint, with relations over two of them."""
+    assert len({stream_folder(name) for name in NAMES}) == len(NAMES)
+    source = "(ts TIMESTAMP, x INT) USING json OPTIONS (path 'nowhere') TIMESTAMP BY ts"
+    streams = "".join(f"CREATE STREAM `{name}` {source};" for name in NAMES)
+    counts = "".join(
+        f"CREATE QUERY q{i} AS SELECT count(*) AS n FROM `{name}` [RANGE '2 us' SLIDE '2 us'];"
+        for i, name in enumerate(NAMES)
+    )
+    pairs = (
+        "CREATE QUERY p AS SELECT r.x AS x FROM relations [RANGE '5 us'] r, commits [RANGE '5 us'] c WHERE r.x = c.x;"
+    )
+    for number in range(3):
+        with local_engine(streams + counts + pairs, checkpoint=tmp_path) as engine:
+            for name in NAMES:
+                run = engine.runs[name]
+                assert run.committed == (Mark(number - 1) if number else None)
+                engine.deliver(name, [{"ts": 4 * number + i, "x": i} for i in range(3)], number)
+            assert engine.runs["commits"].counts.events == 3 * (number + 1)
+    assert len(list(journals(tmp_path))) == len(NAMES) + 1
