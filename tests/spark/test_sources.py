@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mullion.engine import Engine
 from mullion.errors import MullionError, SourceError
 from mullion.spark import options
+from mullion.spark.footers import check_files
 from mullion.spark.sources import open_files
+from mullion.spark.types import schema_text
+from sources_held import ALLOWED, DECLARED, HELD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +81,7 @@ def write_csv(folder: Path, dialect: str, *, shuffled: bool) -> str:
         if "#" in said:
             text = f"# a remark;b\n\n{text}"
         data = text.encode(encoding)
-        file = folder / (f"{number}.csv.gz" if packed else f"{number}.csv")
+        file = folder / (f"{number}.csv.gz" if packed else f"ä {number} [%20].csv")
         file.write_bytes(gzip.compress(data) if packed else b"\xef\xbb\xbf" * (dialect == "plain") + data)
         os.utime(file, (1_000_000 + number // 3, 1_000_000 + number // 3))
     (folder / "empty.csv").touch()
@@ -135,6 +141,116 @@ def test_a_later_csv_file_with_another_header_is_refused_by_name(spark: SparkSes
     assert "not in the header: c" in str(error.value)
 
 
+PARQUET = """
+CREATE STREAM s (ts TIMESTAMP, x INT) USING parquet OPTIONS (path '{path}', maxFilesPerTrigger '1') TIMESTAMP BY ts;
+CREATE QUERY n AS SELECT count(*) AS n, sum(x) AS x FROM s [RANGE 10 s SLIDE 10 s];
+"""
+
+
+def parquet_files(folder: Path, number: int = 2) -> list[Path]:
+    folder.mkdir()
+    made = []
+    for i in range(number):
+        times = pa.array([(i * 10 + j) * 1_000_000 for j in range(10)], pa.timestamp("us", "UTC"))
+        made.append(folder / f"{i}.parquet")
+        pq.write_table(pa.table({"ts": times, "x": pa.array(range(10), pa.int32())}), made[-1])
+    return made
+
+
+def dated(files: list[Path]) -> None:
+    for number, file in enumerate(files):
+        os.utime(file, (1_000_000 + number, 1_000_000 + number))
+
+
+def test_what_is_read_as_another_type_keeps_its_values(spark: SparkSession, tmp_path: Path) -> None:
+    """All pairs of types that are not refused, in one file; both of Spark's readers."""
+    pairs = [(held, name) for held in HELD for name in ALLOWED[held]]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({f"c{i}": HELD[held] for i, (held, _) in enumerate(pairs)}), path)
+    columns = tuple((f"c{i}", DECLARED[name]) for i, (_, name) in enumerate(pairs))
+    check_files("s", [str(path)], columns)
+    for vectorized in ("true", "false"):
+        session = spark.newSession()
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        session.conf.set("spark.sql.parquet.enableVectorizedReader", vectorized)
+        read = session.read.schema(schema_text(columns)).parquet(str(path)).toArrow()
+        for i, (held, name) in enumerate(pairs):
+            values = HELD[held]
+            if held in ("ns", "ns_utc"):
+                values = values.cast(pa.int64())
+            elif held == "dictionary":
+                values = values.cast(pa.string())
+            wanted = values.cast(read.schema.field(i).type)
+            assert read.column(i).to_pylist() == wanted.to_pylist(), (held, name, vectorized)
+
+
+@pytest.mark.parametrize("way", ["direct", "native"])
+@pytest.mark.parametrize("damage", ["type", "empty", "cut off", "page"])
+def test_a_later_file_that_cannot_be_read_is_named(damage: str, way: str, spark: SparkSession, tmp_path: Path) -> None:
+    files = parquet_files(tmp_path / "s")
+    whole = files[1].read_bytes()
+    if damage == "type":
+        pq.write_table(
+            pq.read_table(files[1]).cast(pa.schema([("ts", pa.timestamp("us", "UTC")), ("x", "int64")])), files[1]
+        )
+    else:
+        files[1].write_bytes(
+            {"empty": b"", "cut off": whole[:-10], "page": whole[:4] + bytes(150) + whole[154:]}[damage]
+        )
+    dated(files)
+    with Engine(spark, way=way) as engine:
+        engine.execute(PARQUET.format(path=tmp_path / "s"))
+        with pytest.raises(SourceError, match=r"1\.parquet") as error:
+            engine.run()
+        assert engine.counts["s"].batches == 1
+    assert error.value.hint
+
+
+def test_a_file_that_is_packed_and_cut_off_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    line = b'{"ts": "2024-01-01 00:00:01", "x": 1, "y": "%d"}\n'
+    packed = gzip.compress(b"".join(line % i for i in range(1000)))
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "a.json.gz").write_bytes(packed[: len(packed) // 2])
+    with Engine(spark) as engine:
+        engine.execute(PARQUET.format(path=tmp_path / "s").replace("parquet", "json"))
+        with pytest.raises(SourceError, match=r"a\.json\.gz") as error:
+            engine.run()
+    assert "write it again" in str(error.value)
+
+
+@pytest.mark.parametrize("format_", ["json", "parquet"])
+def test_signs_of_patterns_in_names_of_files(format_: str, spark: SparkSession, tmp_path: Path) -> None:
+    """By itself Spark reads each file of a batch as often as there are files, when their names have such signs."""
+    made = parquet_files(tmp_path / "s")
+    for file, name in zip(made, ("a[0]", "a?1 %20{*}"), strict=True):
+        rows = pq.read_table(file)
+        file.unlink()
+        if format_ == "parquet":
+            pq.write_table(rows, tmp_path / "s" / f"{name}.parquet")
+        else:
+            lines = [json.dumps(row, default=str) for row in rows.to_pylist()]
+            (tmp_path / "s" / f"{name}.json").write_text("\n".join(lines))
+    script = PARQUET.format(path=tmp_path / "s").replace(", maxFilesPerTrigger '1'", "").replace("parquet", format_)
+    for way in ("auto", "native"):
+        with Engine(spark, way=way) as engine:
+            engine.execute(script)
+            engine.run()
+            assert engine.results("n").to_arrow()["n"].to_pylist() == [10, 10]
+
+
+def test_a_table_of_other_types_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    parquet_files(tmp_path / "s")
+    pq.write_table(pa.table({"k": [1, 2]}), tmp_path / "k.parquet")
+    with Engine(spark) as engine:
+        engine.execute(
+            PARQUET.format(path=tmp_path / "s")
+            + f"CREATE TABLE k (k INT) USING parquet OPTIONS (path '{tmp_path / 'k.parquet'}');"
+            "CREATE QUERY j AS SELECT count(*) FROM s [RANGE 10 s SLIDE 10 s] JOIN k ON s.x = k.k;"
+        )
+        with pytest.raises(SourceError, match=r"table k: column 'k' of .*k\.parquet holds BIGINT, and INT is declared"):
+            engine.run()
+
+
 def test_every_option_that_spark_knows_is_known(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     datasources = jvm.org.apache.spark.sql.execution.datasources
@@ -170,7 +286,6 @@ def test_settings_that_ignore_files_are_refused() -> None:
 
 def test_an_old_file_that_comes_late_is_read(spark: SparkSession, tmp_path: Path) -> None:
     """By its own rules Spark leaves out files that are a week older than the newest, in every batch but the first."""
-    import json
 
     def add(name: str, when: int, second: int) -> None:
         file = tmp_path / name

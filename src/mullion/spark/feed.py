@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import threading
 from collections.abc import Callable
@@ -10,16 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion.catalog.streams import Stream
-from mullion.errors import SourceError
+from mullion.spark.failures import SparkFailure, raised_in_worker, source_error
 from mullion.spark.sources import located
-
-_JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[\w$]+: ")
 
 
 @dataclass
@@ -118,15 +114,12 @@ class Feed:
         failure = self._failure
         if failure is None:
             return
-        # What a kernel raises in Spark's Python workers is no fault of the source.
-        if not isinstance(failure, (PySparkException, Py4JJavaError)) or "PythonException" in str(failure):
+        if not isinstance(failure, SparkFailure):
             raise failure
-        raise SourceError(f"stream '{self.stream.name}' failed: {_cause(failure)}") from failure
-
-
-def _cause(problem: BaseException) -> str:
-    """The line that tells the cause, without its Java class: the last 'Caused by', or else the first line."""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by:")]
-    told = causes[-1] if causes else lines[0] if lines else type(problem).__name__
-    return _JAVA_CLASS.sub("", told)
+        ours = raised_in_worker(failure)
+        if ours is not None:
+            raise ours from None
+        # What a kernel raises in Spark's Python workers is no fault of the source.
+        if "PythonException" in str(failure):
+            raise failure
+        raise source_error(f"stream '{self.stream.name}'", failure) from failure

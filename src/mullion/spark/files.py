@@ -19,9 +19,11 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from mullion.catalog.streams import Stream
+from mullion.errors import SourceError
 from mullion.kernels.partial import ARRIVAL
 from mullion.language.types import Type
 from mullion.language.vector import arrow_type
+from mullion.spark.footers import WHOLE
 
 MOST_FILES = 2000
 """Files of a batch whose footers the driver looks into."""
@@ -44,21 +46,20 @@ def files_of(batch: DataFrame, *, plain: bool) -> list[str] | None:
 
     `plain` says that the batch comes from a stream that reads files and does nothing else to them.
     """
-    paths = [local(uri) for uri in uris_of(batch, plain=plain) or []]
-    known = [path for path in paths if path is not None]
-    return sorted(known) if known and len(known) == len(paths) else None
-
-
-def uris_of(batch: DataFrame, *, plain: bool) -> list[str] | None:
-    """The files that a batch consists of, wherever they lie."""
     try:
         plan = batch._jdf.queryExecution().analyzed()
         kind = plan.getClass().getSimpleName()
         if kind == "LogicalRelation":
-            return list(batch.inputFiles())
-        return _scanned(plan.rdd()) if kind == "LogicalRDD" and plain else None
+            found = list(batch.inputFiles())
+        elif kind == "LogicalRDD" and plain:
+            found = _scanned(plan.rdd())
+        else:
+            return None
     except (Py4JError, TypeError, AttributeError):
         return None
+    paths = [local(uri) for uri in found]
+    known = [path for path in paths if path is not None]
+    return sorted(known) if known and len(known) == len(paths) else None
 
 
 def _scanned(rdd: Any) -> list[str]:
@@ -154,8 +155,7 @@ def read(
     chunk: list[pa.Table] = []
     rows = 0
     for path, groups, first in _by_file(pieces):
-        file = pq.ParquetFile(path, memory_map=True, read_dictionary=list(texts))
-        for table in _portions(file, groups, list({*columns, time})):
+        for table in _portions(path, groups, list({*columns, time}), texts):
             at = table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64())
             chunk.append(table.select(list(columns)).append_column("t", at))
             if arrival:
@@ -169,14 +169,18 @@ def read(
         yield pa.concat_tables(chunk)
 
 
-def _portions(file: pq.ParquetFile, groups: list[int], columns: list[str]) -> Iterator[pa.Table]:
+def _portions(path: str, groups: list[int], columns: list[str], texts: Sequence[str]) -> Iterator[pa.Table]:
     """The row groups in parts of bounded length; at least one, perhaps empty."""
     empty = True
-    for batch in file.iter_batches(MOST_ROWS, groups, columns, use_threads=False):
-        empty = False
-        yield pa.Table.from_batches([batch])
-    if empty:
-        yield file.read_row_groups(groups, columns=columns, use_threads=False)
+    try:
+        file = pq.ParquetFile(path, memory_map=True, read_dictionary=list(texts))
+        for batch in file.iter_batches(MOST_ROWS, groups, columns, use_threads=False):
+            empty = False
+            yield pa.Table.from_batches([batch])
+        if empty:
+            yield file.read_row_groups(groups, columns=columns, use_threads=False)
+    except (OSError, pa.ArrowException) as problem:
+        raise SourceError(f"{path} cannot be read: {str(problem).splitlines()[0]}", hint=WHOLE) from None
 
 
 MOST_ROWS = 1_000_000

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
+from itertools import groupby
 from typing import TypeVar
+from urllib.parse import unquote
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,6 +24,9 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckError, Place, SourceError, closest
 from mullion.language.types import Type
+from mullion.spark.failures import source_error
+from mullion.spark.files import local
+from mullion.spark.footers import check_files
 from mullion.spark.headers import Columns, has_header, orders
 from mullion.spark.options import checked_options
 from mullion.spark.types import columns_from_spark, schema_text
@@ -32,6 +37,7 @@ FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro")
 TEXT_FORMATS = ("csv", "json")
 ENDLESS_FORMATS = ("kafka", "rate", "rate-micro-batch", "socket")
 ANY_AGE = "36500d"
+_PATTERN = re.compile(r"[\[\]{}*?\\]")
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 KNOWN_FORMATS = (*FILE_FORMATS, *ENDLESS_FORMATS)
 REFUSED_FORMATS = ("jdbc", "delta-sharing", "binaryfile", "image", "hive", "noop")
@@ -80,7 +86,7 @@ def read_columns(spark: SparkSession, name: str, format_: str, options: dict[str
             frame = spark.readStream.format(format_).options(**options).load()
         return tuple(c for c in columns_from_spark(frame.schema) if c[0] != CORRUPT)
     except PySparkException as problem:
-        raise unreadable(name, problem) from None
+        raise source_error(name, problem) from None
 
 
 def located(path: str) -> str:
@@ -114,7 +120,7 @@ def open_stream(spark: SparkSession, stream: Stream) -> DataFrame:
             path = os.path.dirname(path) or "."
         return _with_source(_reporting(reader, stream.format, stream.columns).load(located(path)))
     except PySparkException as problem:
-        raise unreadable(stream.name, problem) from None
+        raise source_error(stream.name, problem) from None
 
 
 def open_files(spark: SparkSession, stream: Stream, uris: list[str]) -> DataFrame:
@@ -122,18 +128,22 @@ def open_files(spark: SparkSession, stream: Stream, uris: list[str]) -> DataFram
     try:
         return _read_parts(spark, stream, _parts(spark, stream, uris) or [(stream.columns, uris)])
     except PySparkException as problem:
-        raise unreadable(stream.name, problem) from None
+        raise source_error(stream.name, problem) from None
 
 
-def in_declared_order(stream: Stream, batch: DataFrame, uris: list[str]) -> DataFrame:
-    """A batch of a stream with every value under its own column's name, whatever the order in the files' headers."""
+def as_declared(stream: Stream, batch: DataFrame, uris: list[str]) -> DataFrame:
+    """A batch of files with every value under its own column's name, whatever the order in their headers. Refuses
+    files that do not hold what is declared."""
+    if stream.format == "parquet":
+        check_files(stream.name, [path for uri in uris if (path := local(uri)) is not None], stream.columns)
     parts = _parts(batch.sparkSession, stream, uris)
-    if all(columns == stream.columns for columns, _ in parts):
+    odd = len(uris) > 1 and any(_is_pattern(uri) for uri in uris)
+    if not parts or (all(columns == stream.columns for columns, _ in parts) and not odd):
         return batch
     try:
         return _read_parts(batch.sparkSession, stream, parts)
     except PySparkException as problem:
-        raise unreadable(stream.name, problem) from None
+        raise source_error(stream.name, problem) from None
 
 
 def open_table(spark: SparkSession, table: Table) -> DataFrame:
@@ -151,7 +161,7 @@ def open_table(spark: SparkSession, table: Table) -> DataFrame:
             return frame
         return _read_parts(spark, table, parts)
     except PySparkException as problem:
-        raise unreadable(table.name, problem) from None
+        raise source_error(table.name, problem) from None
 
 
 def _parts(spark: SparkSession, source: Stream | Table, uris: list[str]) -> list[tuple[Columns, list[str]]]:
@@ -167,15 +177,29 @@ def _read_parts(spark: SparkSession, source: Stream | Table, parts: list[tuple[C
     stands."""
     names = [f"`{name.replace('`', '``')}`" for name, _ in source.columns]
     frames = []
-    for columns, uris in parts:
+    for columns, uris in _alone(parts):
         reader = spark.read.format(source.format).options(**_options(source.format, dict(source.options)))
+        reader, paths = reader.option("__globPaths__", "false"), [unquote(uri) for uri in uris]
         if isinstance(source, Stream):
-            read = _reporting(reader, source.format, columns).load(uris)
+            read = _reporting(reader, source.format, columns).load(paths)
             kept = [CORRUPT] if source.format in TEXT_FORMATS else []
             frames.append(_with_source(read).select(*names, *kept, SOURCE))
         else:
-            frames.append(reader.schema(schema_text(columns)).load(uris).select(*names))
+            frames.append(reader.schema(schema_text(columns)).load(paths).select(*names))
     return reduce(DataFrame.unionAll, frames)
+
+
+def _is_pattern(uri: str) -> bool:
+    """Whether a file's name looks like a pattern. Spark, given such a file and others, reads it once for each."""
+    return _PATTERN.search(unquote(uri)) is not None
+
+
+def _alone(parts: list[tuple[Columns, list[str]]]) -> Iterator[tuple[Columns, list[str]]]:
+    """The parts with every file whose name looks like a pattern by itself."""
+    for columns, uris in parts:
+        for odd, group in groupby(uris, _is_pattern):
+            some = list(group)
+            yield from ((columns, [uri]) for uri in some) if odd else [(columns, some)]
 
 
 def _reporting(reader: Reader, format_: str, columns: Columns) -> Reader:
@@ -228,14 +252,3 @@ def _require_files(name: str, format_: str, options: dict[str, str], *, empty_is
         raise SourceError(f"{name}: there is nothing at {os.path.abspath(path)}", hint="check the path in OPTIONS")
     if os.path.isdir(path) and not empty_is_fine and not any(files for _, _, files in os.walk(path)):
         raise SourceError(f"{name}: the directory {os.path.abspath(path)} is empty, so its schema cannot be read")
-
-
-def unreadable(name: str, problem: PySparkException | Py4JJavaError) -> SourceError:
-    """What the user is told when Spark cannot read a stream or table: the innermost cause of a job that failed."""
-    lines = str(problem).strip().splitlines()
-    causes = [line.partition("Caused by: ")[2].partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
-    lines = [cause for cause in causes[-1:] if cause] or lines
-    hint = None
-    if "TIMESTAMP(NANOS" in str(problem):
-        hint = "Spark has no nanoseconds: write microseconds, in pandas by to_parquet(..., coerce_timestamps='us')"
-    return SourceError(f"{name} cannot be read: {lines[0] if lines else type(problem).__name__}", hint=hint)

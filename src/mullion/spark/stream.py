@@ -42,7 +42,7 @@ from mullion.spark.asking import Sharing, View
 from mullion.spark.backfill import Backfill, Past, SideJobs
 from mullion.spark.counts import Counts, add_counts
 from mullion.spark.expressions import identifier
-from mullion.spark.files import can_tell_time, files_of, pieces_of, read, uris_of
+from mullion.spark.files import can_tell_time, files_of, pieces_of, read
 from mullion.spark.kept import Keeper
 from mullion.spark.options import reads_alike
 from mullion.spark.ordered import Ordered, restored_synopses
@@ -60,7 +60,7 @@ from mullion.spark.pipeline import (
 from mullion.spark.shards import Shards, Writer, arranged_across
 from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.source_log import SourceLog
-from mullion.spark.sources import in_declared_order
+from mullion.spark.sources import as_declared
 from mullion.storage.files import REPAIR, CommittedFiles
 from mullion.storage.journal import Commit, Journal, Standings
 from mullion.storage.marks import Mark
@@ -327,7 +327,7 @@ class StreamRun:
         self._bounds = Stretch(self.watermark, self.ahead.limit(number, self.newest))
         self._put_aside.clear()
         self._start_side_jobs()
-        events = Events(self._as_declared(batch), self.stream, number=number)
+        events = Events(self._as_declared(batch, number), self.stream, number=number)
         step("before partials")
         seen = self._absorb(events, mark)
         if seen.malformed:
@@ -343,10 +343,11 @@ class StreamRun:
         self._answer(mark, self.watermark)
         self.counts.seconds += time.perf_counter() - began
 
-    def _as_declared(self, batch: DataFrame) -> DataFrame:
-        """The batch with every column's values under its name."""
-        uris = uris_of(batch, plain=True) if self.plain and self.stream.format == "csv" else None
-        return batch if not uris else in_declared_order(self.stream, batch, uris)
+    def _as_declared(self, batch: DataFrame, number: int) -> DataFrame:
+        """The batch with every column's values under its name and of its type; refuses files that hold others."""
+        if self.log is None or not self.plain:
+            return batch
+        return as_declared(self.stream, batch, self.log.files_of(number))
 
     def _check_follows(self, number: int) -> None:
         """A batch that the source takes for done and that no commit knows would be lost."""

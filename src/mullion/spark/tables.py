@@ -22,16 +22,16 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion.catalog.streams import Table
 from mullion.errors import CheckpointError, MullionError, SourceError
 from mullion.language.vector import arrow_type
+from mullion.spark.failures import SparkFailure, source_error
 from mullion.spark.files import are_as_declared
+from mullion.spark.footers import check_files
 from mullion.spark.options import reads_alike
-from mullion.spark.sources import open_table, table_files, unreadable
+from mullion.spark.sources import open_table, table_files
 from mullion.storage.files import CommittedFiles, label_of, read_checked, serialised
 
 log = logging.getLogger("mullion")
@@ -104,6 +104,8 @@ class TableStore:
         if kept is not None and kept.fresh and kept.files == files:
             return kept
         try:
+            if files is not None and table.format == "parquet":
+                check_files(table.name, [path for path, *_ in files], table.columns)
             rows = None if files is None else _read_directly(table, [path for path, *_ in files])
             if rows is None:
                 frame = self.frames[name] if name in self.frames else open_table(self.session, table)
@@ -176,8 +178,8 @@ def _collected(table: Table, frame: DataFrame) -> pa.Table:
     schema = _schema(table)
     try:
         rows = frame.select(*(f"`{name.replace('`', '``')}`" for name in schema.names)).toArrow()
-    except (PySparkException, Py4JJavaError) as problem:
-        raise unreadable(table.name, problem) from None
+    except SparkFailure as problem:
+        raise source_error(table.name, problem) from None
     return rows.cast(schema).combine_chunks()
 
 

@@ -1,0 +1,83 @@
+"""What Spark says when something fails, as sentences: what, in which file, and what to do."""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.version import __version__ as spark_version
+
+from mullion import errors
+from mullion.errors import MullionError, SourceError
+
+SparkFailure = (PySparkException, Py4JJavaError)
+
+_JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[\w$]+(?:: |$)")
+_CODE = re.compile(r"^\[[A-Z_.0-9]+\] ")
+_STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+_FILE = re.compile(r"Encountered error while reading file (.+?)\.(?=\s| Data type|$)")
+_TYPES = re.compile(r"Parquet column \[(.*?)\]\. Expected Spark type (\S+), actual Parquet type (\S+?)\.")
+_RAISED = re.compile(r"^mullion\.errors\.(\w+): (.*)$", re.MULTILINE)
+_DAMAGED = (
+    "Unexpected end of",
+    "not a Parquet file",
+    "EOFException",
+    "incorrect header check",
+    "Malformed ORC",
+    "corrupt",
+)
+_PACKAGES = {"kafka": "spark-sql-kafka-0-10_2.13", "avro": "spark-avro_2.13"}
+
+
+def source_error(name: str, problem: BaseException) -> SourceError:
+    """What the user is told when Spark cannot read a stream or table."""
+    text = str(problem)
+    file, types = _FILE.search(text), _TYPES.search(text)
+    cause = _cause(problem)
+    if types:
+        cause = f"column '{types[1]}' holds {types[3]}, and {types[2].upper()} is declared"
+    where = f"{file[1].removeprefix('file://')}: " if file and file[1] not in cause else ""
+    return SourceError(f"{name} cannot be read: {where}{cause}", hint=_hint(text))
+
+
+def raised_in_worker(problem: BaseException) -> MullionError | None:
+    """What Mullion itself raised in one of Spark's Python workers, if that is the reason."""
+    found = list(_RAISED.finditer(str(problem)))
+    if not found:
+        return None
+    kind = getattr(errors, found[-1][1], MullionError)
+    hint = re.match(r"\n  (\S.*)", str(problem)[found[-1].end() :])
+    made: MullionError = (kind if issubclass(kind, MullionError) else MullionError)(found[-1][2])
+    made.hint = hint[1] if hint else None
+    return made
+
+
+def _cause(problem: BaseException) -> str:
+    """The line that tells the innermost cause, without the class of Java that it came in."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by:")]
+    for line in [*reversed(causes), *lines]:
+        plain = _STATE.sub("", _CODE.sub("", _JAVA_CLASS.sub("", line.removeprefix(": ")))).strip()
+        if plain and not plain.startswith("An error occurred while calling"):
+            return plain
+    return causes[-1] if causes else lines[0] if lines else type(problem).__name__
+
+
+def _hint(text: str) -> str | None:
+    if "TIMESTAMP(NANOS" in text:
+        return "Spark has no nanoseconds: write microseconds, in pandas by to_parquet(..., coerce_timestamps='us')"
+    if _TYPES.search(text):
+        return "declare the column with the type that the file holds"
+    if "CSV header does not conform" in text:
+        return "declare exactly the columns of the header"
+    for format_, package in _PACKAGES.items():
+        if f"Failed to find data source: {format_}" in text or f"Failed to find the data source: {format_}" in text:
+            return (
+                f"Spark needs a package for it: --conf spark.jars.packages=org.apache.spark:{package}:{spark_version}"
+            )
+    if "OutOfMemoryError" in text:
+        return "give Spark more memory: --conf spark.driver.memory=4g, in Python Engine(config={...})"
+    if _FILE.search(text) or any(sign in text for sign in _DAMAGED):
+        return "the file is damaged or not whole: remove it or write it again"
+    return None

@@ -1,0 +1,193 @@
+"""Whether Parquet files hold what is declared: told from their footers, before anything is read.
+
+Spark checks less than one would think. It reads 300 as the TINYINT 44, 4294967295 of an unsigned column as the DOUBLE
+-1, a date as the INT of its days, and leaves out a file of zero bytes. So a file is read only where every value comes
+out as it is, for both readers, Spark's and the kernel's; otherwise the error names the file, the column, both types and
+what to write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mullion.errors import SourceError
+from mullion.language.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TINYINT,
+    Type,
+    decimal,
+)
+from mullion.language.vector import has_arrow_type
+
+NANOSECONDS = Type("timestamp in nanoseconds")
+NOTHING = Type("nothing but NULLs, without a type")
+_INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
+_SIGNED = {8: TINYINT, 16: SMALLINT, 32: INT, 64: BIGINT}
+_UNSIGNED = {"uint8": SMALLINT, "uint16": INT, "uint32": BIGINT, "uint64": decimal(20, 0)}
+"""What an unsigned number is in Spark: as wide a type as its own would make large ones negative."""
+_PHYSICAL = {
+    "BOOLEAN": BOOLEAN,
+    "INT32": INT,
+    "INT64": BIGINT,
+    "INT96": TIMESTAMP,
+    "FLOAT": FLOAT,
+    "DOUBLE": DOUBLE,
+    "BYTE_ARRAY": BINARY,
+    "FIXED_LEN_BYTE_ARRAY": BINARY,
+}
+WHOLE = "remove the file or write it again; a writer should make it elsewhere and move it here when it is whole"
+
+
+def check_files(name: str, paths: Iterable[str], columns: Sequence[tuple[str, Type]]) -> None:
+    """Refuse a file that is no whole Parquet file, or that holds another type than is declared for a column."""
+    for path in paths:
+        held = held_types(read_footer(name, path).schema)
+        for column, declared in columns:
+            found = held.get(column.lower(), declared)
+            if has_arrow_type(declared) and found != declared and not widens(found, declared):
+                raise _mismatch(name, path, column, declared, found)
+
+
+def read_footer(name: str, path: str) -> pq.FileMetaData:
+    try:
+        return pq.read_metadata(path)
+    except FileNotFoundError:
+        raise SourceError(f"{name}: {path} is gone", hint="put the file back; it was to be read just now") from None
+    except (OSError, pa.ArrowException) as problem:
+        raise SourceError(f"{name}: {path} {_damage(path, problem)}", hint=WHOLE) from None
+
+
+def _damage(path: str, problem: Exception) -> str:
+    """What is wrong with what should be a Parquet file."""
+    try:
+        if os.path.getsize(path) == 0:
+            return "is empty: it has no byte"
+        with open(path, "rb") as file:
+            begins = file.read(4) == b"PAR1"
+            file.seek(-4, os.SEEK_END)
+            ends = file.read(4) == b"PAR1"
+    except OSError as error:
+        return f"cannot be read: {error.strerror or problem}"
+    if not begins:
+        return "is not a Parquet file"
+    return (
+        "is damaged: its footer cannot be read" if ends else "is cut off: it begins as a Parquet file and lacks the end"
+    )
+
+
+def held_types(schema: pq.ParquetSchema) -> dict[str, Type]:
+    """The types that a file holds, by the columns' names in lower case."""
+    leaves = {schema.column(i).path: schema.column(i) for i in range(len(schema.names))}
+    found = {}
+    for field in schema.to_arrow_schema():
+        leaf = leaves.get(field.name)
+        nested = leaf is None or pa.types.is_nested(field.type)
+        found[field.name.lower()] = Type(str(field.type)) if nested else held_type(leaf)
+    return found
+
+
+def held_type(leaf: pq.ColumnSchema) -> Type:
+    """The type of a column that is not nested."""
+    told = str(leaf.logical_type)
+    match leaf.logical_type.type:
+        case "INT":
+            bits = next(bits for bits in (8, 16, 32, 64) if f"bitWidth={bits}," in told)
+            return _SIGNED[bits] if "isSigned=true" in told else Type(f"uint{bits}")
+        case "DECIMAL":
+            return decimal(leaf.precision, leaf.scale)
+        case "STRING" | "ENUM" | "JSON":
+            return STRING
+        case "DATE":
+            return DATE
+        case "TIMESTAMP":
+            if "nanoseconds" in told:
+                return NANOSECONDS
+            return TIMESTAMP if "isAdjustedToUTC=true" in told else TIMESTAMP_NTZ
+        case "UNKNOWN":
+            return NOTHING
+        case "NONE":
+            return _PHYSICAL[leaf.physical_type]
+        case other:
+            return Type(str(other).lower())
+
+
+def widens(held: Type, declared: Type) -> bool:
+    """Whether every value of the held type comes out as it is when Spark reads it as the declared one."""
+    if held in _INTEGERS and declared in _INTEGERS:
+        return _INTEGERS.index(held) <= _INTEGERS.index(declared)
+    if held in _INTEGERS and declared.kind == "decimal":
+        return declared.precision - declared.scale >= (20 if held == BIGINT else 10)
+    if held.kind == "decimal" and declared.kind == "decimal":
+        wider = declared.precision - declared.scale >= held.precision - held.scale
+        return wider and declared.scale >= held.scale
+    if _UNSIGNED.get(held.kind) == declared:
+        return True
+    return (held.kind, declared.kind) in _EXACT
+
+
+_EXACT = {
+    ("tinyint", "double"),
+    ("smallint", "double"),
+    ("int", "double"),
+    ("uint8", "int"),
+    ("uint8", "bigint"),
+    ("uint8", "double"),
+    ("uint16", "bigint"),
+    ("uint16", "double"),
+    ("float", "double"),
+    ("string", "binary"),
+    ("date", "timestamp_ntz"),
+    # The time zone is UTC.
+    ("timestamp", "timestamp_ntz"),
+    ("timestamp_ntz", "timestamp"),
+    (NANOSECONDS.kind, "bigint"),
+    *((NOTHING.kind, kind) for kind in ("tinyint", "smallint", "int", "bigint", "double", "date")),
+}
+
+
+def _mismatch(name: str, path: str, column: str, declared: Type, held: Type) -> SourceError:
+    shown = held.kind if held in (NANOSECONDS, NOTHING) else str(held).upper()
+    message = f"{name}: column '{column}' of {path} holds {shown}, and {str(declared).upper()} is declared"
+    return SourceError(message, hint=_advice(column, declared, held))
+
+
+def _advice(column: str, declared: Type, held: Type) -> str:
+    if held == NANOSECONDS:
+        written = "in pandas by to_parquet(..., coerce_timestamps='us', allow_truncated_timestamps=True)"
+        return f"Spark has no nanoseconds: write microseconds, {written}; or declare {column} BIGINT"
+    if held == NOTHING:
+        return f"give the column a type where the file is written, in pandas by astype(...) of '{column}'"
+    if held == BIGINT and declared in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
+        return f"declare {column} BIGINT, and make a time of it in the query or in TIMESTAMP BY"
+    held = _UNSIGNED.get(held.kind, held)
+    if not has_arrow_type(held):
+        return f"leave the column '{column}' out: columns of this type serve no query"
+    advice = f"declare it as it is: {column} {str(held).upper()}"
+    return (
+        f"{advice}, and write CAST({column} AS {str(declared).upper()}) where it is used" if held == BINARY else advice
+    )
+
+
+def check_seen(name: str, paths: Iterable[str]) -> None:
+    """Refuse files of zero bytes, which Spark notes as read and leaves out."""
+    for path in paths:
+        try:
+            empty = os.path.getsize(path) == 0
+        except OSError:
+            continue
+        if empty:
+            raise SourceError(f"{name}: {path} is empty: it has no byte", hint=WHOLE)
