@@ -14,6 +14,8 @@ ROOT = Path(mullion.__file__).parent
 
 LAYERS = (
     "errors",
+    "arguments",
+    "closing",
     "storage",
     "language",
     "aggregates",

@@ -13,6 +13,10 @@ __version__ = "0.1.0"
 __all__ = ["Engine", "UserAggregate", "__version__", "register_aggregate"]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Engine brings Spark and Arrow along, and aggregates numpy, so they are imported when they are first used."""
     if name == "Engine":

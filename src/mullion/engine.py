@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from mullion.arguments import require, require_callable
 from mullion.catalog.algebra import Relation
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.queries import StandingQuery, bind
@@ -27,7 +28,8 @@ from mullion.catalog.relations import bind_relation, is_relational, joining_at
 from mullion.catalog.restart import as_journaled, check_manifest, check_text, from_journal, stream_text, to_journal
 from mullion.catalog.streams import Stream, Table
 from mullion.catalog.synopses import checked
-from mullion.errors import CheckError, MullionError, NotSupported, Place
+from mullion.closing import close_at_exit
+from mullion.errors import ArgumentError, CheckError, MullionError, NotSupported, Place
 from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.query import (
     TIME_AXIS,
@@ -52,7 +54,7 @@ from mullion.planner.relations import answer_schema
 from mullion.planner.rules import make_plan
 from mullion.questions import Question, prepare
 from mullion.sinks.callback import CallbackSink, OnAnswer
-from mullion.sinks.memory import MemorySink
+from mullion.sinks.memory import KEEP_ANSWERS, MemorySink
 from mullion.sinks.owner import Owner, lock_of
 from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
@@ -81,7 +83,7 @@ TIMES_ON_FEW_CORES = 25
 """How many times more events relations take on the driver before they go to shards, where cores are few."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Engine:
     """Answers many standing queries over streams in one shared pass over each.
 
@@ -92,7 +94,8 @@ class Engine:
             engine.results("total").to_pandas()
 
     `spark` is a session of yours; without one a tuned session is made when it is needed, local unless `config`, which
-    holds settings of Spark, names a "spark.master". Answers are kept in memory, or written below `out`. With
+    holds settings of Spark, names a "spark.master". Answers are kept in memory, the newest `keep_answers` rows of all
+    queries together, or written below `out`. With
     `checkpoint`, a killed run goes on where it was. Both are of one run at a time, from its start until `close`.
     Answers of another checkpoint or run are not touched, unless `overwrite` says that they may be removed.
     """
@@ -108,12 +111,15 @@ class Engine:
     method: str = "auto"
     strategy: str = "upa"
     shard_above: int = 200_000
+    keep_answers: int | None = KEEP_ANSWERS
+    """How many rows of answers stay in memory without `out`; the oldest batches leave first. None for all."""
     config: Mapping[str, str] = field(default_factory=dict)
     on_batch: Callable[[Engine], None] | None = None
     clock: Callable[[], float] = time.time
     """Seconds since 1970, to tell which events are too far ahead."""
 
     def __post_init__(self) -> None:
+        self._check_arguments()
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise MullionError(f"{name} is one of {', '.join(allowed)}, not '{getattr(self, name)}'")
@@ -138,7 +144,7 @@ class Engine:
         self._lock = threading.RLock()
         self._owned: SparkSession | None = None
         self._ensured: SparkSession | None = None
-        self._memory = MemorySink()
+        self._memory = MemorySink(self.keep_answers)
         self._files = None if self.out is None else ParquetSink(Path(self.out).absolute())
         self._callbacks = CallbackSink()
         self.sink = SeveralSinks([self._files or self._memory])
@@ -156,12 +162,31 @@ class Engine:
             ),
         )
         self._stopping = threading.Event()
+        self._closed = False
+        self._dropped: dict[str, tuple[str, pa.Schema]] = {}
+        """The columns of queries that were dropped, and how they were spelt: their answers stay."""
+
+    def _check_arguments(self) -> None:
+        require("out", self.out, (str, Path), "a path", none=True)
+        require("checkpoint", self.checkpoint, (str, Path), "a path", none=True)
+        require("overwrite", self.overwrite, bool, "True or False")
+        require("shard_above", self.shard_above, int, "a number of groups")
+        require("keep_answers", self.keep_answers, int, "a number of rows", none=True)
+        require("config", self.config, Mapping, "a dictionary of Spark's settings")
+        require_callable("on_batch", self.on_batch, "the engine")
+        if self.spark is not None and not hasattr(self.spark, "sparkContext"):
+            raise ArgumentError(f"spark is a SparkSession, not {type(self.spark).__name__}")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise MullionError("the engine is closed", hint="make a new Engine; results() and counts stay readable")
 
     # Setting up
 
     @property
     def session(self) -> SparkSession:
         """The Spark session with the settings that answers depend on."""
+        self._check_open()
         if self._ensured is None:
             given = self.spark
             if given is None:
@@ -178,21 +203,22 @@ class Engine:
         A SELECT without CREATE QUERY is asked once. Before the first batch it waits in `questions`, and the stream
         keeps the events that it needs.
         """
+        self._check_open()
+        require("a script", script, str, "text")
         statements = parse_script(script)
         with self._lock:
             before, waiting = self.catalog, list(self.questions)
             self.catalog = before.copy()
+            dropped = list[StandingQuery | Relation]()
             try:
-                said = [explained for s in statements if (explained := self._execute(s)) is not None]
+                said = [explained for s in statements if (explained := self._execute(s, dropped)) is not None]
             except BaseException:
                 self.catalog, self.questions = before, waiting
                 raise
-            for statement in statements:
-                if isinstance(statement, DropQuery):
-                    self._callbacks.forget(statement.name)
+            self._note_dropped(dropped)
             return said
 
-    def _execute(self, statement: Statement) -> Explanation | OneAnswer | None:
+    def _execute(self, statement: Statement, dropped: list[StandingQuery | Relation]) -> Explanation | OneAnswer | None:
         match statement:
             case CreateStream():
                 self._create_stream(statement)
@@ -204,6 +230,7 @@ class Engine:
             case CreateQuery(query=query):
                 self._add(query)
             case DropQuery(name=name):
+                dropped.append(self.catalog.known(name, statement.place))
                 self.catalog.drop_query(name, statement.place)
             case CreateSynopsis():
                 self.catalog.add_synopsis(checked(statement, self.catalog.streams), statement.place)
@@ -243,6 +270,15 @@ class Engine:
         None for any distance. `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be
         asked about.
         """
+        self._check_open()
+        require("the name of a stream", name, str, "text")
+        require("time", time, str, "the name of a column")
+        require("lateness", lateness, str, "a duration such as '5 seconds'")
+        require("ahead", ahead, str, "a duration such as '1 day'", none=True)
+        require("keep", keep, (str, int), "a duration such as '1 hour' or a number of events", none=True)
+        if not hasattr(dataframe, "isStreaming"):
+            hint = "read it with Spark, such as spark.readStream, or name its files with CREATE STREAM"
+            raise ArgumentError(f"stream '{name}' is a Spark DataFrame, not a {type(dataframe).__name__}", hint=hint)
         columns = columns_from_spark(dataframe.schema)
         kept = parse_duration(keep) if isinstance(keep, str) else None
         rows = keep if isinstance(keep, int) else None
@@ -257,6 +293,8 @@ class Engine:
 
         They are read when a query first needs them and stay as they are then.
         """
+        self._check_open()
+        require("the name of a table", name, str, "text")
         with self._lock:
             frame = static_frame(self.session, name, rows)
             self.catalog.add_table(Table(name, columns_from_spark(frame.schema), "frame").check())
@@ -278,11 +316,16 @@ class Engine:
         The text is a SELECT or a CREATE QUERY. A query that joins a running stream answers the windows that start
         after the newest event seen.
         """
+        self._check_open()
+        require("a query", sql, str, "text")
+        require("the name of a query", name, str, "text", none=True)
+        require_callable("on_answer", on_answer, "the query's name and its rows")
         parsed = parse_query(sql, name=name)
         with self._lock:
             if parsed.name is None:
                 parsed = replace(parsed, name=self.catalog.free_name())
             bound = self._add(parsed)
+            self._note_dropped(())
             if on_answer is not None:
                 self._call(on_answer, bound.name)
         return bound.name
@@ -312,9 +355,20 @@ class Engine:
 
     def drop(self, name: str) -> None:
         """Remove a standing query, also while the engine runs; its answers so far stay."""
+        self._check_open()
+        require("the name of a query", name, str, "text")
         with self._lock:
+            dropped = self.catalog.known(name)
             self.catalog.drop_query(name)
-            self._callbacks.forget(name)
+            self._note_dropped([dropped])
+
+    def _note_dropped(self, queries: Iterable[StandingQuery | Relation]) -> None:
+        """Remember whose answers stay, until another query takes the name."""
+        for query in queries:
+            self._callbacks.forget(query.name)
+            self._dropped[query.name.lower()] = query.name, _columns_of(query)
+        for name in [name for name in self._dropped if self.catalog.knows(name)]:
+            self._memory.forget(self._dropped.pop(name)[0])
 
     def explain(self, name: str | None = None) -> Explanation:
         """The shared plan of all queries, or the part of it that serves one."""
@@ -358,12 +412,14 @@ class Engine:
 
     def run(self, *, follow: bool = False, seconds: float | None = None) -> None:
         """Read what the sources hold, answer, and return; with `follow`, go on until stopped or for `seconds`."""
+        require("seconds", seconds, (int, float), "a number", none=True)
         self.start(follow=follow or seconds is not None)
         self.wait(seconds)
         self.stop()
 
     def start(self, *, follow: bool = True) -> None:
         """Begin to read. With `follow` the sources are read on and on in the background, otherwise to their end."""
+        self._check_open()
         self._stopping.clear()
         asked = {query.stream for query in self.catalog.queries.values()}
         asked |= {stream for relation in self.catalog.relations.values() for stream in relation.streams}
@@ -402,6 +458,7 @@ class Engine:
             follow=follow or is_endless(stream),
         )
         self._feeds.append(feed)
+        close_at_exit(self)
         if is_files(stream):
             self._run_of(name).log = SourceLog(feed.location, latest_first=is_latest_first(stream))
         feed.start()
@@ -439,14 +496,15 @@ class Engine:
         for feed in feeds:
             feed.raise_failure()
         if feeds:
-            schemas = {query.name: query.shape.schema for query in self.catalog.queries.values()}
-            schemas |= {name: answer_schema(relation) for name, relation in self.catalog.relations.items()}
-            self.sink.finish(schemas)
+            asked: list[StandingQuery | Relation] = [*self.catalog.queries.values(), *self.catalog.relations.values()]
+            self.sink.finish({query.name: _columns_of(query) for query in asked})
 
     def close(self) -> None:
+        """Stop, and let go what is held: the locks, files that were for this run alone, and a session of its own."""
         try:
             self.stop()
         finally:
+            self._closed = True
             for lock in self._locks:
                 lock.release()
         for run in self.runs.values():
@@ -457,6 +515,7 @@ class Engine:
             self._owned = self._ensured = None
 
     def __enter__(self) -> Engine:
+        self._check_open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -493,8 +552,7 @@ class Engine:
         run.use(queries, synopses)
         run.process(batch, number)
         self._hand_over(run)
-        if self.on_batch is not None:
-            self.on_batch(self)
+        self._tell_batch()
 
     def _finish(self, name: str) -> None:
         run = self._run_of(name)
@@ -504,8 +562,11 @@ class Engine:
             self._use_relations()
         run.finish(self.session)
         self._hand_over(run, ended=True)
+        self._tell_batch()
+
+    def _tell_batch(self) -> None:
         if self.on_batch is not None:
-            self.on_batch(self)
+            self._callbacks.call("on_batch", self.on_batch, self)
 
     # Relations
 
@@ -624,15 +685,19 @@ class Engine:
 
         Batches go on meanwhile. The answer says what it was made from and up to which event time.
         """
+        require("a question", sql, str, "text")
         return self.answer(parse_query(sql))
 
     def prepare(self, sql: str) -> None:
         """Let the stream keep the events that a later question will need."""
+        self._check_open()
+        require("a question", sql, str, "text")
         with self._lock:
             prepare(parse_query(sql), self.catalog)
 
     def answer(self, query: Query) -> OneAnswer:
         """Answer a question that was parsed before."""
+        self._check_open()
         with self._lock:
             question = Question(query, self.catalog, self.runs, self.relations)
             stores = {name: self.tables_of(name) for name in question.readers} if self.catalog.tables else {}
@@ -642,18 +707,27 @@ class Engine:
     # Answers
 
     def results(self, name: str) -> Results:
-        """The answers of a query so far."""
-        query = self.catalog.known(name)
-        schema = answer_schema(query) if isinstance(query, Relation) else query.shape.schema
-        tables = self._memory.tables(query.name) if self._files is None else self._files.tables(query.name)
-        return Results(pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in tables)]), self._ensured)
+        """The answers of a query so far, also of one that was dropped."""
+        require("the name of a query", name, str, "text")
+        gone = None if self.catalog.knows(name) else self._dropped.get(name.lower())
+        if gone is None:
+            query = self.catalog.known(name)
+            gone = query.name, _columns_of(query)
+        spelt, schema = gone
+        tables = self._memory.tables(spelt) if self._files is None else self._files.tables(spelt)
+        whole = pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in tables)])
+        return Results(whole, self._ensured, spelt, self._memory.dropped.get(spelt, 0))
 
     def aside(self, kind: str) -> list[pa.Table]:
         """Records that answered no query: kind is 'late', 'ahead' or 'malformed'."""
         return (self._files or self._memory).aside_tables(kind)
 
     def on_answer(self, call: OnAnswer) -> None:
-        """Call with (query, rows) whenever answers are made."""
+        """Call with (query, rows) whenever answers are made. One that raises is logged, and the run goes on."""
+        self._check_open()
+        if call is None:
+            raise ArgumentError("on_answer needs a function that is called with the query's name and its rows")
+        require_callable("on_answer", call, "the query's name and its rows")
         with self._lock:
             self._call(call)
 
@@ -661,6 +735,11 @@ class Engine:
         if self._callbacks not in self.sink.sinks:
             self.sink.add(self._callbacks)
         self._callbacks.add(call, query)
+
+    @property
+    def failed_callbacks(self) -> dict[str, int]:
+        """How many calls of callbacks raised, by the query that they were for or 'on_batch'. The log tells why."""
+        return dict(self._callbacks.failed)
 
     @property
     def counts(self) -> dict[str, Counts]:
@@ -680,6 +759,11 @@ _CHOICES = {
     "method": ("auto", "fragments", "rows"),
     "strategy": ("upa", "nt", "direct"),
 }
+
+
+def _columns_of(query: StandingQuery | Relation) -> pa.Schema:
+    """The columns of a query's answers."""
+    return answer_schema(query) if isinstance(query, Relation) else query.shape.schema
 
 
 def _by_axis(queries: Sequence[StandingQuery]) -> list[tuple[Axis, list[StandingQuery]]]:

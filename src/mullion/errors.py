@@ -81,6 +81,10 @@ class NotSupported(TextError):
         self.feature = feature
 
 
+class ArgumentError(MullionError, TypeError):
+    """A function of Mullion was called with something that it cannot use."""
+
+
 class SourceError(MullionError):
     """A stream or table cannot be read."""
 

@@ -175,6 +175,7 @@ def test_at_every_step_of_a_batch(seed: int, tmp_path: Path, moments: list[Calla
                     break
             moments.clear()
             asked += asking.asked
+            assert engine.failed_callbacks == {}
     assert asked > 2 * len(given)
 
 

@@ -93,6 +93,10 @@ class Catalog:
             raise CheckError(f"query '{name}' is no aggregate over a single stream", place)
         return query
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a query of this name."""
+        return name.lower() in self._query_names
+
     def known(self, name: str, place: Place | None = None) -> StandingQuery | Relation:
         """The query of either kind that has this name."""
         found = self._query_names.get(name.lower())

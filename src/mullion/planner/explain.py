@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Protocol
 
 from mullion.aggregates import Invertible
@@ -159,6 +160,17 @@ class Explanation:
         """Of each stream the groupings, and of each grouping what it keeps and whom it serves."""
         relations = [] if self.relations is None else self.relations.boxes()
         return [*(_plan_box(plan, self.query) for plan in self.plans), *relations]
+
+    def __repr__(self) -> str:
+        """Short, as plans are long: print() shows them."""
+        names = [query.name for plan in self.plans for query in plan.queries]
+        names += [] if self.relations is None else [query["name"] for query in self.relations.to_dict()["relations"]]
+        listed = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+        return f"<Explanation of {listed or 'no standing queries'}; print it to read it>"
+
+    def _repr_html_(self) -> str:
+        """As notebooks show it."""
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         if not self.plans and self.relations is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -10,16 +11,23 @@ from mullion.sinks.base import Sink
 from mullion.storage.marks import Mark
 from mullion.windows.finalize import Answers
 
+log = logging.getLogger("mullion")
+
 OnAnswer = Callable[[str, pa.Table], None]
 
 
 class CallbackSink(Sink):
     """Calls with the query's name and its rows: those who want every query's, and those who want this one's. After a
-    crash a batch may be handed over again."""
+    crash a batch may be handed over again.
+
+    One that raises is logged and counted, and the run goes on: the answers are written, and others wait for theirs.
+    """
 
     def __init__(self) -> None:
         self._of_all: list[OnAnswer] = []
         self._of_query: dict[str, OnAnswer] = {}
+        self.failed: dict[str, int] = {}
+        """How many calls raised, by what they were for."""
 
     def add(self, call: OnAnswer, query: str | None = None) -> None:
         if query is None:
@@ -34,10 +42,18 @@ class CallbackSink(Sink):
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
         for some in answers:
             for name, table in some:
-                for call in self._of_all:
-                    call(name, table)
+                for call in tuple(self._of_all):
+                    self.call(name, call, name, table)
                 if (call_of_query := self._of_query.get(name.lower())) is not None:
-                    call_of_query(name, table)
+                    self.call(name, call_of_query, name, table)
+
+    def call(self, what: str, call: Callable[..., None], *arguments: object) -> None:
+        """Call a function of the user's; what it raises does not go on from here."""
+        try:
+            call(*arguments)
+        except Exception:
+            self.failed[what] = self.failed.get(what, 0) + 1
+            log.warning("a callback for %s raised (%d so far)", what, self.failed[what], exc_info=True)
 
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         """Only answers are handed over."""

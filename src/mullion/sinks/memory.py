@@ -10,16 +10,33 @@ from mullion.sinks.base import Sink
 from mullion.storage.marks import Mark
 from mullion.windows.finalize import Answers
 
+KEEP_ANSWERS = 10_000_000
+"""Rows of answers that stay in memory, unless told otherwise."""
+
 
 class MemorySink(Sink):
-    """Keeps answers as they came; a query's own are cut out when they are asked for."""
+    """Keeps answers as they came; a query's own are cut out when they are asked for.
 
-    def __init__(self) -> None:
+    With more than `most` rows of all queries together the oldest batches leave, whole; the newest stays in any case.
+    """
+
+    def __init__(self, most: int | None = KEEP_ANSWERS) -> None:
+        self.most = most
         self.answers: dict[tuple[Mark, str], Sequence[Answers]] = {}
         self.asides: dict[tuple[str, str, Mark], pa.Table] = {}
+        self.dropped: dict[str, int] = {}
+        """How many rows of a query are here no more."""
+        self._rows = 0
 
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
+        self._rows -= _rows(self.answers.pop((mark, stream), ()))
         self.answers[mark, stream] = answers
+        self._rows += _rows(answers)
+        while self.most is not None and self._rows > self.most and len(self.answers) > 1:
+            oldest = self.answers.pop(next(iter(self.answers)))
+            self._rows -= _rows(oldest)
+            for name, rows in _numbers(oldest):
+                self.dropped[name] = self.dropped.get(name, 0) + rows
 
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         self.asides[kind, stream, mark] = rows
@@ -28,12 +45,38 @@ class MemorySink(Sink):
         """The query's answers, oldest first."""
         return [
             table
-            for mark in sorted(self.answers)
-            for answers in self.answers[mark]
-            if query in answers.queries
-            for name, table in answers
+            for _, answers in sorted(self.answers.items(), key=lambda item: item[0])
+            for some in answers
+            if query in some.queries
+            for name, table in some
             if name == query
         ]
 
+    def forget(self, query: str) -> None:
+        """Another query has taken the name: what is here is not its own."""
+        self.dropped.pop(query, None)
+        for at, answers in self.answers.items():
+            self.answers[at] = [_without(some, query) for some in answers]
+
     def aside_tables(self, kind: str) -> list[pa.Table]:
         return [table for (of, _, _), table in self.asides.items() if of == kind]
+
+
+def _rows(answers: Sequence[Answers]) -> int:
+    return sum(len(some.table) for some in answers)
+
+
+def _numbers(answers: Sequence[Answers]) -> list[tuple[str, int]]:
+    return [
+        (name, high - low)
+        for some in answers
+        for name, low, high in zip(some.queries, some.bounds, some.bounds[1:], strict=False)
+        if high > low
+    ]
+
+
+def _without(answers: Answers, query: str) -> Answers:
+    """The same rows, of which none is called the query's."""
+    if query not in answers.queries:
+        return answers
+    return Answers(tuple("" if name == query else name for name in answers.queries), answers.bounds, answers.table)

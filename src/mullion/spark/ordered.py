@@ -79,6 +79,11 @@ class Ordered:
         if not self:
             self.order = Order()
 
+    def forget_query(self, name: str) -> None:
+        """How far a query was answered is of no use any more."""
+        for one in self.sets.values():
+            one.forget_query(name)
+
     # Events
 
     def columns(self) -> set[str] | None:

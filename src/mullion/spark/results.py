@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from html import escape
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+SHOWN = 20
+"""Rows that are shown of answers."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
@@ -30,8 +33,10 @@ def in_words(time: datetime) -> str:
 class Results:
     """The answers of one query: window_start, window_end, then its items."""
 
-    def __init__(self, table: pa.Table, session: SparkSession | None) -> None:
-        self._table, self._session = table, session
+    def __init__(self, table: pa.Table, session: SparkSession | None, name: str = "", dropped: int = 0) -> None:
+        self._table, self._session, self.name = table, session, name
+        self.dropped = dropped
+        """How many older rows are in memory no more: see `keep_answers`."""
 
     def to_arrow(self) -> pa.Table:
         return self._table
@@ -48,6 +53,24 @@ class Results:
     def __len__(self) -> int:
         return len(self._table)
 
+    def __repr__(self) -> str:
+        """What it is, and its first rows."""
+        if not len(self):
+            return self._headline()
+        shown = self._table.slice(0, SHOWN).to_pandas().to_string(index=False)
+        more = f"\n... and {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
+        return f"{self._headline()}\n{shown}{more}"
+
+    def _repr_html_(self) -> str:
+        """As notebooks show it."""
+        shown: str = self._table.slice(0, SHOWN).to_pandas().to_html(index=False)
+        return f"<p>{escape(self._headline())}</p>{shown}"
+
+    def _headline(self) -> str:
+        rows = f"{len(self):,} row{'' if len(self) == 1 else 's'}"
+        gone = f", after {self.dropped:,} older ones that left memory" if self.dropped else ""
+        return f"Results of {self.name or 'a query'}: {rows}{gone}"
+
 
 class OneAnswer(Results):
     """The answer of a question asked once."""
@@ -62,6 +85,10 @@ class OneAnswer(Results):
         """The event time up to which it holds: no later event is in it. None while there was no event."""
         self.newest = None if newest is None else _time(newest)
         """The time of the newest event that had been read."""
+
+    def _headline(self) -> str:
+        rows = f"{len(self):,} row{'' if len(self) == 1 else 's'}"
+        return f"OneAnswer: {rows}, {self.stated}"
 
     @property
     def stated(self) -> str:

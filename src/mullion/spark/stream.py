@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import StandingQuery, starting
+from mullion.catalog.restart import to_journal
 from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckpointError, MullionError
@@ -175,6 +176,7 @@ class StreamRun:
         """The queries that the next batch answers, and the synopses that it feeds."""
         if tuple(queries) == self.queries and tuple(synopses) == self.synopses and (self.sets or self.ordered):
             return
+        self._forget_namesakes(queries)
         self.synopses = tuple(synopses)
         self.ordered.feed(synopses, self.newest)
         self.queries = tuple(queries)
@@ -200,6 +202,15 @@ class StreamRun:
         if self._restored:
             self._show()
         self._restored = False
+
+    def _forget_namesakes(self, queries: Sequence[StandingQuery]) -> None:
+        """A query that has taken the name of one that left goes on from nothing of it."""
+        before = {query.name: to_journal(query) for query in self.queries}
+        for name in [q.name for q in queries if q.name in before and before[q.name] != to_journal(q)]:
+            self.backfilled.discard(name)
+            self.ordered.forget_query(name)
+            for one in self.sets.values():
+                one.tier.forget_query(name)
 
     def _plan(self, one: SharingSet, queries: Sequence[StandingQuery]) -> Plan:
         chosen = self.settings

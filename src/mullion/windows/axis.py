@@ -118,6 +118,12 @@ class AxisSet:
         self.since = {name: self.since.get(name, since) for name, since in fresh.items()}
         self.begun &= self._asked.keys()
 
+    def forget_query(self, name: str) -> None:
+        """Another query has taken the name."""
+        self.since.pop(name, None)
+        self.begun.discard(name)
+        self.tier.forget_query(name)
+
     # Events
 
     def take(self, events: pa.Table, inputs: Input, tables: tuple[Prepared, ...]) -> list[Tally]:

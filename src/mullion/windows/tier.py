@@ -91,6 +91,11 @@ class WindowTier:
             self.entries = [entry for part in merged for entry in part]
         return horizon
 
+    def forget_query(self, name: str) -> None:
+        """Another query has taken the name: how far the one before was answered is not its own."""
+        self.cursors.pop(name, None)
+        self.waiting.discard(name)
+
     def saved(self) -> list[SubWindows]:
         """What came since the last call: the part of the state that a commit has to add."""
         new, self._unsaved = self._unsaved, []

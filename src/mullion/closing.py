@@ -1,0 +1,39 @@
+"""Engines that nobody closed, when the interpreter ends.
+
+Batches run in threads that Java calls. Were they at work while the interpreter falls apart, it would end in a fatal
+error; so whoever is still open is closed before that, also after an exception that nobody caught.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from typing import Protocol
+from weakref import WeakSet
+
+log = logging.getLogger("mullion")
+
+
+class Closes(Protocol):
+    def close(self) -> None: ...
+
+
+_open: WeakSet[Closes] = WeakSet()
+
+
+def close_at_exit(one: Closes) -> None:
+    """Close it when the interpreter ends, unless it is gone by then.
+
+    Registered anew each time: who registers last is called first, and must be before the bridge to Java is down.
+    """
+    _open.add(one)
+    atexit.unregister(_close_all)
+    atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    for one in list(_open):
+        try:
+            one.close()
+        except Exception as problem:
+            log.warning("an engine that was left open failed: %s", problem)
