@@ -9,6 +9,7 @@ An `Engine` holds the catalog and, for each stream that is asked something, one 
 from __future__ import annotations
 
 import math
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ import pyarrow as pa
 from mullion.arguments import require, require_callable
 from mullion.catalog.algebra import Relation
 from mullion.catalog.catalog import Catalog
+from mullion.catalog.closing import check_close, following_after_the_end, query_after_the_end
 from mullion.catalog.queries import StandingQuery, bind
 from mullion.catalog.relations import bind_relation, is_relational, joining_at
 from mullion.catalog.restart import as_journaled, check_manifest, check_text, from_journal, stream_text, to_journal
@@ -95,9 +97,9 @@ class Engine:
 
     `spark` is a session of yours; without one a tuned session is made when it is needed, local unless `config`, which
     holds settings of Spark, names a "spark.master". Answers are kept in memory, the newest `keep_answers` rows of all
-    queries together, or written below `out`. With
-    `checkpoint`, a killed run goes on where it was. Both are of one run at a time, from its start until `close`.
-    Answers of another checkpoint or run are not touched, unless `overwrite` says that they may be removed.
+    queries together, or written below `out`. With `checkpoint`, a killed run goes on where it was, and a run over input
+    that has grown goes on where the last one was. Both are of one run at a time, from its start until `close`. Answers
+    of another checkpoint or run are not touched, unless `overwrite` says that they may be removed.
     """
 
     spark: SparkSession | None = None
@@ -162,6 +164,7 @@ class Engine:
             ),
         )
         self._stopping = threading.Event()
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._closed = False
         self._dropped: dict[str, tuple[str, pa.Schema]] = {}
         """The columns of queries that were dropped, and how they were spelt: their answers stay."""
@@ -334,21 +337,28 @@ class Engine:
         known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
         if is_relational(query, *known):
             relation = bind_relation(query, *known)
+            self._check_not_ended(relation.name, relation.streams)
             self.catalog.add_relation(relation, query.place)
             return relation
         bound = bind(query, self.catalog.streams, self.catalog.tables)
         run = self.runs.get(bound.stream)
+        self._check_not_ended(bound.name, [bound.stream])
         if run is not None and run.begun:
-            reason = run.can_backfill(bound)
-            if reason is not None:
-                raise NotSupported(f"BACKFILL of this query ({reason})", query.place)
             self._check_joins(run, bound, query.place)
             self._fresh[bound.name] = None
         self.catalog.add_query(bound, query.place)
         return bound
 
+    def _check_not_ended(self, query: str, streams: Sequence[str]) -> None:
+        for name in streams:
+            if name in self.runs and self.runs[name].closed:
+                raise query_after_the_end(query, name, kept=self.checkpoint is not None)
+
     @staticmethod
     def _check_joins(run: StreamRun, query: StandingQuery, place: Place | None = None) -> None:
+        reason = run.can_backfill(query)
+        if reason is not None:
+            raise NotSupported(f"BACKFILL of this query ({reason})", place)
         refused = run.refuses(query)
         if refused is not None:
             raise CheckError(refused[0], place, hint=refused[1])
@@ -410,14 +420,18 @@ class Engine:
 
     # Running
 
-    def run(self, *, follow: bool = False, seconds: float | None = None) -> None:
-        """Read what the sources hold, answer, and return; with `follow`, go on until stopped or for `seconds`."""
+    def run(self, *, follow: bool = False, seconds: float | None = None, close: bool = False) -> None:
+        """Read what the sources hold, answer, and return; with `follow`, go on until stopped or for `seconds`.
+
+        With a checkpoint, windows that the watermark has not passed stay open for the next run. With `close`, and
+        without a checkpoint, the end of the input is the end of the stream: they are answered, and nothing may follow.
+        """
         require("seconds", seconds, (int, float), "a number", none=True)
-        self.start(follow=follow or seconds is not None)
+        self.start(follow=follow or seconds is not None, close=close)
         self.wait(seconds)
         self.stop()
 
-    def start(self, *, follow: bool = True) -> None:
+    def start(self, *, follow: bool = True, close: bool = False) -> None:
         """Begin to read. With `follow` the sources are read on and on in the background, otherwise to their end."""
         self._check_open()
         self._stopping.clear()
@@ -427,6 +441,9 @@ class Engine:
         asked |= {s.name for s in self.catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
         if not asked:
             raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
+        streams = [stream for name, stream in self.catalog.streams.items() if name in asked]
+        if close:
+            check_close([(stream.name, not is_endless(stream)) for stream in streams], follow=follow)
         take_all(self._locks)
         manifest = self._manifest()
         if self._files is not None:
@@ -435,33 +452,47 @@ class Engine:
             self._open_checkpoint(manifest)
         with self._lock:
             self._use_relations()
-            for stream in self.runs.values():
-                self.relations.check_standings(stream.relations_stood)
-        for run in self.relations.runs.values():
-            self.sink.resume(run.name, list(run.relations), run.committed)
-        for name in [n for n in self.catalog.streams if n in asked]:
-            names = [query.name for query in self.catalog.queries_over(name)]
-            self.sink.resume(name, names, self._run_of(name).committed)
-            self._feed(self.catalog.streams[name], follow=follow)
+            for stream_run in self.runs.values():
+                self.relations.check_standings(stream_run.relations_stood)
+        for relations in self.relations.runs.values():
+            self.sink.resume(relations.name, list(relations.relations), relations.committed)
+        runs = [self._run_of(stream.name) for stream in streams]
+        for run in runs:
+            run.bounded = run.static or not (follow or is_endless(run.stream))
+            if run.closed and not run.bounded:
+                raise following_after_the_end(run.stream.name, kept=self.checkpoint is not None)
+            names = [query.name for query in self.catalog.queries_over(run.stream.name)]
+            self.sink.resume(run.stream.name, names, run.committed)
+        for run in runs:
+            self._hand_over(run)
+        for run in runs:
+            self._start_feed(run, close=close or self.checkpoint is None)
 
-    def _feed(self, stream: Stream, *, follow: bool) -> None:
+    def _start_feed(self, run: StreamRun, *, close: bool) -> None:
         """Begin to read a stream."""
-        name = stream.name
+        name = run.stream.name
         feed = Feed(
-            stream=stream,
+            stream=run.stream,
             frame=self._frames.get(name),
-            open=partial(open_stream, self.session, stream),
+            open=partial(open_stream, self.session, run.stream),
             session=self.session,
-            directory=None if (directory := self._directory(name)) is None else directory / "spark",
+            directory=self._notes_of_spark(name),
             process=partial(self._process, name),
-            finish=partial(self._finish, name),
-            follow=follow or is_endless(stream),
+            finish=partial(self._finish, name, close=close or run.static),
+            follow=not run.bounded,
         )
         self._feeds.append(feed)
         close_at_exit(self)
-        if is_files(stream):
-            self._run_of(name).log = SourceLog(feed.location, latest_first=is_latest_first(stream))
         feed.start()
+
+    def _notes_of_spark(self, stream: str) -> Path:
+        """Where Spark notes how far it has read: with the checkpoint, or as long as there is this engine."""
+        directory = self._directory(stream)
+        if directory is not None:
+            return directory / "spark"
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
+        return Path(self._scratch.name) / stream
 
     def wait(self, seconds: float | None = None) -> None:
         """Until the sources end, one of them fails, `request_stop` is called or the time is over."""
@@ -510,6 +541,9 @@ class Engine:
         for run in self.runs.values():
             run.discard()
         self.relations.discard()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None
         if self._owned is not None:
             self._owned.stop()
             self._owned = self._ensured = None
@@ -526,19 +560,23 @@ class Engine:
             directory = self._directory(name)
             journal = None if directory is None else Journal(directory)
             settings = Settings(self.sharing, self.slicing, self.way, self.method, self.shard_above)
-            plain = name not in self._frames
+            frame = self._frames.get(name)
             self.runs[name] = StreamRun(
                 self.catalog.streams[name],
                 self.sink,
                 settings,
                 journal=journal,
-                plain=plain,
+                plain=frame is None,
+                static=frame is not None and not frame.isStreaming,
                 table=lambda table, batch: self.tables_of(name).current(table, batch),
                 table_files=lambda: self.tables_of(name).files,
                 relations_stand=lambda: self.relations.stand(name),
                 has_changed=lambda table: table in self.tables_of(name).changed,
                 clock=self.clock,
             )
+            if is_files(self.catalog.streams[name]):
+                latest_first = is_latest_first(self.catalog.streams[name])
+                self.runs[name].log = SourceLog(self._notes_of_spark(name), latest_first=latest_first)
             self.runs[name].restore()
         return self.runs[name]
 
@@ -554,14 +592,19 @@ class Engine:
         self._hand_over(run)
         self._tell_batch()
 
-    def _finish(self, name: str) -> None:
+    def _finish(self, name: str, *, close: bool) -> None:
+        """A source has been read to its end, which may be the end of the stream."""
         run = self._run_of(name)
         with self._lock:
             self._join_fresh(run)
             run.use(self.catalog.queries_over(name), self.catalog.synopses_on(name))
             self._use_relations()
-        run.finish(self.session)
-        self._hand_over(run, ended=True)
+            if close and not run.closed and run.journal is not None:
+                number = 0 if run.committed is None else run.committed.batch + 1
+                run.journal.begin(number, [to_journal(query) for query in run.queries])
+        if close:
+            run.finish(self.session)
+        self._hand_over(run)
         self._tell_batch()
 
     def _tell_batch(self) -> None:
@@ -586,6 +629,7 @@ class Engine:
                 continue
             entry = run.known.get(relation.name)
             if entry is None:
+                self._check_not_ended(relation.name, relation.streams)
                 newest = [r.newest for s in relation.streams if (r := self.runs.get(s)) and r.newest is not None]
                 start = max([t for t in (relation.start, *(t + 1 for t in newest)) if t is not None], default=None)
             else:
@@ -594,11 +638,11 @@ class Engine:
             self.catalog.replace_relation(joining_at(relation, start, kept))
         self.relations.use(self.catalog.relations.values())
 
-    def _hand_over(self, run: StreamRun, *, ended: bool = False) -> None:
+    def _hand_over(self, run: StreamRun) -> None:
         """Let relations take what a stream has handed on, and let go what all of them have taken."""
         name, intake = run.stream.name, run.intake
         for relations in self.relations.over(name):
-            relations.take(name, [] if intake is None else intake.batches, run.watermark, ended=ended)
+            relations.take(name, [] if intake is None else intake.batches, run.watermark, ended=run.closed)
         taken = self.relations.taken(name)
         if intake is not None and taken is not None:
             intake.forget(taken)
@@ -665,10 +709,12 @@ class Engine:
     def _rejoin(self, run: StreamRun) -> None:
         assert run.journal is not None
         known = {entry["name"]: entry for entry in run.journal.last_queries()}
-        if run.newest is None:
-            return
         for query in self.catalog.queries_over(run.stream.name):
             entry = known.get(query.name)
+            if entry is None:
+                self._check_not_ended(query.name, [query.stream])
+            if run.newest is None:
+                continue
             if entry is None:
                 self._check_joins(run, query)
                 self._join(run, query)

@@ -40,7 +40,7 @@ def main(script: str, out: str, checkpoint: str, step: str = "", occurrence: str
             engine.execute(file.read())
         print("running", flush=True)
         with crash_at(step, int(occurrence), kill) if step else nullcontext():
-            engine.run()
+            engine.run(close=True)
         write_questions(engine, Path(out))
     session.stop()
 

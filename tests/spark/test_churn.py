@@ -114,7 +114,7 @@ def churn(engine: Engine, plan: dict[int, Callable[[Engine], None]]) -> None:
             plan[done](running)
 
     engine.on_batch = after_batch
-    engine.run()
+    engine.run(close=True)
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -165,7 +165,7 @@ def test_a_crash_while_queries_come_and_go(step: str, spark: SparkSession, tmp_p
         churn(engine, {2: join})
     with open_engine(spark, replay, **options) as engine:
         join(engine)
-        engine.run()
+        engine.run(close=True)
         found = {name: rows(engine, name) for name in [*STAY, *late]}
     with open_engine(spark, replay, out=tmp_path / "other") as engine:
         churn(engine, {2: join})

@@ -122,7 +122,7 @@ def run_and_lose_a_worker(cluster: Cluster, command: list[str], world: Path, che
 
 def test_the_command_line(cluster: Cluster, world: Path, local: dict[str, pa.Table]) -> None:
     command = ["-m", "mullion", "run", "script.sql", "--master", cluster.url, "--stats", "stats.json"]
-    command += ["--out", "out", "--checkpoint", "checkpoint"]
+    command += ["--out", "out", "--checkpoint", "checkpoint", "--close"]
     command += [part for key, value in SMALL.items() for part in ("--conf", f"{key}={value}")]
     assert run_and_lose_a_worker(cluster, command, world, "checkpoint") == ""
     told = json.loads((world / "stats.json").read_text())
@@ -141,7 +141,7 @@ def where(batches):
 
 with mullion.Engine(out="sharded", checkpoint="shards", shard_above=2, config=CONFIG) as engine:
     engine.execute(";".join(open("script.sql").read().split(";")[:31]))
-    engine.run()
+    engine.run(close=True)
     print(engine.session.range(1).mapInArrow(where, "file string").collect()[0].file)
     print(list(engine.runs["trades"].sets["shared"].shards))
 """

@@ -97,7 +97,7 @@ def test_many_batches_with_a_restart_after_each(
                 _until(engine, i + 1)
                 engine.stop()
             else:
-                engine.run()
+                engine.run(close=True)
                 check(engine, example)
 
 

@@ -123,10 +123,10 @@ def test_crash_at_each_step(
         with Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint") as engine:
             engine.execute(script(batches))
             with crash_at(step, occurrence), pytest.raises(Crash):
-                engine.run()
+                engine.run(close=True)
     with Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint") as engine:
         engine.execute(script(batches))
-        engine.run()
+        engine.run(close=True)
         write_questions(engine, tmp_path / "out")
     assert answers(tmp_path / "out") == uninterrupted
 
@@ -134,10 +134,10 @@ def test_crash_at_each_step(
 def test_starting_a_finished_run_again_changes_nothing(
     spark: SparkSession, batches: Replay, uninterrupted: dict[str, Any], tmp_path: Path
 ) -> None:
-    for _ in range(2):
+    for close in (True, False, True):
         with Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint") as engine:
             engine.execute(script(batches))
-            engine.run()
+            engine.run(close=close)
             write_questions(engine, tmp_path / "out")
         assert answers(tmp_path / "out") == uninterrupted
 
@@ -241,7 +241,7 @@ def test_a_query_may_join_and_leave_between_runs(
     more = QUERIES.replace("CREATE QUERY hops", "CREATE QUERY hops_again")
     with Engine(spark, **files) as engine:  # type: ignore[arg-type]
         engine.execute(script(part, more))
-        engine.run()
+        engine.run(close=True)
     found = answers(tmp_path / "out")
     assert found["total"] == uninterrupted["total"]
     assert found["by_symbol"] == uninterrupted["by_symbol"]

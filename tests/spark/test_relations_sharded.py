@@ -104,9 +104,9 @@ def test_a_run_in_shards_that_is_interrupted_goes_on(
         with Engine(spark, **where, shard_above=above) as engine:
             engine.execute(script)
             if step is None:
-                engine.run()
+                engine.run(close=True)
                 assert {name for name, place in placed(engine).items() if place != "on the driver"} == SHARDED
             else:
                 with crash_at(step, occurrence), pytest.raises(Crash):
-                    engine.run()
+                    engine.run(close=True)
     assert answers(tmp_path / "out") == on_the_driver

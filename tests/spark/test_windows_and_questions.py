@@ -187,9 +187,9 @@ def test_values_on_executors(
                 engine.query(text, name=name)
             if crash is not None:
                 with crash_at(*crash), pytest.raises(Crash):
-                    engine.run()
+                    engine.run(close=True)
                 continue
-            engine.run()
+            engine.run(close=True)
             assert engine.runs["s"].sets["shared"].shards
             check(engine, asked, made)
 
@@ -255,7 +255,7 @@ def test_questions_while_it_runs_and_after_a_restart(
         check_questions(engine, parts[0] + parts[1])
     write(folder, "json", parts[2:3], 2)
     with opened() as engine, crash_at("before commit"), pytest.raises(Crash):
-        engine.run()
+        engine.run(close=True)
     with opened() as engine:
         engine.start(follow=True)
         until(engine, parts[0] + parts[1] + parts[2])
@@ -264,7 +264,7 @@ def test_questions_while_it_runs_and_after_a_restart(
         until(engine, made)
         engine.stop()
     with opened() as engine:
-        engine.run()
+        engine.run(close=True)
         check(engine, QUERIES, made)
         check_questions(engine, made)
 

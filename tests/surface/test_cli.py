@@ -152,7 +152,7 @@ class TestRun:
         assert "stopped after batch " in stopped.stderr
         assert "run the same command again to continue" in stopped.stderr
         assert_no_noise(stopped.stderr)
-        continued = ended(start(world, *arguments))
+        continued = ended(start(world, *arguments, "--close"))
         assert continued.code == 0, continued.stderr
         for query in ("total", "big", "_late", "_malformed"):
             assert answers(world / "continued", query) == answers(world / "out", query)

@@ -85,24 +85,6 @@ def test_bad_values_are_taken_as_null_and_counted_for_the_query_that_met_them(tm
     assert run.bad == {"divides": 1, "neighbour": 0}
 
 
-def test_more_input_after_the_end_finds_empty_windows_and_no_instant_is_told_twice(tmp_path: Path) -> None:
-    """What came before the end stays as it was told; what comes after it is a stream of its own."""
-    first = batches(5, number=20)
-    newest = max(event["ts"] for _, events in first for event in events)
-    later = [(name, [{**e, "ts": e["ts"] + newest + 6} for e in events]) for name, events in batches(6, number=20)]
-    store, source = Store(), Source(tmp_path, first)
-    source.run(started(store, tmp_path / "journal"))
-    source.given = [*first, *later]
-    source.run(started(store, tmp_path / "journal"))
-    apart = {name: sorted([*rows, *expected(later)[name]], key=repr) for name, rows in expected(first).items()}
-    last = {name: max(row[1] for row in rows) for name, rows in expected(first).items()}
-    for name in ("pairs", "leaving"):
-        assert store.rows(name) == apart[name]
-    for name in ("alone", "counts"):
-        again = [row for row in expected(later)[name] if row[1] <= last[name]]
-        assert store.rows(name) == [row for row in apart[name] if row not in again]
-
-
 def test_a_relation_that_joins_late_shares_what_is_there(tmp_path: Path) -> None:
     """A query that comes while others run answers as if it had been alone from then on."""
     given = batches(3, number=30)

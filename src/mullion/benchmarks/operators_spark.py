@@ -125,7 +125,7 @@ class _Lab:
 
         def run(made: tuple[Engine, Path]) -> int:
             engine, place = made
-            engine.run()
+            engine.run(close=True)
             return sum(rows_below(place / "answers" / f"q{i}") for i in range(len(texts)))
 
         return Task(name, run, prepare)

@@ -120,6 +120,8 @@ class StandingQuery:
     """What `window` is laid over."""
     frame: Window = NO_WINDOW
     """The window as it was written."""
+    where: Expr | None = None
+    """What it selects by whenever it starts; `predicate` may ask more."""
 
     def event_expressions(self) -> Iterator[Expr]:
         """What is evaluated on the events that the query selects."""
@@ -152,13 +154,14 @@ def _refuse(query: Query) -> None:
 
 
 def starting(query: StandingQuery, start: int | None, stream: Stream) -> StandingQuery:
-    """The query as it joins at an event time. A window over everything so far holds what comes from then on."""
-    query = replace(query, start=start)
+    """The query as it joins at an event time, whatever it was before. A window over everything so far holds what comes
+    from then on."""
+    query = replace(query, start=start, predicate=query.where)
     if start is None or not query.frame.unbounded:
         return query
     place = Column(query.frame.attribute or stream.time_column)
     since = resolve_predicate(Call("ge", (place, Literal(start, query.shape.bounds))), dict(stream.types))
-    both = since if query.predicate is None else Call("and", (since, query.predicate))
+    both = since if query.where is None else Call("and", (since, query.where))
     return replace(query, predicate=shared(both), frame=replace(query.frame, since=start))
 
 
@@ -212,12 +215,14 @@ class _Binder:
             bounds=self.bounds,
         )
         shape = _SHAPES.one(shape)
+        where = None if predicate is None else shared(predicate)
         bound = StandingQuery(
             name=query.name or "query",
             text=render(query),
             stream=self.stream.name,
             window=window,
-            predicate=None if predicate is None else shared(predicate),
+            predicate=where,
+            where=where,
             keys=tuple(map(shared, self.grouping.keys)),
             shape=shape,
             start=None if query.backfill else query.start_at,

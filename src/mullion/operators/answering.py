@@ -107,20 +107,12 @@ class Answering:
                     self.materialized[relation].take(delta, until=newest + 1 if ended and newest is not None else None)
                 told = result.answers(now, last=newest, ended=ended)
                 answers.append(Answers((relation,), [0, len(told)], told))
-        if ended:
-            self._begin_anew()
         return answers
 
     def take_bad(self) -> dict[str, int]:
         """How many bad values each relation met since this was asked before."""
         bad, self.bad = self.bad, {}
         return bad
-
-    def _begin_anew(self) -> None:
-        """Every row has left. Should more input come after all, it finds empty windows."""
-        self.networks = {name: Network(self.strategy) for name in self.networks}
-        for name, network in self.networks.items():
-            network.use([self.plans[relation] for relation in (self.relations if name == "shared" else [name])])
 
     def _look_up(self, network: Network, table: Tables, since: int) -> None:
         """Give operators the tables that rows are looked up in, as this step finds them. They are prepared once for

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.catalog.algebra import Node, Relation
+from mullion.catalog.algebra import Node, Relation, Scan, nodes
 from mullion.kernels.partial import TIME
+from mullion.language.vector import arrow_type
 from mullion.operators.answering import Answering
 from mullion.operators.in_shards import InShards, Sharding
 from mullion.operators.lives import EVER_BEFORE, THE_END
@@ -243,21 +244,16 @@ class RelationRun:
             incoming.watermark = THE_END if ended else watermark
             marks = [i.watermark for i in self.incoming.values()]
             known = [mark for mark in marks if mark is not None]
-            if self.relations and len(known) == len(marks) and min(known) > self.now and not self._has_told_all:
+            if self.relations and len(known) == len(marks) and min(known) > self.now:
                 self._step(min(known))
-
-    @property
-    def _has_told_all(self) -> bool:
-        """Whether the input has ended before, and nothing came after it."""
-        waiting = [incoming.order.waiting for incoming in self.incoming.values()]
-        return self.committed is not None and self.committed.end and not any(len(w) for w in waiting if w is not None)
 
     def _step(self, now: int) -> None:
         began = time.perf_counter()
         self._interrupted = True
         mark = Mark(0 if self.committed is None else self.committed.batch + 1, end=now == THE_END)
         step("before operators")
-        settled = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
+        taken = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
+        settled = {stream: self._with_all_columns(stream, events) for stream, events in taken.items()}
         if self.committed is None:
             self._shard_if_large(settled)
         answers = self._answers(settled, now, mark)
@@ -266,6 +262,18 @@ class RelationRun:
         self._interrupted = False
         self._show()
         self.seconds += time.perf_counter() - began
+
+    def _with_all_columns(self, stream: str, events: Events) -> Events:
+        """Events that came before a relation did lack what only it needs, and it needs none of them."""
+        lacking = sorted(self.columns_needed(stream) - set(events.rows.column_names))
+        if not lacking:
+            return events
+        scans = [node for plan in self.plans.values() for node in nodes(plan) if isinstance(node, Scan)]
+        types = {name: type_ for scan in scans if scan.stream == stream for name, type_ in scan.types.items()}
+        rows = events.rows
+        for name in lacking:
+            rows = rows.append_column(name, pa.nulls(len(rows), arrow_type(types[name])))
+        return replace(events, rows=rows)
 
     def _answers(self, settled: Mapping[str, Events], now: int, mark: Mark) -> list[Answers]:
         """What became due, but for what shards have written by themselves."""
@@ -313,8 +321,6 @@ class RelationRun:
 
     def _commit(self, mark: Mark, now: int) -> None:
         """`now` and the mark hold for others only when the commit is there: streams let go what was taken before it."""
-        if mark.end:
-            now = self._begin_anew()
         manifest = {} if self._shelf is None else self._shelf.save(self.own.state(), mark.text)
         files = self._files(manifest)
         if self.journal is not None:
@@ -340,13 +346,6 @@ class RelationRun:
         """The files that a commit stands on."""
         shards = () if self.shards is None else self.shards.named
         return (*files_of(manifest), *(f"shards/{name}" for name in shards), *self.own.files, *self._table_files())
-
-    def _begin_anew(self) -> int:
-        """The input has ended, every row has left and everything was told. Should more come, it comes after it, and
-        waits until every stream has said again how far it is. Returns from when on."""
-        for incoming in self.incoming.values():
-            incoming.watermark = None
-        return EVER_BEFORE if self.newest is None else self.newest + 1
 
     def restore(self) -> None:
         """Go on from the last commit."""

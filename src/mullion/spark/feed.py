@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,7 +25,8 @@ class Feed:
     frame: DataFrame | None
     open: Callable[[], DataFrame]
     session: SparkSession
-    directory: Path | None
+    directory: Path
+    """Where Spark notes how far it has read."""
     process: Callable[[DataFrame, int], None]
     finish: Callable[[], None]
     follow: bool
@@ -35,16 +35,6 @@ class Feed:
     _busy: threading.Lock = field(default_factory=threading.Lock)
     _stopped: bool = False
     _failure: BaseException | None = None
-    _scratch: tempfile.TemporaryDirectory[str] | None = None
-
-    @property
-    def location(self) -> Path:
-        """Where Spark notes how far it has read."""
-        if self.directory is not None:
-            return self.directory
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
-        return Path(self._scratch.name)
 
     def start(self) -> None:
         frame = self.frame if self.frame is not None else self.open()
@@ -53,7 +43,7 @@ class Feed:
                 self._batch(frame, 0)
             self._end()
             return
-        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", located(str(self.location)))
+        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", located(str(self.directory)))
         writer = writer.trigger(processingTime="0 seconds") if self.follow else writer.trigger(availableNow=True)
         self._query = writer.start()
 
@@ -106,9 +96,6 @@ class Feed:
             except PySparkException as problem:
                 self._failure = self._failure or problem
             self._query = None
-        if self._scratch is not None:
-            self._scratch.cleanup()
-            self._scratch = None
 
     def raise_failure(self) -> None:
         failure = self._failure

@@ -25,6 +25,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from mullion.catalog.closing import more_after_the_end, other_rows
 from mullion.catalog.lookups import Lookup
 from mullion.catalog.queries import StandingQuery, starting
 from mullion.catalog.restart import to_journal
@@ -112,20 +113,27 @@ class StreamRun:
         *,
         journal: Journal | None = None,
         plain: bool = False,
+        static: bool = False,
         table: Callable[[str, int], pa.Table] = no_table,
         table_files: Callable[[], Sequence[str]] = tuple,
         relations_stand: Callable[[], Standings] = dict,
         has_changed: Callable[[str], bool] = lambda name: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`plain`: the stream reads files and does nothing else to them. `table` gives a table's rows as a batch sees
-        them, `table_files` the files in which they are kept, `relations_stand` how far those over the stream are."""
+        """`plain`: the stream reads files and does nothing else to them. `static`: all its events are one batch, which
+        the end follows. `table` gives a table's rows as a batch sees them, `table_files` the files in which they are
+        kept, `relations_stand` how far those over the stream are."""
         self._table, self._table_files, self._has_changed = table, table_files, has_changed
         self._relations_stand = relations_stand
         self.relations_stood: Standings = {}
         """Where relations stood at the last commit, at the least: what they had taken may be gone here."""
         self._prepared: dict[Lookup, tuple[pa.Table, frozenset[str], Prepared]] = {}
         self.stream, self.sink, self.settings, self.journal, self.plain = stream, sink, settings, journal, plain
+        self.static = static
+        self._rows: list[int | None] | None = None
+        """What a static DataFrame held when it was read."""
+        self.bounded = False
+        """The source is read to its end, and nobody waits for an answer before that."""
         self._restored = False
         self._restored_order: tuple[dict[str, Any], list[tuple[str, pa.Table]]] = {}, []
         self.counts = Counts()
@@ -161,6 +169,11 @@ class StreamRun:
     @property
     def watermark(self) -> int | None:
         return None if self.newest is None else self.newest - self.stream.lateness
+
+    @property
+    def closed(self) -> bool:
+        """The end of the input was the end of the stream: everything is answered, and nothing may come after it."""
+        return self.committed is not None and self.committed.end
 
     @property
     def reads_files(self) -> bool:
@@ -330,8 +343,12 @@ class StreamRun:
     def process(self, batch: DataFrame, number: int) -> None:
         """Answer what the batch makes due."""
         mark = Mark(number)
-        if self.committed is not None and mark <= self.committed:
+        if self.static and self.journal is not None:
+            self._check_rows(Events(batch, self.stream, number=number))
+        if self.committed is not None and mark <= self.committed and self.counts.batches:
             return
+        if self.closed:
+            raise more_after_the_end(self.stream.name, kept=self.journal is not None)
         self._check_follows(number)
         began = time.perf_counter()
         self._session = batch.sparkSession
@@ -350,7 +367,7 @@ class StreamRun:
             self.oldest = min(seen.oldest, seen.oldest if self.oldest is None else self.oldest)
             for one in self.sets.values():
                 one.coverage.note(one.plan, seen.newest)
-        self._take_side_jobs()
+        self._take_side_jobs(wait=self.bounded)
         self._answer(mark, self.watermark)
         self.counts.seconds += time.perf_counter() - began
 
@@ -370,14 +387,26 @@ class StreamRun:
             )
             raise CheckpointError(f"{message} in {self.journal.directory / 'commits'}", hint=REPAIR)
 
+    def _check_rows(self, events: Events) -> None:
+        """Nobody notes how far a static DataFrame was read, so a restart must find the same one."""
+        told = times_in(events)
+        rows = [told.events, told.malformed, told.oldest, told.newest]
+        if self._rows not in (None, rows):
+            raise other_rows(self.stream.name)
+        self._rows = rows
+
     def finish(self, session: SparkSession) -> None:
-        """The input has ended: answer every window that holds an event."""
+        """The end of the input is the end of the stream: answer every window that holds an event."""
         self._session = session
-        if self.committed is not None and not self.committed.end:
-            self._start_side_jobs()
-            self._take_side_jobs(wait=True)
-            self.ordered.look_up(self._look_up(self.ordered.groupings, self.committed))
-            self._answer(Mark(self.committed.batch, end=True), None)
+        if self.closed:
+            return
+        if self.committed is None:
+            self._commit(Mark(0, end=True))
+            return
+        self._start_side_jobs()
+        self._take_side_jobs(wait=True)
+        self.ordered.look_up(self._look_up(self.ordered.groupings, self.committed))
+        self._answer(Mark(self.committed.batch, end=True), None)
 
     def close(self) -> None:
         self._side_jobs.close()
@@ -660,6 +689,7 @@ class StreamRun:
             "newest": self.newest,
             "counts": asdict(self.counts),
             "backfilled": sorted(self.backfilled),
+            "rows": self._rows,
             "sets": {name: one.snapshot() for name, one in self.sets.items()},
             "ordered": self.ordered.snapshot(),
             "kept": None if self.keeper is None else self.keeper.snapshot(),
@@ -692,6 +722,7 @@ class StreamRun:
         self.oldest, self.newest = commit.state["oldest"], commit.state["newest"]
         self.counts = Counts(**commit.state["counts"])
         self.backfilled = set(commit.state["backfilled"])
+        self._rows = commit.state["rows"]
         labelled = [(t.schema.metadata[b"set"].decode(), t) for t in tables]
         self._restored_order = commit.state["ordered"], labelled
         if commit.state["kept"] is not None:

@@ -106,8 +106,14 @@ def run(
     script: Script,
     out: Annotated[str, typer.Option(metavar="DIR", help="Where answers go: DIR/<query>/*.parquet.")],
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Remember here how far the run is, to continue after a stop.")
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Remember here how far the run is, to go on after a stop or when there is more to read."
+        ),
     ] = None,
+    close: Annotated[
+        bool, typer.Option("--close", help="Nothing more will come: also answer what a checkpoint would leave open.")
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Remove answers of another run or checkpoint from --out first.")
     ] = False,
@@ -131,6 +137,9 @@ def run(
 ) -> None:
     """Read what the sources hold, answer every standing query, and end.
 
+    With a checkpoint, windows that later events may still fall into stay open, and the same command goes on when there
+    are more. Without one, or with --close, the end of the input is the end of the stream.
+
     Sources that never end (kafka, rate, socket) are followed until stopped. Relative paths in the script are relative
     to the current directory. Ctrl-C stops after the current batch.
     """
@@ -140,7 +149,7 @@ def run(
         places = _checked_places(out, checkpoint, stats)
         config = _settings(master, conf or [])
         choices = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value, "config": config}
-        code = _run(text, *places, follow, seconds, choices | {"overwrite": overwrite}, stats, quiet)
+        code = _run(text, *places, follow, seconds, close, choices | {"overwrite": overwrite}, stats, quiet)
     raise typer.Exit(code)
 
 
@@ -270,6 +279,7 @@ def _run(
     checkpoint: Path | None,
     follow: bool,
     seconds: float | None,
+    close: bool,
     choices: dict[str, Any],
     stats: Path | None,
     quiet: bool,
@@ -296,8 +306,9 @@ def _run(
                 _ = engine.session
                 interrupts.now_stop(engine)
                 progress.show("reading")
-                engine.start(follow=follow or seconds is not None)
+                engine.start(follow=follow or seconds is not None, close=close)
                 before = Seen.of(engine)
+                finished_before = all(run.closed for run in engine.runs.values())
                 progress.begin(engine)
                 interrupts.repeat()
                 engine.wait(seconds)
@@ -317,7 +328,20 @@ def _run(
         return STOPPED
     if console.is_terminal and not quiet:
         _summarize(console, engine, before.events, before.answers, time.monotonic() - began, out)
+    if not quiet:
+        _tell_end(engine, finished_before)
     return 0
+
+
+def _tell_end(engine: Engine, finished_before: bool) -> None:
+    """Whether the end of the input was the end of the run."""
+    from mullion.catalog.closing import stays_open
+
+    if finished_before:
+        typer.echo("there was nothing to do: this run was closed before, and nothing has come since", err=True)
+    left_open = stays_open(run.watermark for run in engine.runs.values() if run.bounded and not run.closed)
+    if left_open is not None:
+        typer.echo(left_open, err=True)
 
 
 def _summarize(console: Console, engine: Engine, events: int, answers: int, seconds: float, out: Path) -> None:

@@ -1,0 +1,296 @@
+"""Random runs that share a checkpoint: what comes, how it is cut into files and runs, where a run is killed, who asks.
+
+    trial = draw(trials())
+    play(trial, tmp_path)        # raises where the answers of all its runs are not those of one run over everything
+
+Streams: trades, with windows of every kind over it, and a, b and c, with joins, DISTINCT, NOT EXISTS and so on. The
+oracle is the slow reference over all events but those that were late when they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
+
+import any_relation
+from any_window import KINDS, TICKS, ticks, windows_of
+from mullion import reference
+from mullion.catalog.algebra import Aggregated, Relation, nodes
+from mullion.catalog.queries import bind
+from mullion.catalog.relations import bind_relation, is_relational, joining_at
+from mullion.language.parse import parse_query
+from mullion.language.vector import Vector
+from mullion.planner.rules import make_plan
+from mullion.reference.relations import answer_relation
+from mullion.spark.pipeline import kernel_columns
+from mullion.testing import STEPS, Crash, crash_at
+from strategies import EVERY_AGGREGATE, Draw, Event, queries, settings_of_time
+from unit.test_core_differential import assert_same, rows_of
+from unit.test_relations_differential import as_rows, comparable
+from without_spark import engine_without_spark, write_events
+
+T = TypeVar("T")
+STREAMS = {"trades": TICKS, **any_relation.STREAMS}
+
+
+@dataclass(frozen=True)
+class OneRun:
+    """A run over what is there: how many files of each stream are new to it, and where it is killed, if it is."""
+
+    files: Mapping[str, int]
+    kill: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    files: Mapping[str, list[list[Event]]]
+    """The events of each file of each stream."""
+    lateness: Mapping[str, int]
+    texts: Mapping[str, str]
+    joining: Mapping[str, int]
+    """The run with which a query joins; those that are not named are there from the beginning."""
+    table: list[Event]
+    runs: list[OneRun]
+    sharing: str
+    strategy: str
+    at_a_time: int
+    """Files in a batch."""
+    sharded: bool
+
+
+# Drawing
+
+
+@st.composite
+def files_of(draw: Draw[Any], events: Sequence[Event]) -> list[list[Event]]:
+    """Events in files, some of them empty."""
+    ends = sorted(draw(st.lists(st.integers(0, len(events)), max_size=6)))
+    return [list(events[low:high]) for low, high in zip([0, *ends], [*ends, len(events)], strict=True)]
+
+
+def is_for_the_kernel(text: str) -> bool:
+    """Whether a query can be answered without Spark."""
+    query = bind(parse_query(text), {"trades": TICKS})
+    return (
+        kernel_columns(make_plan(TICKS, [replace(query, start=None, stop=None)], axis=query.axis).groupings) is not None
+    )
+
+
+def has_an_ungrouped_aggregate(text: str) -> bool:
+    relation = bind_relation(parse_query(text), any_relation.STREAMS, any_relation.TABLES)
+    return any(isinstance(node, Aggregated) and not node.keys for node in nodes(relation.plan))
+
+
+@st.composite
+def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = True) -> Trial:
+    setting = draw(settings_of_time)
+    windows = windows_of(setting, kinds=kinds)
+    plain = queries(setting, "q", windows=windows, among=EVERY_AGGREGATE).filter(is_for_the_kernel)
+    origin = draw(st.sampled_from(any_relation.ORIGINS))
+    texts = {
+        f"q{i}": draw(plain).replace("CREATE QUERY q", f"CREATE QUERY q{i}", 1) for i in range(draw(st.integers(0, 3)))
+    }
+    related = any_relation.relations(origin=origin).filter(lambda text: not has_an_ungrouped_aggregate(text))
+    for i in range(draw(st.integers(0 if texts else 1, 2))):
+        text = draw(related)
+        named = text.replace("CREATE QUERY q", f"CREATE QUERY r{i}", 1)
+        texts[f"r{i}"] = named if named != text else f"CREATE QUERY r{i} AS {text}"
+    events: dict[str, list[Event]] = {
+        "trades": draw(ticks(setting, most=25)),
+        **draw(any_relation.events(origin=origin)),
+    }
+    files = {name: draw(files_of(some)) for name, some in events.items()}
+    unit = {"trades": setting.unit}
+    lateness = {name: draw(st.sampled_from((0, 1, 4, 10**6))) * unit.get(name, 1) for name in STREAMS}
+    runs = []
+    left = {name: len(some) for name, some in files.items()}
+    kills = st.sampled_from((None, None, None, *((step, at) for step in STEPS for at in (1, 2))))
+    while any(left.values()):
+        new = {name: draw(st.integers(0, min(number, 3))) for name, number in left.items()}
+        left = {name: number - new[name] for name, number in left.items()}
+        runs.append(OneRun(new, draw(kills)))
+        if len(runs) == 6:
+            runs[-1] = replace(runs[-1], files={name: new[name] + number for name, number in left.items()})
+            break
+    if draw(st.booleans()):
+        runs.append(OneRun({}, draw(kills)))
+    later = {
+        name: draw(st.integers(1, len(runs) - 1))
+        for name, text in texts.items()
+        if joining and len(runs) > 1 and may_join(text) and draw(st.sampled_from((False, False, True)))
+    }
+    return Trial(
+        files,
+        lateness,
+        texts,
+        later,
+        draw(any_relation.table_rows()),
+        runs,
+        draw(st.sampled_from(("auto", "auto", "off"))),
+        draw(st.sampled_from(("upa", "upa", "nt", "direct"))),
+        draw(st.sampled_from((1, 2, 10))),
+        draw(st.sampled_from((False, False, True))),
+    )
+
+
+def may_join(text: str) -> bool:
+    """A query over another column, or from a landmark on, cannot always join a stream that has begun."""
+    return "WATTR" not in text and "FROM TIMESTAMP" not in text
+
+
+def drawn(strategy: st.SearchStrategy[T], number: int) -> T:
+    """What a strategy gives for a seed, always the same."""
+    found: list[T] = []
+
+    @seed(number)
+    @settings(max_examples=3, database=None, phases=[Phase.generate], deadline=None, derandomize=False)
+    @given(strategy)
+    def keep(value: T) -> None:
+        found.append(value)
+
+    keep()
+    return found[-1]
+
+
+# Playing
+
+
+def script(trial: Trial, base: Path, run: int) -> str:
+    made = []
+    for name, stream in STREAMS.items():
+        columns = ", ".join(f"{column} {type_}" for column, type_ in stream.columns)
+        options = f"path '{base / name}', maxFilesPerTrigger '{trial.at_a_time}'"
+        made.append(
+            f"CREATE STREAM {name} ({columns}) USING parquet OPTIONS ({options}) "
+            f"TIMESTAMP BY ts LATENESS '{trial.lateness[name]} us'"
+        )
+    columns = ", ".join(f"{column} {type_}" for column, type_ in any_relation.NAMED.columns)
+    made.append(f"CREATE TABLE named ({columns}) USING parquet OPTIONS (path '{base / 'named.parquet'}')")
+    made += [text for name, text in trial.texts.items() if trial.joining.get(name, 0) <= run]
+    return ";\n".join(made)
+
+
+@dataclass
+class Oracle:
+    """What a run over everything would have answered."""
+
+    trial: Trial
+    kept: dict[str, list[Event]]
+    newest: dict[str, int | None]
+    starts: dict[str, int | None]
+    """From when on a query that joined answers."""
+    read: dict[str, int]
+    """How many files of each stream were read."""
+
+    @classmethod
+    def of(cls, trial: Trial) -> Oracle:
+        nothing = dict.fromkeys(STREAMS, 0)
+        return cls(trial, {name: [] for name in STREAMS}, dict.fromkeys(STREAMS), {}, nothing)
+
+    def asks(self, run: int) -> set[str]:
+        """The streams that somebody asks by then; nobody reads the others."""
+        present = [name for name in self.trial.texts if self.trial.joining.get(name, 0) <= run]
+        return {stream for name in present for stream in self.streams_of(name)}
+
+    def streams_of(self, name: str) -> Sequence[str]:
+        bound = self.bound(name)
+        return bound.streams if isinstance(bound, Relation) else [bound.stream]
+
+    def bound(self, name: str) -> Any:
+        query = parse_query(self.trial.texts[name])
+        if is_relational(query, STREAMS, any_relation.TABLES, {}):
+            return bind_relation(query, STREAMS, any_relation.TABLES)
+        return bind(query, STREAMS, any_relation.TABLES)
+
+    def begins(self, run: int) -> None:
+        """Queries that join with this run answer what starts after the newest event."""
+        for name, joins in self.trial.joining.items():
+            if joins == run:
+                seen = [t for stream in self.streams_of(name) if (t := self.newest[stream]) is not None]
+                self.starts[name] = max(seen) + 1 if seen else None
+
+    def reads(self, stream: str, until: int) -> None:
+        """The files up to a number, in batches."""
+        while self.read[stream] < until:
+            first, self.read[stream] = self.read[stream], min(until, self.read[stream] + self.trial.at_a_time)
+            self._sees(stream, self.trial.files[stream][first : self.read[stream]])
+
+    def _sees(self, stream: str, files: Sequence[Sequence[Event]]) -> None:
+        """A batch: an event before the watermark, as it was when the batch began, is late."""
+        newest = self.newest[stream]
+        limit = None if newest is None else newest - self.trial.lateness[stream]
+        for event in (event for file in files for event in file):
+            time = event["ts"]
+            if time is None or (limit is not None and time < limit):
+                continue
+            self.kept[stream].append(event)
+            known = self.newest[stream]
+            self.newest[stream] = time if known is None else max(known, time)
+
+    def check(self, name: str, table: pa.Table) -> None:
+        query, bound = parse_query(self.trial.texts[name]), self.bound(name)
+        start = max((t for t in (query.start_at, self.starts.get(name)) if t is not None), default=None)
+        if isinstance(bound, Relation):
+            relation = joining_at(bound, start, frozenset())
+            tables = {"named": (any_relation.NAMED, self.trial.table)}
+            wanted = answer_relation(relation, any_relation.STREAMS, self.kept, tables)
+            without = ("expires_at",) if self.trial.strategy == "nt" else ()
+            found = comparable(as_rows(table), wanted.names, without)
+            right = comparable(wanted.rows, wanted.names, without)
+            assert found == right, f"{bound.text}\ntoo many: {found - right}\nmissing: {right - found}"
+        else:
+            right = reference.answer(replace(query, start_at=start), TICKS, self.kept["trades"]).rows
+            assert_same(bound, rows_of(bound, table), right)
+
+
+def play(trial: Trial, base: Path) -> None:
+    """All runs one after the other, the last of them closed, and then what they have answered."""
+    table = {c: Vector.of(t, [row[c] for row in trial.table]).to_arrow() for c, t in any_relation.NAMED.columns}
+    pq.write_table(pa.table(table), base / "named.parquet")
+    oracle, written = Oracle.of(trial), dict.fromkeys(STREAMS, 0)
+    for number, run in enumerate(trial.runs):
+        close = number == len(trial.runs) - 1
+        oracle.begins(number)
+        for name, new in run.files.items():
+            for file in trial.files[name][written[name] : written[name] + new]:
+                write_events(base / name, written[name], STREAMS[name], file)
+                written[name] += 1
+        asked = oracle.asks(number)
+        for name in asked:
+            oracle.reads(name, written[name])
+        if asked:
+            _run(trial, base, number, run.kill, close=close)
+    with _engine(trial, base) as engine:
+        engine.execute(script(trial, base, len(trial.runs)))
+        for name in trial.texts:
+            oracle.check(name, engine.results(name).to_arrow())
+
+
+def _engine(trial: Trial, base: Path) -> Any:
+    return engine_without_spark(
+        out=base / "out",
+        checkpoint=base / "checkpoint",
+        sharing=trial.sharing,
+        strategy=trial.strategy,
+        shard_above=0 if trial.sharded else 200_000,
+    )
+
+
+def _run(trial: Trial, base: Path, number: int, kill: tuple[str, int] | None, *, close: bool) -> None:
+    for crash in ([crash_at(*kill)] if kill else []) + [nullcontext()]:
+        with _engine(trial, base) as engine:
+            engine.execute(script(trial, base, number))
+            try:
+                with crash:
+                    engine.run(close=close)
+            except Crash:
+                continue
+        return

@@ -1,0 +1,181 @@
+"""Many runs over a growing input, sharing a checkpoint, give what one run over all of it gives. Without a JVM."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from mullion.catalog.streams import Stream
+from mullion.engine import Engine
+from mullion.errors import CheckpointError, MullionError
+from mullion.language.types import BIGINT, STRING, TIMESTAMP
+from seams import Trial, play, trials
+from without_spark import engine_without_spark, write_events
+
+EVENTS = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("v", BIGINT)), "ts")
+COUNTS = "SELECT count(*) AS n FROM s [RANGE 10 us SLIDE 10 us]"
+KEYS = "SELECT DISTINCT k FROM s [RANGE 10 us SLIDE 10 us]"
+
+
+@settings(max_examples=70)
+@given(trials())
+def test_many_runs_are_one_run(trial: Trial) -> None:
+    with tempfile.TemporaryDirectory() as base:
+        play(trial, Path(base))
+
+
+class World:
+    """Streams s and t of events at whole microseconds, in a directory that grows."""
+
+    def __init__(self, base: Path) -> None:
+        self.base, self.files = base, 0
+
+    def add(self, times: Sequence[int], stream: str = "s") -> None:
+        events = [{"ts": time, "k": "xy"[time % 2], "v": time} for time in times]
+        write_events(self.base / stream, self.files, EVENTS, events)
+        self.files += 1
+
+    def run(self, queries: dict[str, str], *, checkpoint: bool = True, **how: Any) -> dict[str, list[Any]]:
+        """What queries have answered after one more run: the ends of windows with the first item."""
+        place = {"checkpoint": self.base / "state"} if checkpoint else {}
+        with engine_without_spark(out=self.base / "out", **place) as engine:
+            self.prepare(engine, queries)
+            engine.run(**how)
+            return {name: told(engine, name) for name in queries}
+
+    def prepare(self, engine: Engine, queries: dict[str, str]) -> None:
+        for name in "st":
+            engine.execute(
+                f"CREATE STREAM {name} (ts TIMESTAMP, k STRING, v BIGINT) USING parquet "
+                f"OPTIONS (path '{self.base / name}') TIMESTAMP BY ts"
+            )
+        for name, text in queries.items():
+            engine.query(text if text.startswith("CREATE") else f"CREATE QUERY {name} AS {text}")
+
+
+def told(engine: Engine, name: str) -> list[Any]:
+    rows = engine.results(name).to_arrow().to_pylist()
+    return [(row["window_end"].microsecond, next(v for n, v in row.items() if n in "nk")) for row in rows]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_window_at_the_seam_holds_the_events_of_both_runs(world: World) -> None:
+    asked = {"counts": COUNTS, "keys": KEYS}
+    world.add([1, 3, 12, 14])
+    assert world.run(asked) == {"counts": [(10, 2)], "keys": [(10, "y")]}
+    world.add([15, 16, 23])
+    assert world.run(asked)["counts"] == [(10, 2), (20, 4)]
+    found = world.run(asked, close=True)
+    assert found["counts"] == [(10, 2), (20, 4), (30, 1)]
+    assert sorted(found["keys"]) == [(10, "y"), (20, "x"), (20, "y"), (30, "y")]
+
+
+def test_without_a_checkpoint_the_end_of_the_input_is_the_end_of_the_stream(world: World) -> None:
+    world.add([1, 3, 12, 14])
+    assert world.run({"counts": COUNTS}, checkpoint=False)["counts"] == [(10, 2), (20, 2)]
+
+
+def test_a_closed_run_may_be_started_again_while_nothing_has_come(world: World) -> None:
+    asked = {"counts": COUNTS, "keys": KEYS}
+    world.add([1, 3, 12, 14])
+    closed = world.run(asked, close=True)
+    assert closed["counts"] == [(10, 2), (20, 2)]
+    assert world.run(asked) == world.run(asked, close=True) == closed
+
+
+def test_a_query_that_joins_with_the_run_that_closes_stays_known(world: World) -> None:
+    world.add([1, 3])
+    world.run({"counts": COUNTS})
+    both = {"counts": COUNTS, "more": COUNTS}
+    assert world.run(both, close=True) == world.run(both) == {"counts": [(10, 2)], "more": []}
+
+
+@pytest.mark.parametrize("queries", [{"counts": COUNTS}, {"keys": KEYS}, {"counts": COUNTS, "keys": KEYS}])
+@pytest.mark.parametrize("empty", [False, True], ids=["of some events", "of none"])
+def test_what_comes_after_a_close_is_refused(world: World, queries: dict[str, str], empty: bool) -> None:
+    if not empty:
+        world.add([1, 3, 12, 14])
+    closed = world.run(queries, close=True)
+    with pytest.raises(CheckpointError, match="stream 's' was closed: it cannot be followed") as refused:
+        world.run(queries, follow=True)
+    assert "a new checkpoint" in str(refused.value)
+    for text in (COUNTS, KEYS):
+        with pytest.raises(CheckpointError, match="query 'new' is new to stream 's', which was closed"):
+            world.run({**queries, "new": text})
+    world.add([15, 16, 23])
+    for close in (False, True, False):
+        with pytest.raises(CheckpointError, match="stream 's' was closed, and there is more to read"):
+            world.run(queries, close=close)
+    with engine_without_spark(out=world.base / "out", checkpoint=world.base / "state") as engine:
+        world.prepare(engine, queries)
+        assert {name: told(engine, name) for name in queries} == closed
+
+
+def test_an_engine_that_was_run_is_closed_unless_it_has_a_checkpoint(world: World) -> None:
+    world.add([1, 3, 12, 14])
+    with engine_without_spark() as engine:
+        world.prepare(engine, {"counts": COUNTS})
+        engine.run()
+        engine.run()
+        with pytest.raises(CheckpointError, match="query 'late' is new to stream 's', which was closed") as refused:
+            engine.query(COUNTS, name="late")
+        assert "give it a checkpoint" in str(refused.value)
+        world.add([15])
+        with pytest.raises(CheckpointError, match="there is more to read"):
+            engine.run()
+        assert told(engine, "counts") == [(10, 2), (20, 2)]
+
+
+def test_only_input_that_ends_can_be_closed(world: World) -> None:
+    with pytest.raises(MullionError, match="a run that follows has none"):
+        world.run({"counts": COUNTS}, close=True, follow=True)
+    with engine_without_spark() as engine:
+        engine.execute("CREATE STREAM ticks (timestamp TIMESTAMP, value BIGINT) USING rate TIMESTAMP BY timestamp")
+        engine.query("SELECT count(*) AS n FROM ticks [RANGE 1 s SLIDE 1 s]")
+        with pytest.raises(MullionError, match="stream 'ticks' cannot be closed, since its source never ends"):
+            engine.run(close=True)
+
+
+def test_relations_go_on_where_one_of_their_streams_has_nothing_new(world: World) -> None:
+    """What was known of it before still holds."""
+    pairs = {
+        "pairs": "SELECT count(*) AS n FROM s [RANGE 5 us SLIDE 5 us] s, t [RANGE 5 us] t WHERE s.k = t.k GROUP BY s.k"
+    }
+    world.add([1, 2])
+    world.add([1, 3, 20], "t")
+    world.run(pairs)
+    world.add([7, 11])
+    assert world.run(pairs)["pairs"] == [(5, 2)]
+
+
+def test_a_relation_may_need_columns_that_events_in_waiting_lack(world: World) -> None:
+    """They were read before it came, and it needs none of them."""
+    world.add([1, 3, 5])
+    world.run({"keys": KEYS})
+    both = {"keys": KEYS, "values": "SELECT DISTINCT v AS n FROM s [RANGE 10 us SLIDE 10 us]"}
+    assert world.run(both, close=True) == {"keys": [(10, "y")], "values": []}
+
+
+UNBOUNDED = ("RANGE UNBOUNDED", "RANGE UNBOUNDED SLIDE 2 TUPLES", "RANGE UNBOUNDED SLIDE 2 us")
+
+
+@pytest.mark.parametrize("window", UNBOUNDED)
+def test_everything_since_a_start_goes_on_after_a_restart(world: World, window: str) -> None:
+    text = f"CREATE QUERY q START AT TIMESTAMP '1970-01-01 00:00:00.000003' AS SELECT count(*) AS n FROM s [{window}]"
+    whole = World(world.base / "whole")
+    whole.add(range(12))
+    expected = whole.run({"q": text}, close=True)["q"]
+    for low, high in ((0, 7), (7, 9), (9, 12)):
+        world.add(range(low, high))
+        world.run({"q": text})
+    assert world.run({"q": text}, close=True)["q"] == expected
+    assert expected[-1][1] == 9
