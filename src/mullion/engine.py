@@ -99,7 +99,8 @@ class Engine:
     holds settings of Spark, names a "spark.master". Answers are kept in memory, the newest `keep_answers` rows of all
     queries together, or written below `out`. With `checkpoint`, a killed run goes on where it was, and a run over input
     that has grown goes on where the last one was. Both are of one run at a time, from its start until `close`. Answers
-    of another checkpoint or run are not touched, unless `overwrite` says that they may be removed.
+    of another checkpoint or run are not touched, unless `overwrite` says that they may be removed. `strict` refuses a
+    declared column that no file has, of which a warning is logged otherwise.
     """
 
     spark: SparkSession | None = None
@@ -107,6 +108,7 @@ class Engine:
     out: str | Path | None = None
     checkpoint: str | Path | None = None
     overwrite: bool = False
+    strict: bool = False
     sharing: str = "auto"
     slicing: str = "paired"
     way: str = "auto"
@@ -308,7 +310,7 @@ class Engine:
         if stream not in self._stores:
             directory = self._directory(stream)
             files = None if directory is None else CommittedFiles(directory)
-            self._stores[stream] = TableStore(self.session, {}, files)
+            self._stores[stream] = TableStore(self.session, {}, files, strict=self.strict)
         store = self._stores[stream]
         store.tables, store.frames = self.catalog.tables, self._table_frames
         return store
@@ -559,7 +561,7 @@ class Engine:
         if name not in self.runs:
             directory = self._directory(name)
             journal = None if directory is None else Journal(directory)
-            settings = Settings(self.sharing, self.slicing, self.way, self.method, self.shard_above)
+            settings = Settings(self.sharing, self.slicing, self.way, self.method, self.shard_above, strict=self.strict)
             frame = self._frames.get(name)
             self.runs[name] = StreamRun(
                 self.catalog.streams[name],

@@ -251,6 +251,33 @@ def test_a_table_of_other_types_is_refused_by_name(spark: SparkSession, tmp_path
             engine.run()
 
 
+@pytest.mark.parametrize("format_", ["json", "parquet"])
+def test_a_column_that_no_file_has_is_told_or_refused(
+    format_: str, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = parquet_files(tmp_path / "s")
+    for file in files:
+        rows = pq.read_table(file).rename_columns(["ts", "xx"])
+        pq.write_table(rows, file)
+        if format_ == "json":
+            lines = [json.dumps(row, default=str) for row in rows.to_pylist()]
+            file.with_suffix(".json").write_text("\n".join(lines))
+            file.unlink()
+    dated(sorted((tmp_path / "s").iterdir()))
+    script = PARQUET.format(path=tmp_path / "s").replace("parquet", format_)
+    with Engine(spark) as engine, caplog.at_level("WARNING", "mullion"):
+        engine.execute(script)
+        engine.run()
+        assert engine.results("n").to_arrow()["n"].to_pylist() == [10, 10]
+    said = "stream s: no file has a column 'x' (did you mean 'xx'?)"
+    assert [r.getMessage() for r in caplog.records if r.name == "mullion"] == [f"{said}; NULL throughout"]
+    with Engine(spark, strict=True) as engine:
+        engine.execute(script)
+        with pytest.raises(SourceError) as error:
+            engine.run()
+    assert error.value.message == said
+
+
 def test_every_option_that_spark_knows_is_known(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     datasources = jvm.org.apache.spark.sql.execution.datasources

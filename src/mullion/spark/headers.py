@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from mullion.errors import SourceError, closest
 from mullion.language.types import Type
+from mullion.spark.hadoop import opened
 
 Columns = tuple[tuple[str, Type], ...]
 
@@ -77,7 +78,7 @@ class _HeaderReader:
     def __init__(self, session: SparkSession, options: Mapping[str, str]) -> None:
         jvm: Any = session._jvm
         self._jvm = jvm
-        self._hadoop = session._jsc.hadoopConfiguration()
+        self._session = session
         given = jvm.PythonUtils.toScalaMap(dict(options))
         chosen = jvm.org.apache.spark.sql.catalyst.csv.CSVOptions(given, False, "UTC")
         settings = chosen.asParserSettings()
@@ -85,13 +86,11 @@ class _HeaderReader:
         settings.setEmptyValue("")
         self._charset = chosen.charset()
         self._parser = jvm.com.univocity.parsers.csv.CsvParser(settings)
-        self._open = jvm.org.apache.spark.sql.execution.datasources.CodecStreams.createInputStream
 
     def header(self, uri: str) -> tuple[str, ...] | None:
         """The names in a file's header, or None for a file without any record. As Spark has it, a column without a
         name is called by its place: _c0, _c1."""
-        path = self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(uri))
-        stream = self._open(self._hadoop, path)
+        stream = opened(self._session, uri)
         try:
             self._parser.beginParsing(stream, self._charset)
             while (row := self._parser.parseNext()) is not None:

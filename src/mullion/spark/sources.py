@@ -10,8 +10,9 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
-from itertools import groupby
+from functools import partial, reduce
+from itertools import chain, groupby
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
@@ -27,9 +28,11 @@ from mullion.language.types import Type
 from mullion.spark.failures import source_error
 from mullion.spark.files import local
 from mullion.spark.footers import check_files
+from mullion.spark.hadoop import head
 from mullion.spark.headers import Columns, has_header, orders
 from mullion.spark.options import checked_options
 from mullion.spark.types import columns_from_spark, schema_text
+from mullion.spark.unseen import HEAD, Unseen
 
 CORRUPT = "_corrupt_record"
 SOURCE = "_source"
@@ -214,8 +217,8 @@ def _with_source(frame: DataFrame) -> DataFrame:
     return frame.withColumn(SOURCE, F.col("_metadata.file_path"))
 
 
-def table_files(table: Table) -> tuple[tuple[str, int, int, int], ...] | None:
-    """The table's files with their size, time of change and number on the disk; None where that cannot be known.
+def table_files(table: Stream | Table) -> tuple[tuple[str, int, int, int], ...] | None:
+    """The files at a path with their size, time of change and number on the disk; None where that cannot be known.
 
     As Spark has it, names that start with a dot or an underscore are no data.
     """
@@ -226,6 +229,22 @@ def table_files(table: Table) -> tuple[tuple[str, int, int, int], ...] | None:
     for root in [path] if os.path.exists(path) else sorted(glob.glob(path)):
         found += [root] if os.path.isfile(root) else _files_below(root)
     return tuple(seen for file in found if (seen := _seen(file)) is not None)
+
+
+def look_for_columns(unseen: Unseen, batch: DataFrame, uris: list[str]) -> None:
+    """Tell once which declared columns neither the files of a batch have nor the others that lie there."""
+    if not unseen.left:
+        return
+    session = batch.sparkSession
+    others = (Path(path).absolute().as_uri() for path, *_ in table_files(unseen.source) or ())
+
+    def has_values(columns: list[str]) -> list[str]:
+        quoted = (f"`{column.replace('`', '``')}`" for column in columns)
+        (found,) = batch.selectExpr(*(f"count({name}) > 0" for name in quoted)).collect()
+        return [column for column, some in zip(columns, found, strict=True) if some]
+
+    read = partial(head, session, size=HEAD)
+    unseen.look(chain(uris, others), head=read, local=local, has_values=has_values)
 
 
 def _files_below(folder: str) -> list[str]:

@@ -62,7 +62,8 @@ from mullion.spark.pipeline import (
 from mullion.spark.shards import Shards, Writer, arranged_across
 from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.source_log import SourceLog
-from mullion.spark.sources import as_declared
+from mullion.spark.sources import as_declared, look_for_columns
+from mullion.spark.unseen import Unseen
 from mullion.storage.files import REPAIR, CommittedFiles
 from mullion.storage.journal import Commit, Journal, Standings
 from mullion.storage.marks import Mark
@@ -102,6 +103,8 @@ class Settings:
     shard_above: int = 200_000
     """Groups above which sub-windows stay on executors."""
     shards: int = 8
+    strict: bool = False
+    """Refuse what would otherwise be told by a warning."""
 
 
 class StreamRun:
@@ -136,6 +139,7 @@ class StreamRun:
         """The source is read to its end, and nobody waits for an answer before that."""
         self._restored = False
         self._restored_order: tuple[dict[str, Any], list[tuple[str, pa.Table]]] = {}, []
+        self._unseen = Unseen(stream, strict=settings.strict)
         self.counts = Counts()
         self.oldest: int | None = None
         self.newest: int | None = None
@@ -375,7 +379,10 @@ class StreamRun:
         """The batch with every column's values under its name and of its type; refuses files that hold others."""
         if self.log is None or not self.plain:
             return batch
-        return as_declared(self.stream, batch, self.log.files_of(number))
+        uris = self.log.files_of(number)
+        batch = as_declared(self.stream, batch, uris)
+        look_for_columns(self._unseen, batch, uris)
+        return batch
 
     def _check_follows(self, number: int) -> None:
         """A batch that the source takes for done and that no commit knows would be lost."""

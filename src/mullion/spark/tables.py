@@ -28,10 +28,11 @@ from mullion.catalog.streams import Table
 from mullion.errors import CheckpointError, MullionError, SourceError
 from mullion.language.vector import arrow_type
 from mullion.spark.failures import SparkFailure, source_error
-from mullion.spark.files import are_as_declared
+from mullion.spark.files import are_as_declared, local
 from mullion.spark.footers import check_files
-from mullion.spark.options import reads_alike
+from mullion.spark.hadoop import head
 from mullion.spark.sources import open_table, table_files
+from mullion.spark.unseen import HEAD, Unseen
 from mullion.storage.files import CommittedFiles, label_of, read_checked, serialised
 
 log = logging.getLogger("mullion")
@@ -52,8 +53,17 @@ class _Kept:
 class TableStore:
     """The tables that the queries of one stream join. `tables` may be changed between batches."""
 
-    def __init__(self, session: SparkSession, tables: Mapping[str, Table], files: CommittedFiles | None = None) -> None:
-        self.session, self.tables, self._files = session, tables, files
+    def __init__(
+        self,
+        session: SparkSession,
+        tables: Mapping[str, Table],
+        files: CommittedFiles | None = None,
+        *,
+        strict: bool = False,
+    ) -> None:
+        """`strict` refuses declared columns that no file has."""
+        self.session, self.tables, self._files, self._strict = session, tables, files, strict
+        self._unseen: dict[str, Unseen] = {}
         self.frames: dict[str, DataFrame] = {}
         self._kept: dict[str, _Kept] = {}
         self._versions: dict[str, dict[int, str]] = {}
@@ -104,12 +114,14 @@ class TableStore:
         if kept is not None and kept.fresh and kept.files == files:
             return kept
         try:
-            if files is not None and table.format == "parquet":
-                check_files(table.name, [path for path, *_ in files], table.columns)
-            rows = None if files is None else _read_directly(table, [path for path, *_ in files])
+            paths = [path for path, *_ in files or ()]
+            if table.format == "parquet" and _is_all(table):
+                check_files(table.name, paths, table.columns)
+            rows = _read_directly(table, paths)
             if rows is None:
                 frame = self.frames[name] if name in self.frames else open_table(self.session, table)
                 rows = _collected(table, frame)
+            self._look_for_columns(table, paths, rows)
             return _Kept(rows, files)
         except SourceError as problem:
             if kept is None:
@@ -119,6 +131,16 @@ class TableStore:
                 log.warning("table %s; the rows read last are used until it can be read again", problem.message)
                 kept.warned = True
             return kept
+
+    def _look_for_columns(self, table: Table, paths: list[str], rows: pa.Table) -> None:
+        """Tell once which declared columns no file of the table has."""
+        unseen = self._unseen.setdefault(table.name, Unseen(table, strict=self._strict))
+        unseen.look(
+            [Path(path).absolute().as_uri() for path in paths],
+            head=lambda uri: head(self.session, uri, HEAD),
+            local=local,
+            has_values=lambda columns: [name for name in columns if rows.column(name).null_count < len(rows)],
+        )
 
     # Versions on the disk
 
@@ -185,8 +207,7 @@ def _collected(table: Table, frame: DataFrame) -> pa.Table:
 
 def _read_directly(table: Table, paths: list[str]) -> pa.Table | None:
     """Parquet files that need no Spark job; None where Spark had better read them."""
-    plain = table.format == "parquet" and reads_alike(table.options)
-    if not plain or not paths or not are_as_declared(paths, table.types):
+    if table.format != "parquet" or not _is_all(table) or not paths or not are_as_declared(paths, table.types):
         return None
     schema = _schema(table)
     try:
@@ -194,6 +215,11 @@ def _read_directly(table: Table, paths: list[str]) -> pa.Table | None:
     except (OSError, pa.ArrowException):
         return None
     return pa.concat_tables([part.select(schema.names).cast(schema) for part in parts]).combine_chunks()
+
+
+def _is_all(table: Table) -> bool:
+    """Whether the table is all files at its path, read in the plain way: no option says otherwise."""
+    return [name for name, _ in table.options] == ["path"]
 
 
 def _schema(table: Table) -> pa.Schema:

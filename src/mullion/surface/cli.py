@@ -133,6 +133,9 @@ def run(
     stats: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write counts and the plan to FILE as JSON.")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse declared columns that no file has, instead of a warning.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
 ) -> None:
     """Read what the sources hold, answer every standing query, and end.
@@ -148,8 +151,9 @@ def run(
         seconds = None if for_ is None else _seconds(for_)
         places = _checked_places(out, checkpoint, stats)
         config = _settings(master, conf or [])
-        choices = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value, "config": config}
-        code = _run(text, *places, follow, seconds, close, choices | {"overwrite": overwrite}, stats, quiet)
+        told_so = {"overwrite": overwrite, "strict": strict, "config": config}
+        choices = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value, **told_so}
+        code = _run(text, *places, follow, seconds, close, choices, stats, quiet)
     raise typer.Exit(code)
 
 
