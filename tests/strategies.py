@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
 from mullion.catalog.streams import Stream, Table
+from mullion.language.limits import FIRST_TIME, LAST_TIME, moment
 from mullion.language.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
 
 T = TypeVar("T")
@@ -66,7 +66,11 @@ class Example:
     tables: Mapping[str, tuple[Table, list[Event]]] = field(default_factory=dict)
 
 
-settings_of_time = st.builds(Setting, st.sampled_from(UNITS), st.sampled_from(ORIGINS))
+YEARS = 365 * 24 * HOUR
+EXTREMES = (Setting(60 * YEARS, FIRST_TIME), Setting(30 * YEARS, LAST_TIME - 125 * 30 * YEARS))
+"""Events from the very first time on, and up to the last."""
+
+settings_of_time = st.builds(Setting, st.sampled_from(UNITS), st.sampled_from(ORIGINS)) | st.sampled_from(EXTREMES)
 
 
 @st.composite
@@ -114,8 +118,7 @@ def duration(micros: int) -> str:
 
 
 def timestamp(micros: int) -> str:
-    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
-    return f"TIMESTAMP '{at:%Y-%m-%d %H:%M:%S.%f}'"
+    return f"TIMESTAMP '{moment(micros).replace(tzinfo=None).isoformat(sep=' ')}'"
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from mullion.language.query import TIME_AXIS
 from mullion.spark.ordered import Ordered
 from mullion.storage.files import serialised
 from mullion.windows import tier as tiers
+from mullion.windows.bounds import Stretch
 from mullion.windows.finalize import Work
 from strategies import ENDS, NUMBERS, OVER_VALUES, Draw, Event, Example, queries, settings_of_time
 from unit.test_core_differential import Manner, Rows, Run, assert_same, bound_in, cut, rows_of, to_batch, to_table
@@ -58,7 +59,7 @@ class OrderedRun:
         for i, batch in enumerate(batches):
             seen += _times(batch)
             ahead = [t for later in batches[i + 1 :] for t in _times(later)]
-            self.ordered.take(pa.table(to_batch(self.stream, batch)), None)
+            self.ordered.take(pa.table(to_batch(self.stream, batch)), Stretch())
             if seen:
                 self.settle(min(ahead, default=max(seen)) - self.manner.lag)
             self.commit(whole=i % 3 == 0)

@@ -27,6 +27,7 @@ from mullion.catalog.set_operations import combined
 from mullion.catalog.streams import Stream, Table
 from mullion.catalog.subqueries import existing
 from mullion.errors import CheckError, NotSupported, Place
+from mullion.language.limits import DEEPEST
 from mullion.language.query import Derived, Exists, Expr, Named, Output, Query, Window, walk
 from mullion.language.render import render
 from mullion.language.sources import leaves
@@ -95,7 +96,7 @@ def bind_relation(
         restore=query.output is not None and query.output.restore,
         slide=clock.slide,
         offset=clock.offset,
-        longest=_longest(selected.node, output_window),
+        longest=_longest(selected.node, output_window, query.place),
         names=selected.names,
         order_by=selected.order_by,
         limit=query.limit,
@@ -226,8 +227,11 @@ def _check_output(output: Output, root: Node, clock: Clock) -> None:
         raise CheckError(message, output.place, hint="leave RESTORE out")
 
 
-def _longest(root: Node, output_window: Window | None) -> int | None:
-    return reach(root if output_window is None else Rewindowed(root, output_window))
+def _longest(root: Node, output_window: Window | None, place: Place | None) -> int | None:
+    longest = reach(root if output_window is None else Rewindowed(root, output_window))
+    if longest is not None and longest > DEEPEST:
+        raise CheckError("the windows over each other reach back more than 100,000 years", place)
+    return longest
 
 
 def _check_names(selected: Selected, place: Place | None) -> None:

@@ -110,11 +110,13 @@ class Cursor:
             raise self.expected(what)
         return self.step().text
 
-    def integer(self, what: str) -> int:
+    def integer(self, what: str, most: int = 2**63 - 1) -> int:
         """A positive whole number."""
         token = self.token
-        if token.kind is not Kind.NUMBER or not token.text.isdecimal() or not 0 < int(token.text[:20]) < 2**63:
+        if token.kind is not Kind.NUMBER or not token.text.isdecimal() or not token.text.strip("0"):
             raise self.expected(what)
+        if len(token.text) > 20 or int(token.text) > most:
+            raise ParseError(f"the number is too large: at most {most:,} here", self.place(self.at))
         return int(self.step().text)
 
     # Places and errors

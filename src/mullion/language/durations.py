@@ -9,6 +9,7 @@ from mullion.errors import ParseError
 from mullion.language import types
 from mullion.language.cursor import Cursor
 from mullion.language.dialect import MONTH_UNITS, UNITS
+from mullion.language.limits import LONGEST
 from mullion.language.literals import duration, exact, unit
 from mullion.language.query import Literal
 from mullion.language.tokens import Kind
@@ -16,6 +17,8 @@ from mullion.language.tokens import Kind
 _JOINED = re.compile(r"(\d+)([a-zA-Z_]+)", re.ASCII)
 _AMOUNT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*", re.ASCII)
 _EXAMPLE = "a duration such as '5 min'"
+TOO_LONG = "a duration here is at most 10,000 years"
+TOO_LONG_HINT = "for everything so far, write [RANGE UNBOUNDED SLIDE ...]"
 
 
 def time_span(c: Cursor, *, signed: bool = False) -> int:
@@ -29,6 +32,8 @@ def time_span(c: Cursor, *, signed: bool = False) -> int:
         found = _unquoted(c)
     if found <= 0 and not signed:
         raise ParseError("a duration here must be longer than zero", c.since(start))
+    if abs(found) > LONGEST:
+        raise ParseError(TOO_LONG, c.since(start), hint=TOO_LONG_HINT)
     return found
 
 

@@ -11,7 +11,9 @@ from typing import TypeVar
 
 from mullion.errors import ParseError, Place
 from mullion.language.cursor import Cursor
+from mullion.language.durations import TOO_LONG
 from mullion.language.expressions import expression
+from mullion.language.limits import LONGEST
 from mullion.language.literals import duration
 from mullion.language.queries import query
 from mullion.language.query import Ask, CreateQuery, Expr, Query, Statement
@@ -51,8 +53,11 @@ def parse_expression(text: str) -> Expr:
 
 
 def parse_duration(text: str) -> int:
-    """Microseconds of a duration such as `12 min`, `1 h 30 min` or `1.5 s`."""
-    return duration(text)
+    """Microseconds of a duration such as `12 min`, `1 h 30 min` or `1.5 s`, of at most 10,000 years."""
+    found = duration(text)
+    if abs(found) > LONGEST:
+        raise ParseError(TOO_LONG, Place(text, 0, len(text)))
+    return found
 
 
 def _script(c: Cursor) -> tuple[Statement, ...]:

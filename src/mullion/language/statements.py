@@ -9,6 +9,7 @@ from typing import Any
 from mullion.errors import NotSupported, ParseError, Place
 from mullion.language.cursor import Cursor
 from mullion.language.durations import time_span
+from mullion.language.limits import MOST_ROWS
 from mullion.language.queries import OUTPUTS, query
 from mullion.language.query import (
     Ask,
@@ -90,7 +91,7 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
         elif word == "ahead":
             bounds["ahead"] = None if c.accept("unbounded") else _not_negative(c, "AHEAD")
         elif c.token.kind is Kind.NUMBER and c.word(1) in ("row", "rows"):
-            bounds["keep_rows"] = c.integer("a number of ROWS greater than zero")
+            bounds["keep_rows"] = c.integer("a number of ROWS greater than zero", MOST_ROWS)
             c.step()
         else:
             bounds["keep"] = _kept_time(c)

@@ -11,6 +11,8 @@ from mullion.language.literals import number
 from mullion.language.query import Literal
 from mullion.language.tokens import Kind
 
+MOST = {"rows": 100_000_000, "buckets": 1_000_000}
+"""What a synopsis holds in memory for each: up to 32 bytes a row."""
 KINDS = {"timegram": ("buckets", "boundaries", "rows"), "ordered_sharing": ("rows",)}
 """Every kind of synopsis, and its options."""
 
@@ -43,7 +45,10 @@ def _options(c: Cursor, kind: str) -> dict[str, Any]:
         if option in found:
             raise ParseError(f"the option '{option}' is written twice", c.place(at))
         c.step()
-        found[option] = _boundaries(c) if option == "boundaries" else c.integer(f"a number of {option} above zero")
+        if option == "boundaries":
+            found[option] = _boundaries(c)
+        else:
+            found[option] = c.integer(f"a number of {option} above zero", MOST[option])
         if not c.accept_symbol(","):
             break
     if not c.is_symbol(")"):

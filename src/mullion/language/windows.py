@@ -17,6 +17,7 @@ from mullion.errors import NotSupported, ParseError, Place
 from mullion.language.cursor import Cursor
 from mullion.language.durations import is_unit, time_span
 from mullion.language.expressions import expression_list
+from mullion.language.limits import FURTHEST, MOST_ROWS
 from mullion.language.literals import instant
 from mullion.language.query import Column, Named, Window
 from mullion.language.tokens import Kind
@@ -92,7 +93,7 @@ def _extent(c: Cursor, draft: _Draft) -> None:
         else:
             fields["range"] = _span(c, draft)
     elif c.accept("rows"):
-        fields["rows"] = c.integer("a number of events greater than zero")
+        fields["rows"] = c.integer("a number of events greater than zero", MOST_ROWS)
     elif c.accept("now"):
         fields["now"] = True
     elif c.accept("from"):
@@ -112,7 +113,7 @@ def _options(c: Cursor, draft: _Draft) -> None:
         if word == "slide":
             by_rows = "rows" in fields and c.token.kind is Kind.NUMBER and not is_unit(c.word(1))
             if by_rows or c.word(1) in _TUPLES:
-                fields["slide_rows"] = c.integer("a number of events greater than zero")
+                fields["slide_rows"] = c.integer("a number of events greater than zero", MOST_ROWS)
                 if c.word() in _TUPLES:
                     c.step()
             else:
@@ -132,7 +133,7 @@ def _span(c: Cursor, draft: _Draft, *, signed: bool = False) -> int:
     amount = c.ahead(after - 1)
     is_number = amount.kind is Kind.NUMBER and amount.text[-1].isdecimal()
     if is_number and (c.is_symbol("]", after) or c.word(after) in _WORDS):
-        found = _number(c) if signed else c.integer("a whole number greater than zero")
+        found = _number(c) if signed else c.integer("a whole number greater than zero", FURTHEST)
         draft.bare.append(c.since(start))
         return found
     found = time_span(c, signed=signed)
@@ -158,8 +159,10 @@ def _number(c: Cursor) -> int:
     """A whole number, perhaps with a sign."""
     sign = -1 if c.accept_symbol("-") else 1
     token = c.token
-    if token.kind is not Kind.NUMBER or not token.text.isdecimal() or int(token.text[:20]) >= 2**63:
+    if token.kind is not Kind.NUMBER or not token.text.isdecimal():
         raise c.expected("a whole number")
+    if len(token.text) > 20 or int(token.text) > FURTHEST:
+        raise ParseError(f"the number is too large: at most {FURTHEST:,} here", c.place(c.at))
     return sign * int(c.step().text)
 
 

@@ -40,6 +40,7 @@ from typing import Any, NamedTuple
 
 from mullion.catalog.queries import WINDOW_COLUMNS, StandingQuery, bind
 from mullion.catalog.streams import Stream, Table
+from mullion.language.limits import FURTHEST
 from mullion.language.query import Query
 from mullion.language.types import DATE, Type
 from mullion.language.vector import Vector
@@ -103,6 +104,7 @@ def _answer(query: Query, stream: Stream, events: Rows, tables: Tables, windows:
     found = [TableRows(lookup, tables[lookup.table][1]) for lookup in bound.lookups]
     axis = bound.frame.attribute or stream.time_column
     timed = [event for event in events if event[stream.time_column] is not None and event[axis] is not None]
+    timed = [event for event in timed if abs(_place(stream, event, axis)) <= FURTHEST]
     # Stable: events of one time stay as they arrived.
     ordered = sorted(timed, key=lambda event: (event[axis], event[stream.time_column]))
     seen = [_event(bound, stream, event, axis, found) for event in ordered]
@@ -121,12 +123,16 @@ def _joined(stream: Stream, event: Mapping[str, Any], lookups: list[TableRows]) 
     return found
 
 
+def _place(stream: Stream, event: Mapping[str, Any], axis: str) -> int:
+    return int(event[axis] * (DAY if stream.types[axis] == DATE else 1))
+
+
 def _event(
     query: StandingQuery, stream: Stream, event: Mapping[str, Any], axis: str, lookups: list[TableRows]
 ) -> _Event:
     joined = _joined(stream, event, lookups)
     return _Event(
-        time=event[axis] * (DAY if stream.types[axis] == DATE else 1),
+        time=_place(stream, event, axis),
         partition=tuple(canonical(value(key, joined[0])) for key in query.axis.partition),
         rows=[_row(query, columns) for columns in joined if passes(query.predicate, columns)],
     )

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
@@ -21,6 +22,7 @@ from pyspark.sql import DataFrame
 from mullion.catalog.streams import Stream
 from mullion.errors import SourceError
 from mullion.kernels.partial import ARRIVAL
+from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import Type
 from mullion.language.vector import arrow_type
 from mullion.spark.footers import WHOLE
@@ -156,7 +158,9 @@ def read(
     rows = 0
     for path, groups, first in _by_file(pieces):
         for table in _portions(path, groups, list({*columns, time}), texts):
-            at = table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64())
+            at = _in_years(
+                table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64())
+            )
             chunk.append(table.select(list(columns)).append_column("t", at))
             if arrival:
                 chunk[-1] = chunk[-1].append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
@@ -167,6 +171,15 @@ def read(
                 chunk, rows = [], 0
     if chunk:
         yield pa.concat_tables(chunk)
+
+
+def _in_years(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Event times lie in the years 1 to 9999; others are NULL, no place in time."""
+    extremes = pc.min_max(times).as_py()
+    if extremes["min"] is None or FIRST_TIME <= extremes["min"] <= extremes["max"] <= LAST_TIME:
+        return times
+    inside = pc.and_(pc.greater_equal(times, FIRST_TIME), pc.less_equal(times, LAST_TIME))
+    return pc.if_else(inside, times, pa.scalar(None, pa.int64()))
 
 
 def _portions(path: str, groups: list[int], columns: list[str], texts: Sequence[str]) -> Iterator[pa.Table]:

@@ -29,6 +29,7 @@ from mullion.kernels.lookup import Prepared
 from mullion.kernels.partial import ARRIVAL, Input, Job, partial_schema, partials, signature_array, takes_order
 from mullion.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.language.evaluate import is_event_only, is_kernel_only, is_vectorised
+from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.query import Column, Expr, walk
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
@@ -42,7 +43,7 @@ from mullion.storage.files import serialised
 from mullion.windows.bounds import Stretch
 
 TIME = "`#t`"
-"""The event time in microseconds; NULL for a record that has no place in time."""
+"""The event time in microseconds; NULL for a record that has no place in time, or none in the years 1 to 9999."""
 
 EVERYWHERE = Stretch()
 _views = count()
@@ -77,6 +78,7 @@ class Events:
 
     def _time(self) -> str:
         time = f"unix_micros(CAST({identifier(self.stream.time_column)} AS TIMESTAMP))"
+        time = f"CASE WHEN {time} BETWEEN {FIRST_TIME}L AND {LAST_TIME}L THEN {time} END"
         if CORRUPT not in self.batch.columns:
             return time
         # The hash makes every column a needed one: else whether a record counts as malformed would depend on which

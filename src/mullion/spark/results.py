@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+
+from mullion.language.limits import moment
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,14 +17,6 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Rows that are shown of answers."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
-
-
-def _time(microseconds: int) -> datetime:
-    """A time of the years that Python knows, the first or the last of them for one beyond."""
-    earliest, latest = ((end.replace(tzinfo=UTC) - EPOCH) // MICROSECOND for end in (datetime.min, datetime.max))
-    return EPOCH + min(max(microseconds, earliest), latest) * MICROSECOND
 
 
 def in_words(time: datetime) -> str:
@@ -81,9 +75,9 @@ class OneAnswer(Results):
         super().__init__(table, session)
         self.answered_from = answered_from
         """What it was answered from: a synopsis, sub-windows or kept events."""
-        self.answered_up_to = None if up_to is None else _time(up_to)
+        self.answered_up_to = None if up_to is None else moment(up_to)
         """The event time up to which it holds: no later event is in it. None while there was no event."""
-        self.newest = None if newest is None else _time(newest)
+        self.newest = None if newest is None else moment(newest)
         """The time of the newest event that had been read."""
 
     def _headline(self) -> str:

@@ -9,6 +9,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.language.limits import FIRST_TIME, LAST_TIME
+
 if TYPE_CHECKING:
     from mullion.spark.results import OneAnswer
 
@@ -28,7 +33,7 @@ def print_answer(answer: OneAnswer, format_: str = "auto", *, quiet: bool = Fals
     if not quiet or answer.answered_up_to != answer.newest:
         print(answer.stated, file=sys.stdout if format_ == "text" else sys.stderr, flush=True)
     table = answer.to_arrow()
-    rows = table.to_pylist()
+    rows = _within_years(table).to_pylist()
     if format_ == "json":
         for row in rows:
             print(json.dumps(row, default=_plain))
@@ -38,6 +43,18 @@ def print_answer(answer: OneAnswer, format_: str = "auto", *, quiet: bool = Fals
         writer.writerows([_cell(value) for value in row.values()] for row in rows)
     else:
         _print_table(table.schema.names, rows)
+
+
+def _within_years(table: pa.Table) -> pa.Table:
+    """Windows may reach beyond the years 1 to 9999, which Python has no times for: the nearest time is shown."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "us":
+            whole = table.column(at).cast(pa.int64())
+            kept = pc.min_element_wise(
+                pc.max_element_wise(whole, FIRST_TIME, skip_nulls=False), LAST_TIME, skip_nulls=False
+            )
+            table = table.set_column(at, field, kept.cast(field.type))
+    return table
 
 
 def _print_table(names: list[str], rows: list[dict[str, Any]]) -> None:

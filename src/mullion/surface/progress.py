@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+
+from mullion.language.limits import moment
 
 if TYPE_CHECKING:
     from mullion.engine import Engine
@@ -116,10 +117,7 @@ def instant(microseconds: int | None) -> str:
     """
     if microseconds is None:
         return "none"
-    try:
-        return f"{datetime.fromtimestamp(microseconds // 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, ValueError, OSError):
-        return f"{microseconds} us"
+    return f"{moment(microseconds).replace(tzinfo=None, microsecond=0).isoformat(sep=' ')} UTC"
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:

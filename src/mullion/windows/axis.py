@@ -26,14 +26,13 @@ from mullion.kernels.partial import ARRIVAL, TIME, Input, Job, partials
 from mullion.kernels.slicing import slice_starts
 from mullion.language.query import Axis
 from mullion.language.render import render
-from mullion.language.vector import Vector
 from mullion.planner.cost import Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.windows.due import Due
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.instants import ORIGIN, Instants, Numbered, instants_of, needed_from
-from mullion.windows.order import times_of
+from mullion.windows.order import times_of, values_on
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, selected_by, tally
 from mullion.windows.tier import WindowTier
@@ -171,16 +170,14 @@ class AxisSet:
         yield from zip(self.plan.groupings, partials(batch, job), strict=True)
 
     def _placed(self, events: pa.Table) -> tuple[pa.Table, Times, int]:
-        """The events with their values on the axis. Events that fall behind on it are left out, and counted."""
+        """The events with their values on the axis. Events that fall behind on it, or lie beyond its ends, are left out
+        and counted."""
         if not self.axis.order:
             return events, NONE, 0
         assert self.plan is not None
-        column = events.column(self.axis.order)
-        type_ = self.plan.stream.types[self.axis.order]
-        vector = Vector.from_arrow(column, type_)
-        values = vector.values.astype(np.int64) * (86_400_000_000 if type_.kind == "date" else 1)
-        kept = vector.valid if self.newest is None else vector.valid & (values >= self.newest)
-        late = int((vector.valid & ~kept).sum())
+        values, there, beyond = values_on(self.axis.order, self.plan.stream, events)
+        kept = there if self.newest is None else there & (values >= self.newest)
+        late = int((there & ~kept).sum()) + beyond
         index = np.flatnonzero(kept)
         index = index[np.argsort(values[index], kind="stable")]
         events, values = events.take(pa.array(index)), values[index]

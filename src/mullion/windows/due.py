@@ -172,7 +172,7 @@ def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark
         last = int(held[-1]) if len(held) else first - 1
         if watermark is not None:
             last = min(last, watermark)
-        ends = np.arange(first, last + 1, window.slide, dtype=np.int64)
+        ends = _steps(first, last, window.slide)
     if len(ends):
         cursor.next_end, cursor.begun = int(ends[-1]) + window.slide, True
     return ends
@@ -181,19 +181,25 @@ def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark
 def _ends_that_hold(slices: Times, window: Period, lowest: int, highest: int) -> Times:
     """The instants in [lowest, highest] whose window holds one of the slices, in order."""
     if window.range == EVERYTHING:
-        return np.arange(lowest, highest + 1, window.slide, dtype=np.int64)
+        return _steps(lowest, highest, window.slide)
     if highest < lowest or not len(slices):
         return np.empty(0, np.int64)
     instants = (highest - lowest) // window.slide + 1
     if instants <= 4 * len(slices) * (window.range // window.slide + 1):
-        ends = np.arange(lowest, highest + 1, window.slide, dtype=np.int64)
+        ends = _steps(lowest, highest, window.slide)
     else:
         first = window.offset + ((slices - window.offset) // window.slide + 1) * window.slide
-        steps = np.arange(window.range // window.slide + 1) * window.slide
-        ends = distinct(first[:, None] + steps[None, :])
+        later = np.arange(window.range // window.slide + 1) * window.slide
+        ends = distinct(first[:, None] + later[None, :])
         ends = ends[(ends >= lowest) & (ends <= highest)]
     holds = np.searchsorted(slices, ends) > np.searchsorted(slices, ends - window.range)
     return ends[holds]
+
+
+def _steps(first: int, last: int, step: int) -> Times:
+    """first, first + step, .. up to last. numpy's own `arange` reckons how many there are in doubles, which leaves one
+    out now and then where they lie centuries apart."""
+    return first + step * np.arange(max(0, (last - first) // step + 1), dtype=np.int64)
 
 
 def slices_within(due: Due, windows: Sequence[Period], slicing: str) -> int:

@@ -21,19 +21,17 @@ from mullion.kernels.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.partial import ARRIVAL, TIME, Input, Job, partials
 from mullion.language.query import Axis, Expr, Period, Window
-from mullion.language.vector import Vector
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
 from mullion.windows.coverage import Coverage
 from mullion.windows.due import Due
 from mullion.windows.finalize import Work, finalize
 from mullion.windows.instants import NO_START
-from mullion.windows.order import times_of
+from mullion.windows.order import times_of, values_on
 from mullion.windows.partitions import canonical_key
 from mullion.windows.subwindow import Rows, SubWindows
 
 Times = npt.NDArray[np.int64]
-DAY = 86_400_000_000
 
 
 class Shown(NamedTuple):
@@ -124,10 +122,8 @@ def _placed(frame: Window, stream: Stream, events: pa.Table) -> tuple[pa.Table, 
     """The events in the order of the window's column, and their values of it."""
     if frame.attribute is None:
         return events, times_of(events)
-    type_ = stream.types[frame.attribute]
-    vector = Vector.from_arrow(events.column(frame.attribute), type_)
-    values = vector.values.astype(np.int64) * (DAY if type_.kind == "date" else 1)
-    index = np.flatnonzero(vector.valid)
+    values, there, _ = values_on(frame.attribute, stream, events)
+    index = np.flatnonzero(there)
     index = index[np.argsort(values[index], kind="stable")]
     return events.take(pa.array(index)), values[index]
 

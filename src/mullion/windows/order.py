@@ -10,9 +10,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.catalog.streams import Stream
 from mullion.kernels.partial import TIME
+from mullion.language.dialect import DAY
+from mullion.language.limits import FURTHEST
+from mullion.language.vector import Vector
 
 Times = npt.NDArray[np.int64]
+
+
+def values_on(column: str, stream: Stream, events: pa.Table) -> tuple[Times, npt.NDArray[np.bool_], int]:
+    """What a window over another column goes by: its values, which of them have a place, and how many are too large or
+    too small for one."""
+    type_ = stream.types[column]
+    vector = Vector.from_arrow(events.column(column), type_)
+    unit = DAY if type_.kind == "date" else 1
+    values = vector.values.astype(np.int64)
+    inside = vector.valid & (values <= FURTHEST // unit) & (values >= -FURTHEST // unit)
+    return np.where(inside, values, 0) * unit, inside, int((vector.valid & ~inside).sum())
 
 
 class Order:
