@@ -98,7 +98,7 @@ class LocalEngine(Engine):
     def _relations_stay_up_to(self) -> int:
         return 1 << 60
 
-    def _feed(self, stream: Stream, *, follow: bool) -> None:
+    def _start_feed(self, run: StreamRun, *, close: bool, every: int) -> None:
         """Nothing is read."""
 
     def deliver(self, stream: str, rows: Rows, number: int) -> None:
@@ -107,7 +107,7 @@ class LocalEngine(Engine):
     def end(self, stream: str) -> None:
         """The input has ended."""
         self._ensured = self._ensured or object()  # type: ignore[assignment]
-        self._finish(stream)
+        self._finish(stream, close=True)
         self._ensured = None
 
 

@@ -167,6 +167,9 @@ class Engine:
         )
         self._stopping = threading.Event()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self.counts_at_start: dict[str, Counts] = {}
+        """What runs before this one had counted for each stream."""
+        self.answers_at_start = 0
         self._closed = False
         self._dropped: dict[str, tuple[str, pa.Schema]] = {}
         """The columns of queries that were dropped, and how they were spelt: their answers stay."""
@@ -422,20 +425,28 @@ class Engine:
 
     # Running
 
-    def run(self, *, follow: bool = False, seconds: float | None = None, close: bool = False) -> None:
-        """Read what the sources hold, answer, and return; with `follow`, go on until stopped or for `seconds`.
+    def run(
+        self, *, follow: bool = False, seconds: float | None = None, close: bool = False, every: str | None = None
+    ) -> None:
+        """Read what the sources hold, answer, and return; with `follow`, go on until stopped or for `seconds`, and
+        begin a batch at most `every` so often.
 
         With a checkpoint, windows that the watermark has not passed stay open for the next run. With `close`, and
         without a checkpoint, the end of the input is the end of the stream: they are answered, and nothing may follow.
         """
         require("seconds", seconds, (int, float), "a number", none=True)
-        self.start(follow=follow or seconds is not None, close=close)
+        self.start(follow=follow or seconds is not None, close=close, every=every)
         self.wait(seconds)
         self.stop()
 
-    def start(self, *, follow: bool = True, close: bool = False) -> None:
-        """Begin to read. With `follow` the sources are read on and on in the background, otherwise to their end."""
+    def start(self, *, follow: bool = True, close: bool = False, every: str | None = None) -> None:
+        """Begin to read. With `follow` the sources are read on and on in the background, otherwise to their end.
+
+        `every` is a duration such as "10 s": a batch begins at most so often, with all that came meanwhile. Without it
+        the next batch begins as soon as there is something to read.
+        """
         self._check_open()
+        pause = self._pause(every, follow=follow)
         self._stopping.clear()
         asked = {query.stream for query in self.catalog.queries.values()}
         asked |= {stream for relation in self.catalog.relations.values() for stream in relation.streams}
@@ -459,6 +470,8 @@ class Engine:
         for relations in self.relations.runs.values():
             self.sink.resume(relations.name, list(relations.relations), relations.committed)
         runs = [self._run_of(stream.name) for stream in streams]
+        self.counts_at_start = {run.stream.name: replace(run.counts) for run in runs}
+        self.answers_at_start = self.answers
         for run in runs:
             run.bounded = run.static or not (follow or is_endless(run.stream))
             if run.closed and not run.bounded:
@@ -468,9 +481,22 @@ class Engine:
         for run in runs:
             self._hand_over(run)
         for run in runs:
-            self._start_feed(run, close=close or self.checkpoint is None)
+            self._start_feed(run, close=close or self.checkpoint is None, every=pause)
 
-    def _start_feed(self, run: StreamRun, *, close: bool) -> None:
+    def _pause(self, every: str | None, *, follow: bool) -> int:
+        """The time from one batch to the next, in microseconds."""
+        require("every", every, str, "a duration such as '10 s'", none=True)
+        if every is None:
+            return 0
+        if not follow and not any(map(is_endless, self.catalog.streams.values())):
+            hint = "follow the sources, or leave it out: what they hold is read at once"
+            raise MullionError("a batch every so often is for runs that follow their sources", hint=hint)
+        pause = parse_duration(every)
+        if pause < 1_000:
+            raise MullionError(f"a batch every '{every}' is too often", hint="take at least '1 ms'")
+        return pause
+
+    def _start_feed(self, run: StreamRun, *, close: bool, every: int) -> None:
         """Begin to read a stream."""
         name = run.stream.name
         feed = Feed(
@@ -482,6 +508,7 @@ class Engine:
             process=partial(self._process, name),
             finish=partial(self._finish, name, close=close or run.static),
             follow=not run.bounded,
+            every=every,
         )
         self._feeds.append(feed)
         close_at_exit(self)

@@ -30,6 +30,8 @@ class Feed:
     process: Callable[[DataFrame, int], None]
     finish: Callable[[], None]
     follow: bool
+    every: int = 0
+    """Microseconds from the beginning of a batch to that of the next, at least."""
     ended: bool = False
     _query: StreamingQuery | None = None
     _busy: threading.Lock = field(default_factory=threading.Lock)
@@ -44,7 +46,8 @@ class Feed:
             self._end()
             return
         writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", located(str(self.directory)))
-        writer = writer.trigger(processingTime="0 seconds") if self.follow else writer.trigger(availableNow=True)
+        pause = f"{self.every // 1_000} milliseconds"
+        writer = writer.trigger(processingTime=pause) if self.follow else writer.trigger(availableNow=True)
         self._query = writer.start()
 
     def _batch(self, batch: DataFrame, number: int) -> None:

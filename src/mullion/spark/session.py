@@ -202,6 +202,7 @@ def _start(chosen: Mapping[str, str]) -> SparkSession:
     java = find_java()
     require_master(chosen["spark.master"])
     log = _new_log()
+    _logs.append(log)
     conf = SparkConf().setAll(list({**chosen, "spark.driver.extraJavaOptions": _java_options(chosen, log)}.items()))
     _hush_python()
     environment = {
@@ -243,6 +244,14 @@ def _java_options(chosen: Mapping[str, str], log: Path) -> str:
     write_atomically(rules, _LOG4J)
     ours = f'"-Dlog4j2.configurationFile={rules.as_uri()}" "-Dmullion.log={log}"'
     return f"{ours} {chosen.get('spark.driver.extraJavaOptions', '')}".strip()
+
+
+_logs: list[Path] = []
+
+
+def log_file() -> Path | None:
+    """Where the Spark that this process started writes its log; None when it has started none."""
+    return _logs[-1] if _logs else None
 
 
 def _new_log() -> Path:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mullion.engine import Engine
+    from mullion.surface.batch_log import BatchLog
     from mullion.surface.progress import Progress
 
-STOPPED = 130
-"""The exit code after Ctrl-C or SIGTERM, as shells have it."""
+SIGNALLED = 128
+"""The exit code after a signal is this and its number, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
 
 app = typer.Typer(
     name="mullion",
@@ -64,6 +66,11 @@ class Printed(StrEnum):
     auto = "auto"
     text = "text"
     csv = "csv"
+    json = "json"
+
+
+class Log(StrEnum):
+    text = "text"
     json = "json"
 
 
@@ -121,6 +128,10 @@ def run(
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Follow for so long, for example '1 min'.")
     ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Following, begin a batch at most so often, for example '10 s'."),
+    ] = None,
     sharing: Annotated[Sharing, typer.Option(help="Whether queries share their work.")] = Sharing.auto,
     slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.paired,
     way: Annotated[Way, typer.Option(help="Who aggregates: Spark natively, or the Arrow kernel.")] = Way.auto,
@@ -136,7 +147,11 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse declared columns that no file has, instead of a warning.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+    log: Annotated[
+        Log | None,
+        typer.Option(help="A line on stderr for each batch; without a terminal this is text unless told otherwise."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no log and no summary.")] = False,
 ) -> None:
     """Read what the sources hold, answer every standing query, and end.
 
@@ -144,7 +159,7 @@ def run(
     are more. Without one, or with --close, the end of the input is the end of the stream.
 
     Sources that never end (kafka, rate, socket) are followed until stopped. Relative paths in the script are relative
-    to the current directory. Ctrl-C stops after the current batch.
+    to the current directory. Ctrl-C or SIGTERM stops after the current batch, with the exit code 130 or 143.
     """
     with told():
         text = read_script(script)
@@ -153,7 +168,7 @@ def run(
         config = _settings(master, conf or [])
         told_so = {"overwrite": overwrite, "strict": strict, "config": config}
         choices = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value, **told_so}
-        code = _run(text, *places, follow, seconds, close, choices, stats, quiet)
+        code = _run(text, *places, follow, seconds, close, every, choices, stats, log, quiet)
     raise typer.Exit(code)
 
 
@@ -284,34 +299,44 @@ def _run(
     follow: bool,
     seconds: float | None,
     close: bool,
+    every: str | None,
     choices: dict[str, Any],
     stats: Path | None,
+    log: Log | None,
     quiet: bool,
 ) -> int:
     """Run to the end or to a stop; returns the exit code."""
     from rich.console import Console
 
-    from mullion.surface.progress import Progress, Seen, warnings
+    from mullion.surface.batch_log import BatchLog
+    from mullion.surface.progress import Progress, warnings
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    progress = Progress(console, wanted=not quiet)
+    lines = None if quiet or (log is None and console.is_terminal) else BatchLog(_on_stderr, (log or Log.text).value)
+    note = partial(typer.echo, err=True) if lines is None else lines.note
+    progress = Progress(console, wanted=not quiet and lines is None)
+    if lines is not None:
+        logging.getLogger("mullion").addHandler(lines)
     began = time.monotonic()
     with Interrupts(progress, out, checkpoint) as interrupts:
         try:
             progress.show("starting")
             from mullion.engine import Engine
+            from mullion.spark.session import log_file
 
-            with Engine(out=out, checkpoint=checkpoint, on_batch=progress.saw, **choices) as engine:
+            saw = progress.saw if lines is None else lines.saw
+            with Engine(out=out, checkpoint=checkpoint, on_batch=saw, **choices) as engine:
                 explanations = engine.execute(text)
                 if explanations:
                     progress.hide()
                     typer.echo("\n\n".join(map(str, explanations)))
                 progress.show("starting Spark")
                 _ = engine.session
+                if lines is not None:
+                    lines.begin(log_file())
                 interrupts.now_stop(engine)
                 progress.show("reading")
-                engine.start(follow=follow or seconds is not None, close=close)
-                before = Seen.of(engine)
+                engine.start(follow=follow or seconds is not None, close=close, every=every)
                 finished_before = all(run.closed for run in engine.runs.values())
                 progress.begin(engine)
                 interrupts.repeat()
@@ -326,36 +351,61 @@ def _run(
         finally:
             progress.hide()
     for sentence in warnings(engine.counts, out, engine.relations.bad):
-        _say("warning", "yellow", sentence)
-    if engine.was_stopped:
-        typer.echo(_stopped(engine, out, checkpoint), err=True)
-        return STOPPED
-    if console.is_terminal and not quiet:
-        _summarize(console, engine, before.events, before.answers, time.monotonic() - began, out)
+        if lines is None:
+            _say("warning", "yellow", sentence)
+        else:
+            lines.warn(sentence)
     if not quiet:
-        _tell_end(engine, finished_before)
+        _summarize(console, lines, engine, time.monotonic() - began, out, log_file())
+    if engine.was_stopped:
+        note(_stopped(engine, out, checkpoint))
+        return interrupts.code
+    for sentence in () if quiet else _told_of_the_end(engine, finished_before):
+        note(sentence)
     return 0
 
 
-def _tell_end(engine: Engine, finished_before: bool) -> None:
+def _on_stderr(text: str) -> None:
+    """Whole lines, at once: others read along."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def _told_of_the_end(engine: Engine, finished_before: bool) -> Iterator[str]:
     """Whether the end of the input was the end of the run."""
     from mullion.catalog.closing import stays_open
 
     if finished_before:
-        typer.echo("there was nothing to do: this run was closed before, and nothing has come since", err=True)
+        yield "there was nothing to do: this run was closed before, and nothing has come since"
     left_open = stays_open(run.watermark for run in engine.runs.values() if run.bounded and not run.closed)
     if left_open is not None:
-        typer.echo(left_open, err=True)
+        yield left_open
 
 
-def _summarize(console: Console, engine: Engine, events: int, answers: int, seconds: float, out: Path) -> None:
+def _summarize(
+    console: Console,
+    lines: BatchLog | None,
+    engine: Engine,
+    seconds: float,
+    out: Path,
+    spark_log: Path | None,
+) -> None:
     from mullion.surface.progress import Seen, plural
 
     now = Seen.of(engine)
-    queries = plural(len(engine.catalog.queries) + len(engine.catalog.relations), "query", "queries")
-    read, made = plural(now.events - events, "event"), plural(now.answers - answers, "answer")
-    console.print(f"{queries}, {read}, {made} in {seconds:.1f} s", markup=False)
-    console.print(f"the answers are in {out / '<query>' / '*.parquet'}", markup=False)
+    number = len(engine.catalog.queries) + len(engine.catalog.relations)
+    events = now.events - sum(counts.events for counts in engine.counts_at_start.values())
+    answers = now.answers - engine.answers_at_start
+    queries, read, made = plural(number, "query", "queries"), plural(events, "event"), plural(answers, "answer")
+    summary = f"{queries}, {read}, {made} in {seconds:.1f} s"
+    places = f"the answers are in {out / '<query>' / '*.parquet'}"
+    if lines is None:
+        console.print(summary, markup=False)
+        console.print(places, markup=False)
+        return
+    facts = {"queries": number, "events": events, "answers": answers, "seconds": round(seconds, 3), "out": str(out)}
+    logged = "" if spark_log is None else f"; Spark's log is {spark_log}"
+    lines.end(f"{summary}; {places}{logged}", **facts, spark_log=None if spark_log is None else str(spark_log))
 
 
 def _stopped(engine: Engine, out: Path, checkpoint: Path | None) -> str:
@@ -399,6 +449,8 @@ class Interrupts:
         self._progress, self._out, self._checkpoint = progress, out, checkpoint
         self._engine: Engine | None = None
         self._count = 0
+        self.code = 0
+        """What the process ends with after a signal."""
         self._before: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
 
     def __enter__(self) -> Interrupts:
@@ -419,21 +471,21 @@ class Interrupts:
             self._engine.request_stop()
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
-        self._count += 1
+        self._count, self.code = self._count + 1, SIGNALLED + number
         if self._engine is None:
-            _leave("stopped before any event was read")
+            _leave("stopped before any event was read", self.code)
         if self._count > 1:
-            _leave(f"stopped within a batch; {_how_to_go_on(self._out, self._checkpoint)}")
+            _leave(f"stopped within a batch; {_how_to_go_on(self._out, self._checkpoint)}", self.code)
         self._engine.request_stop()
         self._progress.show("stopping after this batch (Ctrl-C again: at once)")
 
 
-def _leave(message: str) -> NoReturn:
+def _leave(message: str, code: int) -> NoReturn:
     """End the process from a signal handler: no exit hooks, which would wait for Java, and no buffered writing."""
     clear = "\x1b[?25h\r\x1b[K" if os.isatty(2) else ""
     with suppress(OSError):
         os.write(2, f"{clear}{message}\n".encode())
-    os._exit(STOPPED)
+    os._exit(code)
 
 
 # What the user wrote
@@ -528,7 +580,7 @@ def told() -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         typer.echo("stopped", err=True)
-        raise typer.Exit(STOPPED) from None
+        raise typer.Exit(SIGNALLED + signal.SIGINT) from None
     except OSError as error:
         if error.errno not in _OF_THE_MACHINE:
             _tell_bug(error)
