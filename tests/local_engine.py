@@ -98,6 +98,11 @@ class LocalEngine(Engine):
     def _relations_stay_up_to(self) -> int:
         return 1 << 60
 
+    def _run_of(self, name: str) -> StreamRun:
+        run = super()._run_of(name)
+        run.log = None
+        return run
+
     def _start_feed(self, run: StreamRun, *, close: bool, every: int) -> None:
         """Nothing is read."""
 

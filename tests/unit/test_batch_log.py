@@ -99,7 +99,7 @@ class TestEvery:
         [
             ("10 s", False, "a batch every so often is for runs that follow their sources"),
             ("10 us", True, "a batch every '10 us' is too often"),
-            ("ten", True, ""),
+            ("ten", True, "."),
             (10, True, "every is a duration such as '10 s' or None, not the int 10"),
         ],
     )
