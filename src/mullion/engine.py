@@ -63,6 +63,7 @@ from mullion.sinks.several import SeveralSinks
 from mullion.spark.cluster import ship
 from mullion.spark.counts import Counts
 from mullion.spark.feed import Feed
+from mullion.spark.progress import Progress
 from mullion.spark.results import OneAnswer, Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
 from mullion.spark.sharded import run_on_executors
@@ -512,6 +513,8 @@ class Engine:
         )
         self._feeds.append(feed)
         close_at_exit(self)
+        if self.checkpoint is not None:
+            run.go_on_from(Progress(feed.directory))
         feed.start()
 
     def _notes_of_spark(self, stream: str) -> Path:

@@ -59,6 +59,7 @@ from mullion.spark.pipeline import (
     partials_frame,
     table_columns,
 )
+from mullion.spark.progress import RECORDED, Input, Progress
 from mullion.spark.shards import Shards, Writer, arranged_across
 from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.source_log import SourceLog
@@ -158,6 +159,10 @@ class StreamRun:
         self.committed: Mark | None = None
         self.begun = False
         """A batch has begun; who joins from now on may have missed events."""
+        self.progress: Progress | None = None
+        """Where Spark notes how far it has read, if it does."""
+        self.inputs: list[Input] = []
+        """What the last batches held, the newest last."""
         self.log: SourceLog | None = None
         """What Spark notes of the files that it has read, if the source is files."""
         self.ahead = Ahead(stream, clock, None if journal is None else journal.files)
@@ -350,6 +355,7 @@ class StreamRun:
         if self.static and self.journal is not None:
             self._check_rows(Events(batch, self.stream, number=number))
         if self.committed is not None and mark <= self.committed and self.counts.batches:
+            self._check_replayed(number)
             return
         if self.closed:
             raise more_after_the_end(self.stream.name, kept=self.journal is not None)
@@ -384,14 +390,36 @@ class StreamRun:
         look_for_columns(self._unseen, batch, uris)
         return batch
 
+    def go_on_from(self, progress: Progress) -> None:
+        """What Spark has noted of the stream, as it is or as the last commit knows it."""
+        self.progress = progress
+        if self.journal is not None:
+            progress.put_right(self.inputs, self.committed, self.journal.directory / "commits")
+
+    def _check_replayed(self, number: int) -> None:
+        """A batch that is played again holds what it held when it was committed."""
+        recorded = next((one for one in self.inputs if one.batch == number and one.offsets), None)
+        if recorded is not None and self.progress is not None and not self.progress.has(recorded):
+            message = f"batch {number} of stream '{self.stream.name}' is not the one that was committed"
+            raise CheckpointError(f"{message}: see {self.progress.directory / 'offsets' / str(number)}", hint=REPAIR)
+
+    def _taken_in(self, mark: Mark, *, whole: bool) -> list[dict[str, Any]]:
+        """What the batch held, for its commit; or what the last batches held."""
+        before = self.inputs[-1] if self.inputs else None
+        fresh = None
+        if self.progress is not None and (before is None or before.batch < mark.batch):
+            fresh = self.progress.input_of(mark.batch, before)
+        if fresh is not None:
+            older = [*self.inputs[-RECORDED:-1], *([] if before is None else [before])]
+            self.inputs = [*(replace(one, offsets="") for one in older[:-1]), *older[-1:], fresh]
+        return [asdict(one) for one in (self.inputs if whole else [] if fresh is None else [fresh])]
+
     def _check_follows(self, number: int) -> None:
         """A batch that the source takes for done and that no commit knows would be lost."""
         expected = 0 if self.committed is None else self.committed.batch + 1
         if self.journal is not None and number > expected:
             lost = f"batch {expected}" if number == expected + 1 else f"batches {expected} to {number - 1}"
-            message = (
-                f"stream '{self.stream.name}' goes on with batch {number}, but the checkpoint has no commit of {lost}"
-            )
+            message = f"stream '{self.stream.name}' goes on with batch {number}, but there is no commit of {lost}"
             raise CheckpointError(f"{message} in {self.journal.directory / 'commits'}", hint=REPAIR)
 
     def _check_rows(self, events: Events) -> None:
@@ -702,6 +730,7 @@ class StreamRun:
             "kept": None if self.keeper is None else self.keeper.snapshot(),
             "intake": None if self.intake is None else self.intake.snapshot(),
             "relations": self._relations_stand(),
+            "inputs": self._taken_in(mark, whole=snapshot),
         }
         journal.commit(Commit(mark, state, tuple(tables), snapshot, self._named()))
 
@@ -725,6 +754,7 @@ class StreamRun:
         commit, tables = chain[-1], [table for one in chain for table in one.tables]
         self.committed = commit.at
         self.relations_stood = commit.state["relations"]
+        self.inputs = [Input(**told) for one in chain for told in one.state["inputs"]][-RECORDED:]
         self._restored = True
         self.oldest, self.newest = commit.state["oldest"], commit.state["newest"]
         self.counts = Counts(**commit.state["counts"])

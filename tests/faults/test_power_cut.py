@@ -1,0 +1,132 @@
+"""A power cut: what Mullion commits is on the disk, what Spark notes may not be. Nothing is lost or taken twice."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mullion.engine import Engine
+from mullion.errors import CheckpointError
+from mullion.storage.manifest import Manifest
+from mullion.testing import Replay
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+BEFORE, ALL = 4, 6
+"""Batches before the power cut, and all of them."""
+
+
+def script(events: Path) -> str:
+    source = f"(ts TIMESTAMP, x INT) USING json OPTIONS (path '{events}', maxFilesPerTrigger '1') TIMESTAMP BY ts"
+    total = "CREATE QUERY total AS SELECT sum(x) AS total, count(*) AS n FROM s [RANGE '4 s' SLIDE '2 s']"
+    return f"CREATE STREAM s {source};\n{total};"
+
+
+def add(events: Path, number: int) -> None:
+    batches = Replay(events)
+    for i in range(len(list(events.glob("*.json"))), number):
+        batches.add([{"ts": f"2024-01-01 00:00:{3 * i + j:02d}", "x": 1 + 10 * i + j} for j in range(3)])
+
+
+def rows(engine: Engine) -> list[dict[str, Any]]:
+    return sorted(engine.results("total").to_arrow().to_pylist(), key=lambda row: row["window_end"])
+
+
+@pytest.fixture(scope="module")
+def left(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has read some batches and was stopped."""
+    base = tmp_path_factory.mktemp("cut")
+    add(base / "events", BEFORE)
+    with Engine(spark, out=base / "out", checkpoint=base / "checkpoint") as engine:
+        engine.execute(script(base / "events"))
+        engine.start(follow=True)
+        while "s" not in engine.counts or engine.counts["s"].batches < BEFORE:
+            assert not engine.failed
+            time.sleep(0.05)
+        engine.stop()
+    return base
+
+
+@pytest.fixture(scope="module")
+def uncut(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    add(events := tmp_path_factory.mktemp("uncut"), ALL)
+    with Engine(spark) as engine:
+        engine.execute(script(events))
+        engine.run()
+        return rows(engine)
+
+
+def copy(left: Path, base: Path) -> dict[str, Any]:
+    """The stopped run once more. The events stay where they are."""
+    for folder in ("checkpoint", "out"):
+        shutil.copytree(left / folder, base / folder)
+    manifest = Manifest.read(base / "checkpoint")
+    assert manifest is not None
+    replace(manifest, out=str((base / "out").resolve())).write(base / "checkpoint")
+    return {"out": base / "out", "checkpoint": base / "checkpoint"}
+
+
+def newest(spark_notes: Path, number: int) -> list[Path]:
+    """Spark's newest notes, of each kind so many, with their checksums."""
+    found = []
+    for folder in ("offsets", "commits", "sources/0"):
+        names = sorted(int(p.name) for p in (spark_notes / folder).iterdir() if p.name.isdigit())
+        for name in names[-number:]:
+            found += [spark_notes / folder / str(name), spark_notes / folder / f".{name}.crc"]
+    return found
+
+
+def lose(notes: Path) -> None:
+    for path in newest(notes, 1):
+        path.unlink()
+
+
+def lose_content(notes: Path) -> None:
+    for path in newest(notes, 2):
+        path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("cut", [lose, lose_content, shutil.rmtree])
+def test_notes_of_spark_that_are_lost_are_put_right(
+    cut: Callable[[Path], None], spark: SparkSession, left: Path, uncut: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """With other files in the source by then: batches that Spark would plan anew would not be those of the commits."""
+    options = copy(left, tmp_path)
+    cut(tmp_path / "checkpoint" / "streams" / "s" / "spark")
+    add(left / "events", ALL)
+    try:
+        with Engine(spark, **options) as engine:
+            engine.execute(script(left / "events"))
+            engine.run(close=True)
+            assert engine.counts["s"].events == 3 * ALL
+            assert rows(engine) == uncut
+    finally:
+        for path in sorted((left / "events").glob("*.json"))[BEFORE:]:
+            path.unlink()
+
+
+def test_commits_that_are_lost_are_noticed(spark: SparkSession, left: Path, tmp_path: Path) -> None:
+    """As if the disk had not kept what it said that it had: the newest commit and all that tells of it are gone."""
+    options = copy(left, tmp_path)
+    stream = tmp_path / "checkpoint" / "streams" / "s"
+    commits = sorted((stream / "commits").iterdir())
+    commits[-1].unlink()
+    (head,) = stream.glob("head-*")
+    head.rename(stream / f"head-{commits[-2].name}")
+    done = stream / "spark" / "commits"
+    shutil.copy(done / "0", done / str(BEFORE - 1))
+    with Engine(spark, **options) as engine:
+        engine.execute(script(left / "events"))
+        told = f"Spark has done batch {BEFORE - 1} .* no commit after batch {BEFORE - 2}"
+        with pytest.raises(CheckpointError, match=told) as error:
+            engine.run()
+    assert "mullion repair" in str(error.value.hint)
