@@ -34,6 +34,9 @@ STEPS = (
 )
 """The moments of a batch at which a crash can be placed, in their order."""
 
+COMPACTION_STEPS = ("before compaction", "before swap", "between swaps", "after swap")
+"""The moments at which files of answers become fewer, after some batches and at the end of a run."""
+
 
 class Replay:
     """A directory that a stream reads one batch after the other, always in the same order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -27,6 +27,12 @@ class Sink(ABC):
     @abstractmethod
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         """Keep records of a stream that answer no query: kind is one of ASIDE."""
+
+    def use(self, stream: str, queries: Mapping[str, str]) -> None:  # noqa: B027
+        """The queries that are answered from now on under the marks of a stream, or of relations: names and texts."""
+
+    def committed(self, stream: str, mark: Mark) -> None:  # noqa: B027
+        """What was written up to a mark stands: it will not be written again."""
 
     def resume(self, stream: str, queries: Sequence[str], committed: Mark | None) -> None:  # noqa: B027
         """Forget what was written of a stream and its queries after the last commit; everything when there is none.

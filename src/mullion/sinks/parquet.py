@@ -1,34 +1,135 @@
-"""Answers as Parquet files: DIRECTORY/<query>/<mark>.parquet, and records that answer no
-query in _late/<stream>.<mark>.parquet, _ahead and _malformed."""
+"""Answers as Parquet files: DIRECTORY/<query>/*.parquet, records put aside in DIRECTORY/_<kind>/*.parquet.
+
+`files` says what the files are called, `folder` how they become fewer, `compaction` when, `owner` whose they are.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import json
+import logging
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from mullion.sinks.base import ASIDE, Sink
-from mullion.sinks.owner import Owner, is_owner, of_another, take_over
+from mullion.sinks.compaction import compact
+from mullion.sinks.files import AnswerFile, file_name, files_in, write_table
+from mullion.sinks.folder import EARLIER, NEW, Folder
+from mullion.sinks.owner import OWN, Owner, is_owner, of_another, take_over
 from mullion.spark.shards import Writer
-from mullion.storage.files import write_whole
+from mullion.storage.files import sync_directory, write_whole
 from mullion.storage.marks import Mark
 from mullion.storage.steps import step
 from mullion.windows.finalize import Answers
 
-OURS = re.compile(r"^((?P<stream>.+)\.)?(?P<mark>\d{12}\.[01])(-shard-\d+)?\.parquet$")
+log = logging.getLogger("mullion")
+
+TURNS = 8
+"""After so many commits of a run every folder of it was looked at, whether it wants to be compacted."""
 
 
 class ParquetSink(Sink):
-    """One file for each query and batch that answers it, there whole or not at all."""
+    """One file for each query and batch that answers it, there whole or not at all; many become few as the run goes."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, *, compacting: bool = True) -> None:
+        self.directory, self.compacting = directory, compacting
+        self._folders: dict[str, Folder] = {}
+        self._queries: dict[str, dict[str, str]] = {}
+        """The queries of each run, with their texts."""
+        self._committed: dict[str, Mark] = {}
+        self._turn: dict[str, int] = {}
+        self._identities: dict[str, str] | None = None
+
+    # Whose answers
+
+    def claim(self, owner: Owner, *, overwrite: bool = False) -> None:
+        """Let this run write here: where answers are of its owner, or there are none, or they may be removed."""
+        if not is_owner(self.directory, owner):
+            if self._has_answers():
+                if not overwrite:
+                    raise of_another(self.directory, owner)
+                self._remove_all()
+            take_over(self.directory, owner)
+        for generation in sorted((self.directory / OWN).glob("[0-9]*/*")):
+            self._folder(generation.name).let_go(generation)
+        shutil.rmtree(self.directory / OWN / NEW, ignore_errors=True)
+        for left in (self.directory / OWN).glob("*.tmp"):
+            left.unlink()
+
+    def _has_answers(self) -> bool:
+        return any(folder.files() for folder in self._found()) or any(files_in(place) for place in self._put_away())
+
+    def _remove_all(self) -> None:
+        """Remove every file that a sink wrote, and the folders that hold nothing else."""
+        for folder in self._found():
+            if folder.files():
+                folder.remove()
+        for place in self._put_away():
+            for file in files_in(place):
+                file.path.unlink()
+            with suppress(OSError):
+                place.rmdir()
+                place.parent.rmdir()
+        with suppress(OSError):
+            (self.directory / EARLIER).rmdir()
+        (self.directory / OWN / "queries.json").unlink(missing_ok=True)
+        self._folders, self._identities = {}, None
+
+    def _found(self) -> Iterator[Folder]:
+        """All folders that are there."""
+        names = sorted(path.name for path in self.directory.iterdir()) if self.directory.is_dir() else []
+        return (self._folder(name) for name in names if name not in (OWN, EARLIER) and self._is_folder(name))
+
+    def _is_folder(self, name: str) -> bool:
+        return (self.directory / name).is_dir()
+
+    def _put_away(self) -> list[Path]:
+        return [path for path in self.directory.glob(f"{EARLIER}/*/*") if path.is_dir()]
+
+    def _folder(self, name: str) -> Folder:
+        return self._folders.setdefault(name, Folder(self.directory, name))
+
+    def _asides(self) -> list[Folder]:
+        """The folders of records put aside."""
+        return [folder for kind in ASIDE if (folder := self._folder(f"_{kind}")).is_there]
+
+    # What a run writes
+
+    def use(self, stream: str, queries: Mapping[str, str]) -> None:
+        """Where another query had one of the names, its answers are put away: never two meanings in a folder."""
+        if self._queries.get(stream) == queries:
+            return
+        identities = self._known_identities()
+        before = dict(identities)
+        for name, text in queries.items():
+            identity = sha256(f"{stream}\n{text}".encode()).hexdigest()[:16]
+            if identities.setdefault(name, identity) != identity:
+                place = self._folder(name).put_away()
+                if place is not None:
+                    log.warning("answers of an earlier query '%s' are now in %s", name, place)
+                identities[name] = identity
+        if identities != before:
+            write_whole(self.directory / OWN / "queries.json", json.dumps(identities).encode())
+        new = [name for name in queries if not self._folder(name).is_there]
+        for name in new:
+            _ = self._folder(name).directory
+        if new:
+            sync_directory(self.directory)
+        self._queries[stream] = dict(queries)
+
+    def _known_identities(self) -> dict[str, str]:
+        """Which query each name stands for, as a digest of the run that it belongs to and its text."""
+        if self._identities is None:
+            self._identities = {}
+            with suppress(OSError, ValueError):
+                self._identities = json.loads((self.directory / OWN / "queries.json").read_bytes())
+        return self._identities
 
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
         by_query: dict[str, list[pa.Table]] = {}
@@ -44,79 +145,94 @@ class ParquetSink(Sink):
         step("after answers")
 
     def _write(self, name: str, mark: Mark, tables: list[pa.Table]) -> None:
-        _write_table(self.directory / name / f"{mark.text}.parquet", pa.concat_tables(tables))
+        self._folder(name).add(file_name(mark), pa.concat_tables(tables))
 
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
-        _write_table(self.directory / f"_{kind}" / f"{stream}.{mark.text}.parquet", rows)
+        self._folder(f"_{kind}").add(file_name(mark, stream=stream), rows)
 
-    def claim(self, owner: Owner, *, overwrite: bool = False) -> None:
-        """Let this run write here: where answers are of its owner, or there are none, or they may be removed."""
-        if is_owner(self.directory, owner):
-            return
-        if any(_ours(folder) for folder in self._folders()):
-            if not overwrite:
-                raise of_another(self.directory, owner)
-            self._remove_all()
-        take_over(self.directory, owner)
-
-    def _remove_all(self) -> None:
-        """Remove every file that a sink wrote, and the folders that hold nothing else."""
-        for folder in self._folders():
-            for file in _ours(folder):
-                file.unlink()
-            with suppress(OSError):
-                folder.rmdir()
-
-    def _folders(self) -> list[Path]:
-        return [f for f in self.directory.iterdir() if f.is_dir()] if self.directory.exists() else []
+    def shard_writer(self) -> Writer:
+        names = [name for queries in self._queries.values() for name in queries]
+        return _ShardWriter(self.directory, {name: self._folder(name).directory for name in names})
 
     def resume(self, stream: str, queries: Sequence[str], committed: Mark | None) -> None:
+<<<<<<< HEAD
         files = [file for query in queries for file in _ours(self.directory / query)]
         files += [file for kind in ASIDE for file in _ours(self.directory / f"_{kind}", stream)]
         for file in files:
             if committed is None or _mark(file) > committed:
                 file.unlink()
+=======
+        for name in queries:
+            self._folder(name).keep(committed)
+        for folder in self._asides():
+            folder.keep(committed, stream)
+        if committed is not None:
+            self._committed[stream] = committed
+>>>>>>> 53f6d3f (Answers: many files become few)
 
-    def tables(self, query: str) -> list[pa.Table]:
-        """What was written for a query, oldest first."""
-        return [pq.read_table(file, partitioning=None) for file in _ours(self.directory / query)]
+    def missing(self, rows: Mapping[str, int], committed: Mark) -> dict[str, int]:
+        """How many of the rows that queries had answered up to a commit are not there any more."""
+        found = {name: sum(_rows(file, committed) for file in self._folder(name).files()) for name in rows}
+        return {name: number - found[name] for name, number in rows.items() if found[name] < number}
 
-    def aside_tables(self, kind: str) -> list[pa.Table]:
-        return [pq.read_table(file, partitioning=None) for file in _ours(self.directory / f"_{kind}")]
+    # Few files
+
+    def committed(self, stream: str, mark: Mark) -> None:
+        """Some of the folders are looked at after each commit, so that a batch of many queries bears a part only."""
+        self._committed[stream] = mark
+        names = list(self._queries.get(stream, ()))
+        size = max(TURNS, -(-len(names) // TURNS))
+        at = self._turn.get(stream, 0)
+        self._turn[stream] = 0 if at + size >= len(names) else at + size
+        self._compact(stream, names[at : at + size])
+
+    def _compact(self, stream: str, names: Sequence[str], *, ended: bool = False) -> None:
+        if not self.compacting:
+            return
+        mark = self._committed[stream]
+        folders: list[tuple[Folder, str | None]] = [(self._folder(name), None) for name in names]
+        folders += [(folder, stream) for folder in self._asides()]
+        with ThreadPoolExecutor(4) as pool:
+            for job in [pool.submit(compact, folder, mark, of, ended=ended) for folder, of in folders]:
+                job.result()
 
     def finish(self, schemas: dict[str, pa.Schema]) -> None:
         """A query without answers gets an empty file, so that every query can be read."""
         for name, schema in schemas.items():
-            if not _ours(self.directory / name):
-                _write_table(self.directory / name / f"{Mark(0).text}.parquet", schema.empty_table())
+            folder = self._folder(name)
+            if not folder.files():
+                folder.add(file_name(Mark(0)), schema.empty_table())
+        for stream in self._committed:
+            self._compact(stream, list(self._queries.get(stream, ())), ended=True)
+        for folder in self._folders.values():
+            folder.retire()
 
-    def shard_writer(self) -> Writer:
-        return _ShardWriter(self.directory)
+    # Reading
+
+    def tables(self, query: str) -> list[pa.Table]:
+        """What was written for a query, oldest first."""
+        return self._folder(query).tables()
+
+    def aside_tables(self, kind: str) -> list[pa.Table]:
+        return self._folder(f"_{kind}").tables()
+
+
+def _rows(file: AnswerFile, until: Mark) -> int:
+    try:
+        return file.rows(until)
+    except (OSError, pa.ArrowException):  # gone, or no file of answers any more
+        return 0
 
 
 @dataclass(frozen=True)
 class _ShardWriter:
+    """Writes to the folders as they were when the batch began: a link may be seen late on another machine."""
+
     directory: Path
+    folders: Mapping[str, Path]
 
     def __call__(self, mark: Mark, shard: int, query: str, rows: pa.Table) -> Path:
-        path = self.directory / query / f"{mark.text}-shard-{shard}.parquet"
-        _write_table(path, rows)
+        folder = self.folders.get(query, self.directory / query)
+        path = folder / file_name(mark, shard=shard)
+        write_table(path, rows)
         return path
-
-
-def _ours(folder: Path, stream: str | None = None) -> list[Path]:
-    """The files that a sink wrote, oldest first; of the records put aside perhaps those of one stream."""
-    files = sorted(folder.iterdir()) if folder.exists() else []
-    return [f for f in files if (m := OURS.match(f.name)) and stream in (None, m["stream"])]
-
-
-def _mark(file: Path) -> Mark:
-    match = OURS.match(file.name)
-    assert match is not None
-    return Mark.parse(match["mark"])
-
-
-def _write_table(path: Path, table: pa.Table) -> None:
-    buffer = pa.BufferOutputStream()
-    pq.write_table(table, buffer)
-    write_whole(path, bytes(buffer.getvalue()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -26,6 +26,14 @@ class SeveralSinks(Sink):
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         for sink in self.sinks:
             sink.aside(kind, stream, mark, rows)
+
+    def use(self, stream: str, queries: Mapping[str, str]) -> None:
+        for sink in self.sinks:
+            sink.use(stream, queries)
+
+    def committed(self, stream: str, mark: Mark) -> None:
+        for sink in self.sinks:
+            sink.committed(stream, mark)
 
     def resume(self, stream: str, queries: Sequence[str], committed: Mark | None) -> None:
         for sink in self.sinks:

@@ -55,6 +55,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def sync_directory(path: Path) -> None:
+    """Let what was made, renamed or removed in a directory survive a power cut."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,0 +1,148 @@
+"""Files of answers, each there whole or not at all, whose names say which commits they hold.
+
+    000000000007.0.parquet                   what batch 7 answered
+    000000000007.0-shard-3.parquet           the part of it that a shard wrote by itself
+    000000000000.0-000000000063.0.parquet    batches 0 to 63, merged
+    trades.000000000007.0.parquet            records of a stream that were put aside
+
+A merged file notes how many rows the newest of its commits have, so that it can be cut back to a commit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mullion.errors import CheckpointError
+from mullion.storage.files import write_whole
+from mullion.storage.marks import Mark
+
+NAME = re.compile(
+    r"^((?P<stream>.+)\.)?(?P<first>\d{12}\.[01])(-(?P<last>\d{12}\.[01])|-shard-(?P<shard>\d+))?\.parquet$"
+)
+ROWS_OF = b"mullion.rows"
+"""The note of a merged file: pairs of a commit and the rows up to it, in this file."""
+NOTED = 128
+"""The commits whose rows are noted one by one; a checkpoint never goes back further."""
+GROUP_BYTES = 64 << 20
+"""How much of a merged file is held in memory at once: a row group."""
+
+
+@dataclass(frozen=True)
+class AnswerFile:
+    path: Path
+    stream: str | None
+    first: Mark
+    last: Mark
+    shard: int = 0
+
+    @staticmethod
+    def of(path: Path) -> AnswerFile | None:
+        """None for a file that is not of Mullion."""
+        found = NAME.match(path.name)
+        if found is None:
+            return None
+        first = Mark.parse(found["first"])
+        last = Mark.parse(found["last"]) if found["last"] else first
+        return AnswerFile(path, found["stream"], first, last, int(found["shard"] or 0))
+
+    @property
+    def order(self) -> tuple[str, Mark, int]:
+        return self.stream or "", self.first, self.shard
+
+    def read(self) -> pa.Table:
+        return pq.read_table(self.path, partitioning=None)
+
+    def rows(self, until: Mark | None = None) -> int:
+        """How many rows it has, perhaps of commits up to one."""
+        found = pq.read_metadata(self.path)
+        if until is None or self.last <= until:
+            return int(found.num_rows)
+        return max((rows for mark, rows in _notes(self, found) if mark <= until), default=0)
+
+    def notes(self) -> list[tuple[Mark, int]]:
+        """The commits in it that are told apart, each with the rows up to it."""
+        return _notes(self, pq.read_metadata(self.path))
+
+
+def files_in(folder: Path, stream: str | None = None) -> list[AnswerFile]:
+    """Mullion's files in a folder, oldest first; of the records put aside perhaps those of one stream."""
+    found = (AnswerFile.of(path) for path in folder.iterdir()) if folder.is_dir() else ()
+    return sorted((f for f in found if f is not None and stream in (None, f.stream)), key=lambda f: f.order)
+
+
+def file_name(mark: Mark, *, stream: str | None = None, shard: int | None = None) -> str:
+    name = mark.text if stream is None else f"{stream}.{mark.text}"
+    return f"{name}.parquet" if shard is None else f"{name}-shard-{shard}.parquet"
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer)
+    write_whole(path, bytes(buffer.getvalue()))
+
+
+def write_merged(files: Sequence[AnswerFile], folder: Path) -> AnswerFile:
+    """The rows of all files, in their order, as one file in a folder that nobody reads yet."""
+    first, last = files[0], files[-1]
+    prefix = "" if first.stream is None else f"{first.stream}."
+    path = folder / f"{prefix}{first.first.text}-{last.last.text}.parquet"
+    with pq.ParquetFile(first.path) as source:
+        schema = source.schema_arrow.remove_metadata()
+    notes: list[tuple[Mark, int]] = []
+    rows = 0
+    with pq.ParquetWriter(path, schema) as writer:
+        waiting: list[pa.Table] = []
+        for file in files:
+            with pq.ParquetFile(file.path) as source:
+                if source.schema_arrow.remove_metadata() != schema:
+                    raise pa.ArrowInvalid(f"{file.path.name} has other columns than {first.path.name}")
+                own = _notes(file, source.metadata)
+                notes = [*(note for note in notes if note[0] != file.first), *((m, rows + n) for m, n in own)]
+                for batch in source.iter_batches():
+                    waiting.append(pa.Table.from_batches([batch]))
+                    rows += len(batch)
+                    if sum(table.nbytes for table in waiting) > GROUP_BYTES:
+                        writer.write_table(pa.concat_tables(waiting))
+                        waiting = []
+        writer.write_table(pa.concat_tables([schema.empty_table(), *waiting]))
+        writer.add_key_value_metadata({ROWS_OF: _noted(notes)})
+    with open(path, "rb") as file_:
+        os.fsync(file_.fileno())
+    return AnswerFile(path, first.stream, first.first, last.last)
+
+
+def cut_back(file: AnswerFile, until: Mark) -> None:
+    """Replace a merged file by its rows of commits up to one."""
+    kept = [(mark, rows) for mark, rows in file.notes() if mark <= until]
+    if not kept:
+        hint = "remove the file by hand if its answers may be lost, or start with a new checkpoint and other answers"
+        message = (
+            f"{file.path} holds answers of batch {until.batch} and of later ones, which the checkpoint does not know"
+        )
+        raise CheckpointError(message, hint=hint)
+    last, rows = kept[-1]
+    prefix = "" if file.stream is None else f"{file.stream}."
+    table = file.read().slice(0, rows)
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), ROWS_OF: _noted(kept)})
+    write_table(file.path.with_name(f"{prefix}{file.first.text}-{last.text}.parquet"), table)
+    file.path.unlink()
+
+
+def _notes(file: AnswerFile, footer: pq.FileMetaData) -> list[tuple[Mark, int]]:
+    noted = json.loads((footer.metadata or {}).get(ROWS_OF, b"[]"))
+    return [(Mark.parse(mark), rows) for mark, rows in noted] or [(file.last, int(footer.num_rows))]
+
+
+def _noted(notes: Iterable[tuple[Mark, int]]) -> bytes:
+    return json.dumps([[mark.text, rows] for mark, rows in list(notes)[-NOTED:]]).encode()
+
+
+__all__ = ["AnswerFile", "cut_back", "file_name", "files_in", "write_merged", "write_table"]
