@@ -48,6 +48,9 @@ class Store:
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
         self.written[mark] = list(answers)
 
+    def committed(self, stream: str, mark: Mark) -> None:
+        """Nothing is to be done then."""
+
     def resume(self, committed: Mark | None) -> None:
         for mark in [m for m in self.written if committed is None or m > committed]:
             del self.written[mark]

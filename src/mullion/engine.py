@@ -8,6 +8,7 @@ An `Engine` holds the catalog and, for each stream that is asked something, one 
 
 from __future__ import annotations
 
+import logging
 import math
 import tempfile
 import threading
@@ -76,11 +77,14 @@ from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Journal
 from mullion.storage.lock import Lock, take_all
 from mullion.storage.manifest import Manifest, stream_folder
+from mullion.storage.marks import Mark
 from mullion.storage.places import local_path
 from mullion.windows.axis import by_axis
 
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
+
+log = logging.getLogger("mullion")
 
 TIMES_ON_FEW_CORES = 25
 """How many times more events relations take on the driver before they go to shards, where cores are few."""
@@ -101,7 +105,8 @@ class Engine:
     queries together, or written below `out`. With `checkpoint`, a killed run goes on where it was, and a run over input
     that has grown goes on where the last one was. Both are of one run at a time, from its start until `close`. Answers
     of another checkpoint or run are not touched, unless `overwrite` says that they may be removed. `strict` refuses a
-    declared column that no file has, of which a warning is logged otherwise.
+    declared column that no file has, of which a warning is logged otherwise. Without `compact` every batch leaves a
+    file for each query that it answers, for readers that take files away.
     """
 
     spark: SparkSession | None = None
@@ -110,6 +115,7 @@ class Engine:
     checkpoint: str | Path | None = None
     overwrite: bool = False
     strict: bool = False
+    compact: bool = True
     sharing: str = "auto"
     slicing: str = "paired"
     way: str = "auto"
@@ -150,7 +156,7 @@ class Engine:
         self._owned: SparkSession | None = None
         self._ensured: SparkSession | None = None
         self._memory = MemorySink(self.keep_answers)
-        self._files = None if self.out is None else ParquetSink(Path(self.out).absolute())
+        self._files = None if self.out is None else ParquetSink(Path(self.out).absolute(), compacting=self.compact)
         self._callbacks = CallbackSink()
         self.sink = SeveralSinks([self._files or self._memory])
         self.relations = RelationRuns(
@@ -166,6 +172,8 @@ class Engine:
                 writer=self.sink.shard_writer,
             ),
         )
+        self.missing_answers: dict[str, int] = {}
+        """How many rows of answers, by query, were gone when a checkpoint was gone on from."""
         self._stopping = threading.Event()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.counts_at_start: dict[str, Counts] = {}
@@ -179,6 +187,7 @@ class Engine:
         require("out", self.out, (str, Path), "a path", none=True)
         require("checkpoint", self.checkpoint, (str, Path), "a path", none=True)
         require("overwrite", self.overwrite, bool, "True or False")
+        require("compact", self.compact, bool, "True or False")
         require("shard_above", self.shard_above, int, "a number of groups")
         require("keep_answers", self.keep_answers, int, "a number of rows", none=True)
         require("config", self.config, Mapping, "a dictionary of Spark's settings")
@@ -470,6 +479,7 @@ class Engine:
                 self.relations.check_standings(stream_run.relations_stood)
         for relations in self.relations.runs.values():
             self.sink.resume(relations.name, list(relations.relations), relations.committed)
+            self._tell_missing(relations.answered, relations.committed)
         runs = [self._run_of(stream.name) for stream in streams]
         self.counts_at_start = {run.stream.name: replace(run.counts) for run in runs}
         self.answers_at_start = self.answers
@@ -477,12 +487,24 @@ class Engine:
             run.bounded = run.static or not (follow or is_endless(run.stream))
             if run.closed and not run.bounded:
                 raise following_after_the_end(run.stream.name, kept=self.checkpoint is not None)
-            names = [query.name for query in self.catalog.queries_over(run.stream.name)]
-            self.sink.resume(run.stream.name, names, run.committed)
+            texts = {query.name: query.text for query in self.catalog.queries_over(run.stream.name)}
+            self.sink.use(run.stream.name, texts)
+            self.sink.resume(run.stream.name, list(texts), run.committed)
+            self._tell_missing(run.counts.answers_by_query, run.committed)
         for run in runs:
             self._hand_over(run)
         for run in runs:
             self._start_feed(run, close=close or self.checkpoint is None, every=pause)
+
+    def _tell_missing(self, answered: dict[str, int], committed: Mark | None) -> None:
+        """Tell once which answers that were written are not there any more: somebody may have taken or lost them."""
+        if self._files is None or committed is None:
+            return
+        known = {name: rows for name, rows in answered.items() if self.catalog.knows(name)}
+        for name, rows in self._files.missing(known, committed).items():
+            log.warning("%d rows that query '%s' had answered are not in %s any more", rows, name, self.out)
+            self.missing_answers[name] = rows
+            answered[name] -= rows
 
     def _pause(self, every: str | None, *, follow: bool) -> int:
         """The time from one batch to the next, in microseconds."""
@@ -619,6 +641,7 @@ class Engine:
             synopses = self.catalog.synopses_on(name)
             self._use_relations()
             run.wanted, run.relations = self.relations.columns_needed(name), self.relations.names_over(name)
+        self.sink.use(name, {query.name: query.text for query in queries})
         run.use(queries, synopses)
         run.process(batch, number)
         self._hand_over(run)
@@ -629,11 +652,13 @@ class Engine:
         run = self._run_of(name)
         with self._lock:
             self._join_fresh(run)
-            run.use(self.catalog.queries_over(name), self.catalog.synopses_on(name))
+            queries = self.catalog.queries_over(name)
+            run.use(queries, self.catalog.synopses_on(name))
             self._use_relations()
             if close and not run.closed and run.journal is not None:
                 number = 0 if run.committed is None else run.committed.batch + 1
                 run.journal.begin(number, [to_journal(query) for query in run.queries])
+        self.sink.use(name, {query.name: query.text for query in queries})
         if close:
             run.finish(self.session)
         self._hand_over(run)
@@ -669,6 +694,8 @@ class Engine:
                 start = entry["start"]
             self.catalog.replace_relation(joining_at(relation, start, kept))
         self.relations.use(self.catalog.relations.values())
+        for run in self.relations.runs.values():
+            self.sink.use(run.name, {name: relation.text for name, relation in run.relations.items()})
 
     def _hand_over(self, run: StreamRun) -> None:
         """Let relations take what a stream has handed on, and let go what all of them have taken."""

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from mullion import Engine
 from mullion.errors import MullionError
+from mullion.sinks import compaction
 from mullion.storage.lock import InUse
-from mullion.testing import Replay
+from mullion.testing import COMPACTION_STEPS, Crash, Replay, crash_at
 
 pytestmark = pytest.mark.spark
 
@@ -37,6 +38,13 @@ def rows(out: Path, query: str = "q") -> list[dict[str, Any]]:
     files = sorted((out / query).glob("*.parquet"))
     found = [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
     return sorted(found, key=lambda row: row["window_end"])
+
+
+def read_all(engine: Engine) -> None:
+    """Let a followed stream answer what is there."""
+    for feed in engine._feeds:
+        assert feed._query is not None
+        feed._query.processAllAvailable()
 
 
 def test_one_run_at_a_time_for_each_directory(spark: SparkSession, batches: Replay, tmp_path: Path) -> None:
@@ -72,3 +80,82 @@ def test_nobody_removes_the_answers_of_another(spark: SparkSession, batches: Rep
     with engine_over(spark, batches, "SELECT count(*) AS n", out=out, overwrite=True) as engine:
         engine.run()
     assert [row["n"] for row in rows(out)] == [2] * 3
+
+
+MANY = """
+CREATE STREAM s (ts TIMESTAMP, x INT) USING json OPTIONS ({options}) TIMESTAMP BY ts;
+CREATE QUERY q AS SELECT sum(x) AS total FROM s [RANGE '1 min' SLIDE '1 min'];
+CREATE QUERY by_x AS SELECT x, count(*) AS n FROM s [RANGE '2 min' SLIDE '1 min'] GROUP BY x;
+CREATE QUERY late AS SELECT a.x AS x FROM s [RANGE '1 min'] AS a, s [RANGE '1 min'] AS b WHERE a.x = b.x;
+"""
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_crashes_while_files_are_merged(
+    sharded: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "MANY", 1)
+    batches = Replay(tmp_path / "events")
+    for minute in range(5):
+        batches.add([{"ts": f"2024-01-01 00:0{minute}:{second:02d}", "x": second} for second in (1, 30)])
+    options: dict[str, Any] = {"shard_above": 1} if sharded else {}
+    with Engine(spark, out=tmp_path / "whole", compact=False, **options) as engine:
+        engine.execute(MANY.format(options=batches.options))
+        engine.run()
+    places = {"out": tmp_path / "out", "checkpoint": tmp_path / "state"}
+    steps = ("between swaps",) if sharded else COMPACTION_STEPS
+    for step in (*steps, None):
+        with Engine(spark, **places, **options) as engine:
+            engine.execute(MANY.format(options=batches.options))
+            if step is None:
+                engine.run()
+                assert engine.missing_answers == {}
+            else:
+                with crash_at(step), pytest.raises(Crash):
+                    engine.run()
+    for name in ("q", "by_x", "late"):
+        key = repr
+        assert sorted(rows(tmp_path / "out", name), key=key) == sorted(rows(tmp_path / "whole", name), key=key)
+        assert len(list((tmp_path / "out" / name).glob("*.parquet"))) <= 8
+
+
+def test_answers_that_are_gone_are_told_once(spark: SparkSession, tmp_path: Path) -> None:
+    batches, places = Replay(tmp_path / "events"), {"out": tmp_path / "out", "checkpoint": tmp_path / "state"}
+
+    def more(minutes: range) -> dict[str, int]:
+        for minute in minutes:
+            batches.add([{"ts": f"2024-01-01 00:0{minute}:{second:02d}", "x": second} for second in (1, 30)])
+        with Engine(spark, **places) as engine:
+            engine.execute(MANY.format(options=batches.options))
+            engine.start(follow=True)
+            read_all(engine)
+            engine.stop()
+            return engine.missing_answers
+
+    assert more(range(3)) == {}
+    assert more(range(3, 5)) == {}
+    before = {name: len(rows(tmp_path / "out", name)) for name in ("q", "by_x", "late")}
+    for name in ("q", "late"):
+        for file in (tmp_path / "out" / name).glob("*.parquet"):
+            file.unlink()
+    told = more(range(5, 7))
+    assert told == {"q": before["q"], "late": before["late"]}
+    assert more(range(7, 8)) == {}
+
+
+def test_another_query_of_the_same_name(spark: SparkSession, batches: Replay, tmp_path: Path) -> None:
+    """Never two kinds of rows in one folder, and the rows of the first query stay."""
+    out = tmp_path / "out"
+    with engine_over(spark, batches, out=out, checkpoint=tmp_path / "state") as engine:
+        engine.start(follow=True)
+        read_all(engine)
+        first = rows(out)
+        engine.drop("q")
+        engine.query("SELECT x, count(*) AS n FROM s [RANGE '1 min' SLIDE '1 min'] GROUP BY x", name="q")
+        for minute in range(5, 9):
+            batches.add([{"ts": f"2024-01-01 00:0{minute}:01", "x": minute}])
+        read_all(engine)
+        engine.stop()
+        assert set(engine.results("q").to_arrow().column_names) == {"window_start", "window_end", "x", "n"}
+    assert rows(out) and all("n" in row for row in rows(out))
+    assert rows(out / "_earlier" / "q", "000000") == first

@@ -245,8 +245,8 @@ def test_a_hot_key(tmp_path: Path) -> None:
         "b": Events(pa.table({"ts": times, "k": keys.astype(np.int32), "w": ones}), times, times),
     }
     (answers,), told = shards.step(events, EVER_BEFORE, THE_END, Mark(0, end=True), lambda name: ones, number - 1)
-    tasks_told = sorted(done.told for done in tasks.done)
-    assert told == len(answers.table) == sum(tasks_told) and tasks_told[0] > 0
+    tasks_told = sorted(sum(done.told.values()) for done in tasks.done)
+    assert told == {"q": len(answers.table)} and len(answers.table) == sum(tasks_told) and tasks_told[0] > 0
     windows = {}
     for low in range(0, number, 20):
         counts = Counter(keys[low : low + 20].tolist())

@@ -23,6 +23,7 @@ from mullion.operators.network import Events
 from mullion.operators.sharded import Done, Group, ShardedStep, Standing, Writer, as_table, grouped
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
+from mullion.windows.answered import count_rows
 from mullion.windows.finalize import Answers
 
 Tasks = Callable[[ShardedStep, Writer | None], Sequence[Done]]
@@ -82,9 +83,9 @@ class InShards:
 
     def step(
         self, settled: Mapping[str, Events], since: int, now: int, mark: Mark, table: Tables, newest: int | None
-    ) -> tuple[list[Answers], int]:
-        """Go on from `since` to `now`; answers that shards did not write by themselves, and how many there are of
-        either."""
+    ) -> tuple[list[Answers], dict[str, int]]:
+        """Go on from `since` to `now`; answers that shards did not write by themselves, and how many rows of each query
+        there are of either."""
         step = ShardedStep(
             directory=self.files.directory,
             before=tuple(self.standing),
@@ -102,7 +103,10 @@ class InShards:
         self.standing = [one.standing for one in done]
         self.held = sum(one.held for one in done)
         self._bad += [one.bad for one in done]
-        return _together([answers for one in done for answers in one.answers]), sum(one.told for one in done)
+        told: dict[str, int] = {}
+        for one in done:
+            count_rows(told, (), one.told)
+        return _together([answers for one in done for answers in one.answers]), told
 
     def take_bad(self) -> list[Mapping[str, int]]:
         """The bad values that relations met since this was asked before, by shards and steps."""

@@ -40,6 +40,7 @@ from mullion.storage.journal import Commit, Journal
 from mullion.storage.manifest import quoted
 from mullion.storage.marks import Mark
 from mullion.storage.steps import step
+from mullion.windows.answered import count_rows, still_counted
 from mullion.windows.finalize import Answers
 from mullion.windows.intake import Arrived
 from mullion.windows.order import Order, times_of
@@ -47,6 +48,7 @@ from mullion.windows.order import Order, times_of
 
 class AnswerSink(Protocol):
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
+    def committed(self, stream: str, mark: Mark) -> None: ...
 
 
 def run_name(streams: Sequence[str]) -> str:
@@ -135,6 +137,8 @@ class RelationRun:
         self.answers = 0
         self.bad: dict[str, int] = {}
         """How many bad values each relation met, taken as NULL."""
+        self.answered: dict[str, int] = {}
+        """The rows that each relation has answered."""
         self.seconds = 0.0
         self.known: dict[str, dict[str, Any]] = {}
         """The relations of the last commit, with when they joined."""
@@ -156,6 +160,8 @@ class RelationRun:
             before, self.relations = self.relations, wanted
             if wanted == before:
                 return
+            texts = [{name: relation.text for name, relation in some.items()} for some in (before, wanted)]
+            self.answered = still_counted(self.answered, *texts)
             stays = {name for name, relation in wanted.items() if before.get(name) == relation}
             self.plans = {name: self.plans[name] for name in wanted if name in stays}
             self.plans |= self._plans_of([relation for name, relation in wanted.items() if name not in stays])
@@ -261,6 +267,7 @@ class RelationRun:
         self._commit(mark, now)
         self._interrupted = False
         self._show()
+        self.sink.committed(self.name, mark)
         self.seconds += time.perf_counter() - began
 
     def _with_all_columns(self, stream: str, events: Events) -> Events:
@@ -282,11 +289,11 @@ class RelationRun:
             return self._table(name, mark.batch)
 
         answers = self.own.step(settled, self.now, now, table, newest=self.newest, ended=mark.end)
-        self.answers += sum(len(some.table) for some in answers)
+        self.answers += count_rows(self.answered, answers, {})
         if self.shards is not None and self.shards.groups:
             more, told = self.shards.step(settled, self.now, now, mark, table, self.newest)
             answers += more
-            self.answers += told
+            self.answers += count_rows(self.answered, (), told)
         for bad in (self.own.take_bad(), *(() if self.shards is None else self.shards.take_bad())):
             for name, number in bad.items():
                 self.bad[name] = self.bad.get(name, 0) + number
@@ -336,6 +343,7 @@ class RelationRun:
             "now": now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
             "answers": self.answers,
+            "answered": self.answered,
             "bad": self.bad,
             "state": manifest,
             "shards": None if self.shards is None else self.shards.snapshot(),
@@ -357,7 +365,7 @@ class RelationRun:
             return
         commit = chain[-1]
         self.committed, self.now, self.answers = commit.at, commit.state["now"], commit.state["answers"]
-        self.bad = commit.state["bad"]
+        self.answered, self.bad = commit.state["answered"], commit.state["bad"]
         for stream, state in commit.state["incoming"].items():
             self.incoming[stream] = Incoming(**state)
         self._manifest = commit.state["state"]

@@ -35,6 +35,7 @@ from mullion.operators.shelf import Shelf, files_of
 from mullion.planner.partitioning import Keys, describe_keys, relation_keys
 from mullion.storage.files import CommittedFiles, mapped
 from mullion.storage.marks import Mark
+from mullion.windows.answered import count_rows
 from mullion.windows.finalize import Answers
 
 TIMES, NUMBERS = "#times", "#numbers"
@@ -93,7 +94,8 @@ class Done(NamedTuple):
     answers: list[Answers]
     """What it did not write by itself."""
     written: list[Path]
-    told: int
+    told: dict[str, int]
+    """The rows of its answers, by query."""
     held: int
     loaded: bool
     """Whether it had to read its state."""
@@ -136,7 +138,8 @@ class ShardedStep:
         standing = own.save(self)
         if not self.mark.end:
             _keep(directory, self.mark, standing, own)
-        told = sum(len(some.table) for some in answers)
+        told: dict[str, int] = {}
+        count_rows(told, answers, {})
         written = []
         if write is not None:
             written = [write(self.mark, shard, name, rows) for some in answers for name, rows in some]

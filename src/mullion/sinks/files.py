@@ -106,7 +106,7 @@ def write_merged(files: Sequence[AnswerFile], folder: Path) -> AnswerFile:
                     raise pa.ArrowInvalid(f"{file.path.name} has other columns than {first.path.name}")
                 own = _notes(file, source.metadata)
                 notes = [*(note for note in notes if note[0] != file.first), *((m, rows + n) for m, n in own)]
-                for batch in source.iter_batches():
+                for batch in source.iter_batches(use_threads=False):
                     waiting.append(pa.Table.from_batches([batch]))
                     rows += len(batch)
                     if sum(table.nbytes for table in waiting) > GROUP_BYTES:

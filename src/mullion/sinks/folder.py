@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -124,7 +124,11 @@ class Folder:
     # Generations
 
     def change(self, make: Callable[[Path], list[AnswerFile]]) -> None:
-        """Go on to the next generation: `make` writes files into a folder and returns those that they stand for."""
+        """Go on to the next generation: `make` writes files into a folder and returns those that they stand for.
+
+        The names of generations and the link need not be synced here: until the next change the old generation is
+        there, and a power cut that loses them goes back to it. Who changes folders calls `sync` before.
+        """
         with self.lock:
             old, new, next_ = self.directory, self.out / OWN / NEW / self.name, self._generation(self.number + 1)
             shutil.rmtree(new, ignore_errors=True)
@@ -140,7 +144,6 @@ class Folder:
                 self._retire(next_)
             next_.parent.mkdir(exist_ok=True)
             os.replace(new, next_)
-            sync_directory(next_.parent)
             step("between swaps")
             old = self._put_in_place(next_)
             step("after swap")
@@ -165,7 +168,6 @@ class Folder:
             fresh.unlink()
             os.rename(self.link, old)
             self.link.symlink_to(generation.relative_to(self.out))
-        sync_directory(self.out)
         return old
 
     def put_away(self) -> Path | None:
@@ -234,6 +236,13 @@ class Folder:
                         directory.parent.rmdir()
 
 
+def sync(folders: Iterable[Folder]) -> None:
+    """Let the generations that readers see survive a power cut, before those before them are let go."""
+    changed = list(folders)
+    for parent in {folder.directory.parent for folder in changed} | {folder.out for folder in changed}:
+        sync_directory(parent)
+
+
 def _link(old: Path, new: Path) -> None:
     try:
         os.link(old, new)
@@ -243,4 +252,4 @@ def _link(old: Path, new: Path) -> None:
         shutil.copy2(old, new)
 
 
-__all__ = ["EARLIER", "NEW", "Folder"]
+__all__ = ["EARLIER", "NEW", "Folder", "sync"]

@@ -20,7 +20,7 @@ import pyarrow as pa
 from mullion.sinks.base import ASIDE, Sink
 from mullion.sinks.compaction import compact
 from mullion.sinks.files import AnswerFile, file_name, files_in, write_table
-from mullion.sinks.folder import EARLIER, NEW, Folder
+from mullion.sinks.folder import EARLIER, NEW, Folder, sync
 from mullion.sinks.owner import OWN, Owner, is_owner, of_another, take_over
 from mullion.spark.shards import Writer
 from mullion.storage.files import sync_directory, write_whole
@@ -155,24 +155,20 @@ class ParquetSink(Sink):
         return _ShardWriter(self.directory, {name: self._folder(name).directory for name in names})
 
     def resume(self, stream: str, queries: Sequence[str], committed: Mark | None) -> None:
-<<<<<<< HEAD
-        files = [file for query in queries for file in _ours(self.directory / query)]
-        files += [file for kind in ASIDE for file in _ours(self.directory / f"_{kind}", stream)]
-        for file in files:
-            if committed is None or _mark(file) > committed:
-                file.unlink()
-=======
         for name in queries:
             self._folder(name).keep(committed)
         for folder in self._asides():
             folder.keep(committed, stream)
         if committed is not None:
             self._committed[stream] = committed
->>>>>>> 53f6d3f (Answers: many files become few)
 
     def missing(self, rows: Mapping[str, int], committed: Mark) -> dict[str, int]:
-        """How many of the rows that queries had answered up to a commit are not there any more."""
+        """How many of the rows that queries had answered up to a commit are not there any more. What was put away for
+        another query of the name is there."""
         found = {name: sum(_rows(file, committed) for file in self._folder(name).files()) for name in rows}
+        for place in self._put_away():
+            if place.parent.name in found:
+                found[place.parent.name] += sum(_rows(file, committed) for file in files_in(place))
         return {name: number - found[name] for name, number in rows.items() if found[name] < number}
 
     # Few files
@@ -193,8 +189,8 @@ class ParquetSink(Sink):
         folders: list[tuple[Folder, str | None]] = [(self._folder(name), None) for name in names]
         folders += [(folder, stream) for folder in self._asides()]
         with ThreadPoolExecutor(4) as pool:
-            for job in [pool.submit(compact, folder, mark, of, ended=ended) for folder, of in folders]:
-                job.result()
+            jobs = [pool.submit(compact, folder, mark, of, ended=ended) for folder, of in folders]
+            sync(folder for (folder, _), job in zip(folders, jobs, strict=True) if job.result())
 
     def finish(self, schemas: dict[str, pa.Schema]) -> None:
         """A query without answers gets an empty file, so that every query can be read."""

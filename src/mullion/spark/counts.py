@@ -26,6 +26,8 @@ class Counts:
     answers: int = 0
     seconds: float = 0.0
     late_by_query: dict[str, int] = field(default_factory=dict)
+    answers_by_query: dict[str, int] = field(default_factory=dict)
+    """Of the queries that are answered now, since they joined."""
     bad_by_query: dict[str, int] = field(default_factory=dict)
 
 

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from mullion.errors import EnvironmentProblem
 from mullion.planner.plan import Grouping
+from mullion.spark.counts import add_counts
 from mullion.spark.pipeline import as_schema, plain_schema, typed
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
@@ -134,7 +135,7 @@ class Shards:
                         continue
                     for name, answered in answers:
                         file = write(mark, shard, name, answered)
-                        own.written += len(answered)
+                        own.written[name] = own.written.get(name, 0) + len(answered)
                 yield message([own, back, file])
 
         ids = spark.range(0, self.count, 1, self.count)
@@ -145,9 +146,8 @@ class Shards:
             if file is not None:
                 require(file)
             work.final += own.final
-            work.written += own.written
-            for name, number in own.bad.items():
-                work.bad[name] = work.bad.get(name, 0) + number
+            add_counts(work.written, own.written)
+            add_counts(work.bad, own.bad)
             returned += back
         return returned
 

@@ -69,6 +69,7 @@ from mullion.storage.files import REPAIR, CommittedFiles
 from mullion.storage.journal import Commit, Journal, Standings
 from mullion.storage.marks import Mark
 from mullion.storage.steps import step
+from mullion.windows.answered import count_rows, still_counted
 from mullion.windows.axis import axis_name
 from mullion.windows.bounds import Sifted, Stretch, sift
 from mullion.windows.coverage import Coverage
@@ -90,6 +91,7 @@ def no_table(name: str, batch: int) -> pa.Table:
 class AnswerSink(Protocol):
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None: ...
+    def committed(self, stream: str, mark: Mark) -> None: ...
     def shard_writer(self) -> Writer | None: ...
 
 
@@ -201,6 +203,8 @@ class StreamRun:
         self._forget_namesakes(queries)
         self.synopses = tuple(synopses)
         self.ordered.feed(synopses, self.newest)
+        texts = [{query.name: query.text for query in some} for some in (self.queries, queries)]
+        self.counts.answers_by_query = still_counted(self.counts.answers_by_query, *texts)
         self.queries = tuple(queries)
         self.backfilled &= {query.name for query in queries}
         shared = self.settings.sharing != "off"
@@ -673,7 +677,7 @@ class StreamRun:
             answers += self.ordered.answer(watermark, work)
         add_counts(self.counts.bad_by_query, work.bad)
         self.counts.final_operations += work.final
-        self.counts.answers += work.written + sum(len(a.table) for a in answers)
+        self.counts.answers += count_rows(self.counts.answers_by_query, answers, work.written)
         self.sink.write(self.stream.name, mark, answers)
         if self.newest is not None:
             self._forget()
@@ -711,6 +715,7 @@ class StreamRun:
             self._record(self.journal, mark, new)
         self._show()
         self._sweep()
+        self.sink.committed(self.stream.name, mark)
 
     def _record(self, journal: Journal, mark: Mark, new: dict[str, list[SubWindows]]) -> None:
         """Write down everything that the next batch goes on from."""

@@ -124,6 +124,9 @@ def run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Remove answers of another run or checkpoint from --out first.")
     ] = False,
+    compact: Annotated[
+        bool, typer.Option("--compact/--no-compact", help="Merge the files of a query when they become many.")
+    ] = True,
     follow: Annotated[bool, typer.Option("--follow", help="Keep reading new events until stopped.")] = False,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Follow for so long, for example '1 min'.")
@@ -166,7 +169,7 @@ def run(
         seconds = None if for_ is None else _seconds(for_)
         places = _checked_places(out, checkpoint, stats)
         config = _settings(master, conf or [])
-        told_so = {"overwrite": overwrite, "strict": strict, "config": config}
+        told_so = {"overwrite": overwrite, "compact": compact, "strict": strict, "config": config}
         choices = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value, **told_so}
         code = _run(text, *places, follow, seconds, close, every, choices, stats, log, quiet)
     raise typer.Exit(code)
@@ -350,7 +353,7 @@ def _run(
                     _write_stats(stats, engine, time.monotonic() - began)
         finally:
             progress.hide()
-    for sentence in warnings(engine.counts, out, engine.relations.bad):
+    for sentence in warnings(engine.counts, out, engine.relations.bad, engine.missing_answers):
         if lines is None:
             _say("warning", "yellow", sentence)
         else:
@@ -431,6 +434,7 @@ def _write_stats(file: Path, engine: Engine, seconds: float) -> None:
         "seconds": round(seconds, 3),
         "queries": len(engine.catalog.queries) + len(engine.catalog.relations),
         "answers": engine.answers,
+        "missing_answers": engine.missing_answers,
         "streams": {name: asdict(counts) for name, counts in engine.counts.items()},
         "relations": engine.relations.counts,
         "explanation": engine.explain().to_dict(),

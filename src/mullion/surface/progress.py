@@ -129,9 +129,16 @@ def plural(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def warnings(counts: Mapping[str, Counts], out: Path, relations: Mapping[str, int] | None = None) -> Iterator[str]:
+def warnings(
+    counts: Mapping[str, Counts],
+    out: Path,
+    relations: Mapping[str, int] | None = None,
+    missing: Mapping[str, int] | None = None,
+) -> Iterator[str]:
     """What was not answered as one may think, a sentence each, and where the records are. `relations` are the bad
-    values that queries over relations met."""
+    values that queries over relations met, `missing` the rows of answers that were gone at a restart."""
+    for query, rows in (missing or {}).items():
+        yield f"{plural(rows, 'row')} that query {query} had answered before this run were not in {out} any more"
     for name, told in counts.items():
         if told.late:
             hit = ", ".join(f"{query} {number:,}" for query, number in told.late_by_query.items() if number)

@@ -48,8 +48,8 @@ class Work:
     """Operations counted for --stats and EXPLAIN."""
 
     final: int = 0
-    written: int = 0
-    """Rows of answers that executors wrote by themselves."""
+    written: dict[str, int] = field(default_factory=dict)
+    """Rows of answers that executors wrote by themselves, by query."""
     bad: dict[str, int] = field(default_factory=dict)
 
 
