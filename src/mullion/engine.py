@@ -64,6 +64,7 @@ from mullion.sinks.several import SeveralSinks
 from mullion.spark.cluster import ship
 from mullion.spark.counts import Counts
 from mullion.spark.feed import Feed
+from mullion.spark.jvm import is_dead, needs_spark
 from mullion.spark.progress import Progress
 from mullion.spark.results import OneAnswer, Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
@@ -215,6 +216,7 @@ class Engine:
             ship(self._ensured)
         return self._ensured
 
+    @needs_spark
     def execute(self, script: str) -> list[Explanation | OneAnswer]:
         """Carry out a script's statements, all or none, and return what its EXPLAINs and questions say.
 
@@ -272,6 +274,7 @@ class Engine:
         made = Stream(create.name, columns, create.time_column, create.lateness, format_, options, *kept)
         self.catalog.add_stream(made.check(create.place), create.place)
 
+    @needs_spark
     def stream(
         self,
         name: str,
@@ -306,6 +309,7 @@ class Engine:
             self.catalog.add_stream(made.check())
             self._frames[name] = adopt(self.session, dataframe)
 
+    @needs_spark
     def table(self, name: str, rows: Any) -> None:
         """Name rows to join to streams: a static DataFrame, or a pyarrow or pandas table.
 
@@ -328,6 +332,7 @@ class Engine:
         store.tables, store.frames = self.catalog.tables, self._table_frames
         return store
 
+    @needs_spark
     def query(self, sql: str, *, name: str | None = None, on_answer: OnAnswer | None = None) -> str:
         """Add a standing query, also while the engine runs; returns its name.
 
@@ -435,6 +440,7 @@ class Engine:
 
     # Running
 
+    @needs_spark
     def run(
         self, *, follow: bool = False, seconds: float | None = None, close: bool = False, every: str | None = None
     ) -> None:
@@ -449,6 +455,7 @@ class Engine:
         self.wait(seconds)
         self.stop()
 
+    @needs_spark
     def start(self, *, follow: bool = True, close: bool = False, every: str | None = None) -> None:
         """Begin to read. With `follow` the sources are read on and on in the background, otherwise to their end.
 
@@ -548,6 +555,7 @@ class Engine:
             self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
         return Path(self._scratch.name) / stream
 
+    @needs_spark
     def wait(self, seconds: float | None = None) -> None:
         """Until the sources end, one of them fails, `request_stop` is called or the time is over."""
         until = math.inf if seconds is None else time.monotonic() + seconds
@@ -571,6 +579,7 @@ class Engine:
         """Whether a stream has failed in the background; `stop` raises why."""
         return any(feed.failed for feed in self._feeds)
 
+    @needs_spark
     def stop(self) -> None:
         """Stop after the current batch, and raise what went wrong in the background, if anything did."""
         feeds, self._feeds = self._feeds, []
@@ -584,6 +593,7 @@ class Engine:
             asked: list[StandingQuery | Relation] = [*self.catalog.queries.values(), *self.catalog.relations.values()]
             self.sink.finish({query.name: _columns_of(query) for query in asked})
 
+    @needs_spark
     def close(self) -> None:
         """Stop, and let go what is held: the locks, files that were for this run alone, and a session of its own."""
         try:
@@ -592,6 +602,9 @@ class Engine:
             self._closed = True
             for lock in self._locks:
                 lock.release()
+            self._discard()
+
+    def _discard(self) -> None:
         for run in self.runs.values():
             run.discard()
         self.relations.discard()
@@ -599,7 +612,8 @@ class Engine:
             self._scratch.cleanup()
             self._scratch = None
         if self._owned is not None:
-            self._owned.stop()
+            if not is_dead():
+                self._owned.stop()
             self._owned = self._ensured = None
 
     def __enter__(self) -> Engine:
@@ -793,6 +807,7 @@ class Engine:
         require("a question", sql, str, "text")
         return self.answer(parse_query(sql))
 
+    @needs_spark
     def prepare(self, sql: str) -> None:
         """Let the stream keep the events that a later question will need."""
         self._check_open()
@@ -800,6 +815,7 @@ class Engine:
         with self._lock:
             prepare(parse_query(sql), self.catalog)
 
+    @needs_spark
     def answer(self, query: Query) -> OneAnswer:
         """Answer a question that was parsed before."""
         self._check_open()

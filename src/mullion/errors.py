@@ -101,6 +101,10 @@ class EnvironmentProblem(MullionError):
     """Java, Spark or the machine is not as needed."""
 
 
+class SparkDied(EnvironmentProblem):
+    """The Java process that Spark runs in has ended."""
+
+
 def closest(name: str, known: Iterable[str]) -> str | None:
     """A hint for a misspelt name, or None when nothing is near.
 

@@ -231,6 +231,47 @@ def test_a_killed_process_leaves_no_jvm(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@linux
+def test_a_jvm_that_is_killed_is_told_and_another_can_be_started(tmp_path: Path) -> None:
+    """In a run that follows its source: the engine says it, lets go, and the next one starts a Spark of its own."""
+    process = script(
+        tmp_path,
+        """
+import json, os, signal
+from pathlib import Path
+from mullion import Engine
+from mullion.errors import SparkDied
+from pyspark import SparkContext
+events = Path(__file__).parent / "events"
+events.mkdir()
+(events / "a.json").write_text(json.dumps({"ts": "2024-01-01 00:00:01", "x": 1}))
+text = f"CREATE STREAM s (ts TIMESTAMP, x INT) USING json OPTIONS (path '{events}') TIMESTAMP BY ts;"
+text += "CREATE QUERY n AS SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]"
+try:
+    with Engine(checkpoint=events.parent / "checkpoint") as engine:
+        engine.execute(text)
+        engine.start(follow=True)
+        while not engine.counts["s"].batches:
+            engine.wait(0.1)
+        os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+        engine.wait(60)
+        raise SystemExit("it should have failed")
+except SparkDied as error:
+    print(error)
+with Engine(checkpoint=events.parent / "checkpoint") as engine:
+    engine.execute(text)
+    engine.run(close=True)
+    print(engine.results("n").to_arrow()["n"].to_pylist())
+""",
+    )
+    out, err = process.communicate(timeout=300)
+    assert (err, process.returncode) == ("", 0)
+    assert out.startswith("the Java process of Spark was killed (SIGKILL)\n")
+    assert "its log is" in out and out.endswith("[1]\n")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_a_failed_start_is_one_sentence_and_names_the_log(tmp_path: Path) -> None:
     process = script(
         tmp_path,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -48,7 +49,10 @@ class Feed:
         writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", located(str(self.directory)))
         pause = f"{self.every // 1_000} milliseconds"
         writer = writer.trigger(processingTime=pause) if self.follow else writer.trigger(availableNow=True)
-        self._query = writer.start()
+        try:
+            self._query = writer.start()
+        except PySparkException as problem:
+            raise source_error(f"stream '{self.stream.name}'", problem) from problem
 
     def _batch(self, batch: DataFrame, number: int) -> None:
         """A failure is kept for the caller's thread; Spark is only told that there was one, and takes no batch after.
@@ -96,7 +100,7 @@ class Feed:
                 self._stopped = True
             try:
                 self._query.stop()
-            except PySparkException as problem:
+            except (PySparkException, Py4JError, OSError) as problem:
                 self._failure = self._failure or problem
             self._query = None
 

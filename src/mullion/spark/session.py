@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mullion.errors import EnvironmentProblem
 from mullion.spark.cluster import cores_of, is_local, on_this_machine, require_master
 from mullion.spark.java import cache_dir, find_java, write_atomically
+from mullion.spark.jvm import forget_dead, is_dead, note_start
 from mullion.spark.options import IN_SESSION, check_session
 
 # What answers depend on: a bad value is NULL instead of the end of the batch that it shares, and instants are UTC.
@@ -95,6 +96,7 @@ def local_session(
     listens beyond 127.0.0.1. Raises EnvironmentProblem, naming the log file, when Spark cannot start.
     """
     with _starting:
+        forget_dead()
         if SparkContext._active_spark_context is not None:
             return ensure(SparkSession.builder.getOrCreate())
         asked = {**_submitted(), **({"spark.master": master} if master else {}), **(config or {})}
@@ -103,7 +105,7 @@ def local_session(
 
 def is_running() -> bool:
     """Whether this process has a Spark already."""
-    return SparkContext._active_spark_context is not None
+    return SparkContext._active_spark_context is not None and not is_dead()
 
 
 def ensure(session: SparkSession) -> SparkSession:
@@ -202,7 +204,8 @@ def _start(chosen: Mapping[str, str]) -> SparkSession:
     java = find_java()
     require_master(chosen["spark.master"])
     log = _new_log()
-    _logs.append(log)
+    if SparkContext._gateway is None:
+        note_start(log, chosen["spark.driver.memory"])
     conf = SparkConf().setAll(list({**chosen, "spark.driver.extraJavaOptions": _java_options(chosen, log)}.items()))
     _hush_python()
     environment = {
@@ -242,16 +245,9 @@ def _gateway(conf: SparkConf, log: Path) -> Any:
 def _java_options(chosen: Mapping[str, str], log: Path) -> str:
     rules = cache_dir() / "log4j2.properties"
     write_atomically(rules, _LOG4J)
-    ours = f'"-Dlog4j2.configurationFile={rules.as_uri()}" "-Dmullion.log={log}"'
+    # Without memory a JVM may go on for long and do nothing; its end is told.
+    ours = f'"-Dlog4j2.configurationFile={rules.as_uri()}" "-Dmullion.log={log}" -XX:+ExitOnOutOfMemoryError'
     return f"{ours} {chosen.get('spark.driver.extraJavaOptions', '')}".strip()
-
-
-_logs: list[Path] = []
-
-
-def log_file() -> Path | None:
-    """Where the Spark that this process started writes its log; None when it has started none."""
-    return _logs[-1] if _logs else None
 
 
 def _new_log() -> Path:

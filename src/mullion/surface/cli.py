@@ -169,8 +169,8 @@ def run(
         seconds = None if for_ is None else _seconds(for_)
         places = _checked_places(out, checkpoint, stats)
         config = _settings(master, conf or [])
-        told_so = {"overwrite": overwrite, "compact": compact, "strict": strict, "config": config}
-        choices = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value, **told_so}
+        choices: dict[str, Any] = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value}
+        choices |= {"config": config, "overwrite": overwrite, "compact": compact, "strict": strict}
         code = _run(text, *places, follow, seconds, close, every, choices, stats, log, quiet)
     raise typer.Exit(code)
 
@@ -325,7 +325,7 @@ def _run(
         try:
             progress.show("starting")
             from mullion.engine import Engine
-            from mullion.spark.session import log_file
+            from mullion.spark.jvm import log_file
 
             saw = progress.saw if lines is None else lines.saw
             with Engine(out=out, checkpoint=checkpoint, on_batch=saw, **choices) as engine:
