@@ -14,11 +14,11 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mullion.catalog.streams import Stream
 from mullion.engine import Engine
-from mullion.kernels.partial import ARRIVAL, Input, Job, partials
+from mullion.kernels.arrival import ARRIVAL
+from mullion.kernels.partial import Input, Job, partials
 from mullion.language.vector import Vector
 from mullion.planner.plan import Grouping
 from mullion.spark.pipeline import Events
@@ -38,20 +38,16 @@ class Batch:
     rows: Rows
     sparkSession: Any = None
 
-    def table(self, low: int | None = None, high: int | None = None) -> pa.Table:
-        """The events within a time, in the order of arrival, with their time as `t`."""
+    def table(self) -> pa.Table:
+        """The events in the order of arrival, with their time as `t`."""
         columns = {n: Vector.of(t, [e[n] for e in self.rows]).to_arrow() for n, t in self.stream.columns}
         times = pa.array([e[self.stream.time_column] for e in self.rows], pa.int64())
-        table = pa.table({"t": times, **columns})
-        if low is not None:
-            table = table.filter(pc.greater_equal(table["t"], low))
-        return table if high is None else table.filter(pc.less(table["t"], high))
+        return pa.table({"t": times, **columns})
 
 
 def _table(events: Events) -> pa.Table:
     batch: Any = events.batch
-    found: pa.Table = batch.table(events.within.low, events.within.high)
-    return found
+    return events.within.of(batch.table())
 
 
 class LocalRun(StreamRun):
@@ -63,21 +59,14 @@ class LocalRun(StreamRun):
         self.ordered.look_up(events.tables)
         return _table(events).select(["t", *self.ordered._input.columns])
 
-    def _files_of(self, events: Events) -> list[str] | None:
-        return None
+    def _events(self, batch: Any, number: int) -> Events:
+        return Events(batch, self.stream, number=number)
 
     def _read(self, events: Events, names: Sequence[str], paths: list[str] | None) -> pa.Table:
         return _table(events).select(["t", *names])
 
-    def _set_aside(self, events: Events, mark: Mark, *, late: bool, ahead: bool) -> None:
-        bounds = self._bounds
-        if ahead and "ahead" not in self._put_aside and bounds.high is not None:
-            self.ahead.note(mark.batch, bounds.high, range(0))
-            self.counts.ahead += len(rows := _table(events.of(bounds.ahead)))
-            self._write_aside("ahead", mark, rows)
-        if late and "late" not in self._put_aside:
-            self.counts.late += len(rows := _table(events.of(bounds.late)))
-            self._write_aside("late", mark, rows)
+    def _records(self, events: Events) -> pa.Table:
+        return _table(events)
 
     def _count_late(self, one: SharingSet, late: Events, mark: Mark) -> None:
         """Nobody asks here who missed what."""

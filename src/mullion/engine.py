@@ -70,7 +70,15 @@ from mullion.spark.results import OneAnswer, Results
 from mullion.spark.session import adopt, ensure, is_running, local_session
 from mullion.spark.sharded import run_on_executors
 from mullion.spark.source_log import SourceLog
-from mullion.spark.sources import check_format, is_endless, is_files, is_latest_first, open_stream, read_columns
+from mullion.spark.sources import (
+    check_format,
+    is_endless,
+    is_files,
+    open_stream,
+    read_columns,
+    tells_files,
+    with_places,
+)
 from mullion.spark.stream import Settings, StreamRun
 from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
@@ -307,7 +315,7 @@ class Engine:
         made = Stream(name, columns, time, parse_duration(lateness), keep=kept, keep_rows=rows, ahead=furthest)
         with self._lock:
             self.catalog.add_stream(made.check())
-            self._frames[name] = adopt(self.session, dataframe)
+            self._frames[name] = with_places(adopt(self.session, dataframe))
 
     @needs_spark
     def table(self, name: str, rows: Any) -> None:
@@ -642,9 +650,9 @@ class Engine:
                 has_changed=lambda table: table in self.tables_of(name).changed,
                 clock=self.clock,
             )
-            if is_files(self.catalog.streams[name]):
-                latest_first = is_latest_first(self.catalog.streams[name])
-                self.runs[name].log = SourceLog(self._notes_of_spark(name), latest_first=latest_first)
+            frame = self._frames.get(name)
+            if is_files(self.catalog.streams[name]) or (frame is not None and frame.isStreaming and tells_files(frame)):
+                self.runs[name].log = SourceLog(self._notes_of_spark(name))
             self.runs[name].restore()
         return self.runs[name]
 

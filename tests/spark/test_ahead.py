@@ -164,7 +164,7 @@ def test_a_crash_and_a_later_clock(spark: SparkSession, without: dict[str, Any],
     assert [label_of(path.name) for path in noted] == [f"{1:012d}"]
     with Engine(spark, clock=lambda: (NOW + DAY) / SECOND, **options) as engine:
         engine.execute(script(tmp_path / "events", QUERIES))
-        engine.run()
+        engine.run(close=True)
         assert told(engine) == without
         assert sum(len(rows) for rows in engine.aside("ahead")) == engine.counts["s"].ahead == 1
 

@@ -31,9 +31,10 @@ class Places(NamedTuple):
     """Where events stand in the order of the stream: event time, then arrival."""
 
     time: npt.NDArray[np.int64]
-    batch: npt.NDArray[np.int64]
+    part: npt.NDArray[np.int64]
+    """The batch, and the file or partition in it."""
     arrival: npt.NDArray[np.int64]
-    """The place within the batch."""
+    """The place within the part."""
     present: npt.NDArray[np.bool_]
     """Whether the event counts at all; FILTER leaves some out."""
 

@@ -1,6 +1,6 @@
 """first(x) and last(x): the value of the earliest or the latest event of a window.
 
-Events are ordered by event time, then by arrival: batch, then place within the batch. As in Spark, a NULL is a value
+Events are ordered by event time, then by arrival: batch, file, then the row in it. As in Spark, a NULL is a value
 like any other unless NULLs are ignored, written first(x, true) or first(x) IGNORE NULLS.
 """
 
@@ -23,7 +23,7 @@ from mullion.language.vector import Vector
 class End(Partial):
     """The event at one end of the order, and its value.
 
-    A state is (present, time, batch, arrival, row): rows point into the values that were loaded together, so that
+    A state is (present, time, part, arrival, row): rows point into the values that were loaded together, so that
     values of any type move as numbers. Stored, the row is the value itself.
     """
 

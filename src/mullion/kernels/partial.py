@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from mullion.aggregates.base import Places
 from mullion.catalog.lookups import Lookup
+from mullion.kernels.arrival import ARRIVAL, FILES, FileOrder, parts_of
 from mullion.kernels.columns import Columns
 from mullion.kernels.encode import canonical_floats, codes_of, combine, runs
 from mullion.kernels.lookup import Prepared, attach, probe
@@ -39,8 +40,6 @@ from mullion.planner.plan import FRAGMENTS, ROWS, Grouping
 
 TIME = "t"
 """The event time in microseconds; NULL for a record that has no place in time."""
-ARRIVAL = "a"
-"""The place of an event within its batch, where a state asks for it."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,8 @@ class Job:
     """The tables of all lookups."""
     batch: int = 0
     """The number of the batch."""
+    files: FileOrder | None = None
+    """The files of the batch, where a state asks for the order of events."""
 
 
 def takes_order(groupings: Sequence[Grouping]) -> bool:
@@ -164,7 +165,9 @@ class _Events:
         if where is not None:
             satisfied = self.columns.value(where)
             present = satisfied.values.astype(np.bool_) & satisfied.valid
-        return Places(self.times, np.full(self.length, self.job.batch), place, present)
+        parts = np.full(self.length, self.job.batch << FILES)
+        within = parts_of(self.batch, self.job.files)
+        return Places(self.times, parts if within is None else parts | within, place, present)
 
     @cached_property
     def slices(self) -> npt.NDArray[np.int64]:

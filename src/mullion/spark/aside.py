@@ -24,16 +24,20 @@ def malformed_records(events: Events) -> pa.Table:
     return broken.toArrow()
 
 
-def late_records(late: Events, watermark: int) -> pa.Table:
+def records(events: Events) -> pa.Table:
+    """Events as they came."""
+    return events.select([identifier(column) for column, _ in events.stream.columns]).toArrow()
+
+
+def behind(late: pa.Table, watermark: int) -> pa.Table:
     """Late events with the watermark that they came behind."""
     return _with_time(late, "watermark", watermark)
 
 
-def ahead_records(ahead: Events, limit: int) -> pa.Table:
+def beyond(ahead: pa.Table, limit: int) -> pa.Table:
     """Events too far past the clock, with the latest time that was not."""
     return _with_time(ahead, "latest_allowed", limit - 1)
 
 
-def _with_time(events: Events, name: str, time: int) -> pa.Table:
-    rows = events.select([identifier(column) for column, _ in events.stream.columns]).toArrow()
+def _with_time(rows: pa.Table, name: str, time: int) -> pa.Table:
     return rows.append_column(name, pa.array(np.full(len(rows), time), pa.int64()).cast(pa.timestamp("us", "UTC")))

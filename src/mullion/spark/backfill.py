@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
+from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import prepare
 from mullion.planner.rules import make_plan
 from mullion.planner.slices import distinct
@@ -55,6 +56,7 @@ class Backfill:
     def run(self) -> Past:
         assert self.query.joined is not None
         parts = list(self.log.files_up_to(self.query.joined))
+        order = FileOrder(tuple(path for _, paths in parts for path in paths))
         if not self.some_were_late and not self.limits:
             parts = [(0, [path for _, paths in parts for path in paths])]
         found = Past([], np.empty(0, np.int64))
@@ -64,19 +66,19 @@ class Backfill:
                 continue
             watermark = None if newest is None else newest - self.stream.lateness
             low = watermark if self.some_were_late else self.since
-            told, past = self._partials(paths, Stretch(low, self.limits.get(offset)))
+            told, past = self._partials(paths, order, Stretch(low, self.limits.get(offset)))
             if told.newest is not None:
                 newest = told.newest if newest is None else max(newest, told.newest)
             kept = [e for e in past.entries if len(e.slices)]
             found = Past([*found.entries, *kept], distinct(np.concatenate([found.slices, past.slices])))
         return found
 
-    def _partials(self, paths: list[str], stretch: Stretch) -> tuple[Tally, Past]:
+    def _partials(self, paths: list[str], order: FileOrder, stretch: Stretch) -> tuple[Tally, Past]:
         """The partials of one batch's files; events that were late or ahead then are left out now."""
         plan = make_plan(self.stream, [self.query], way="kernel" if self.query.lookups else "auto")
         lookups = self.query.lookups
         tables = tuple(prepare(lookup, self.table(lookup.table, self.query.joined or 0)) for lookup in lookups)
-        events = Events(open_files(self.session, self.stream, paths), self.stream, tables=tables)
+        events = Events(open_files(self.session, self.stream, paths), self.stream, tables=tables, files=order)
         collected = collect_partials(events.of(stretch), plan)
         told = Tally()
         for table in collected[0]:

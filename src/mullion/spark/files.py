@@ -7,6 +7,7 @@ may read otherwise than Spark are left to Spark: other types than declared, old 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from pyspark.sql import DataFrame
 
 from mullion.catalog.streams import Stream
 from mullion.errors import SourceError
-from mullion.kernels.partial import ARRIVAL
+from mullion.kernels.arrival import ARRIVAL
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import Type
 from mullion.language.vector import arrow_type
@@ -43,8 +44,27 @@ class Piece:
     """How many rows of the batch come before it."""
 
 
-def files_of(batch: DataFrame, *, plain: bool) -> list[str] | None:
-    """The local files that a batch consists of, whole and unfiltered; None where that cannot be told.
+def files_of(uris: Sequence[str], order: Sequence[str]) -> list[str] | None:
+    """The local files that a batch consists of, in their order; None where some lie elsewhere."""
+    paths, known = {local(uri) for uri in uris}, [local(uri) for uri in order]
+    found = [path for path in known if path is not None and path in paths]
+    return found if found and len(found) == len(paths) else None
+
+
+def by_change(uris: Sequence[str]) -> list[str]:
+    """Files by the time of their last change, then by path, as a stream takes them; those that lie elsewhere by path
+    alone."""
+
+    def changed(uri: str) -> int:
+        path = local(uri)
+        # Spark compares milliseconds.
+        return 0 if path is None or not os.path.exists(path) else os.stat(path).st_mtime_ns // 1_000_000
+
+    return sorted(uris, key=lambda uri: (changed(uri), unquote(uri)))
+
+
+def uris_of(batch: DataFrame, *, plain: bool) -> list[str] | None:
+    """The files that a batch consists of, whole and unfiltered; None where that cannot be told.
 
     `plain` says that the batch comes from a stream that reads files and does nothing else to them.
     """
@@ -52,16 +72,10 @@ def files_of(batch: DataFrame, *, plain: bool) -> list[str] | None:
         plan = batch._jdf.queryExecution().analyzed()
         kind = plan.getClass().getSimpleName()
         if kind == "LogicalRelation":
-            found = list(batch.inputFiles())
-        elif kind == "LogicalRDD" and plain:
-            found = _scanned(plan.rdd())
-        else:
-            return None
+            return list(batch.inputFiles())
+        return _scanned(plan.rdd()) if kind == "LogicalRDD" and plain else None
     except (Py4JError, TypeError, AttributeError):
         return None
-    paths = [local(uri) for uri in found]
-    known = [path for path in paths if path is not None]
-    return sorted(known) if known and len(known) == len(paths) else None
 
 
 def _scanned(rdd: Any) -> list[str]:

@@ -23,7 +23,7 @@ from mullion.language.query import Axis
 from mullion.language.vector import arrow_type
 from mullion.planner.plan import Grouping
 from mullion.spark.files import read
-from mullion.spark.pipeline import Events, columns_of, columns_sent, kernel_columns, send
+from mullion.spark.pipeline import Events, columns_of, columns_sent, kernel_columns
 from mullion.windows.axis import AxisSet, axis_name, by_axis
 from mullion.windows.bounds import Sifted, Stretch, sift
 from mullion.windows.fed import Fed
@@ -104,7 +104,7 @@ class Ordered:
             types = self._input.columns
             texts = [name for name, type_ in types.items() if type_.kind == "string"]
             return pa.concat_tables(read(events.pieces, list(types), self.stream.time_column, texts))
-        return send(events, self.groupings, also=sorted(self._placing()))[0].toArrow()
+        return events.read(columns_sent(self.stream, self.groupings, sorted(self._placing()))[0])
 
     def look_up(self, tables: tuple[Prepared, ...]) -> None:
         """The tables that events are looked up in from now on."""

@@ -23,10 +23,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from mullion.catalog.streams import Stream
+from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, in_order, place_text
 from mullion.kernels.columns import Columns
 from mullion.kernels.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared
-from mullion.kernels.partial import ARRIVAL, Input, Job, partial_schema, partials, signature_array, takes_order
+from mullion.kernels.partial import Input, Job, partial_schema, partials, signature_array, takes_order
 from mullion.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.language.evaluate import is_event_only, is_kernel_only, is_vectorised
 from mullion.language.limits import FIRST_TIME, LAST_TIME
@@ -38,7 +39,7 @@ from mullion.planner.plan import FRAGMENTS, Grouping, Plan, StateColumn
 from mullion.planner.slices import distinct
 from mullion.spark.expressions import bad_text, identifier, spark_text
 from mullion.spark.files import Piece, read, shares
-from mullion.spark.sources import CORRUPT
+from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, SOURCE
 from mullion.storage.files import serialised
 from mullion.windows.bounds import Stretch
 
@@ -63,6 +64,22 @@ class Events:
     """The tables that events are looked up in, as this batch finds them."""
     number: int = 0
     """The number of the batch."""
+    files: FileOrder | None = None
+    """The files of the batch in their order, where its rows say which they stand in."""
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """SELECT columns FROM the events, in the order of arrival."""
+        return in_order(self.select([*columns, *self.places()]).toArrow(), self.files)
+
+    def places(self) -> list[str]:
+        """What tells the order of arrival: file and row, or partition and offset, or where Spark hands events over."""
+        if self.files is not None:
+            part, place = self.files.text(SOURCE), place_text(BLOCK)
+        elif PARTITION in self.batch.columns:
+            part, place = PARTITION, OFFSET
+        else:
+            return [f"monotonically_increasing_id() AS {identifier(ARRIVAL)}"]
+        return [f"{part} AS {identifier(FILE)}", f"{place} AS {identifier(ARRIVAL)}"]
 
     def select(self, columns: Sequence[str], *, before: str = "", after: str = "") -> DataFrame:
         """SELECT columns FROM the events, which have their own columns and TIME; text may stand around it."""
@@ -83,7 +100,7 @@ class Events:
             return time
         # The hash makes every column a needed one: else whether a record counts as malformed would depend on which
         # columns the present queries read.
-        columns = ", ".join(identifier(c) for c in self.batch.columns if c != CORRUPT)
+        columns = ", ".join(identifier(c) for c in self.batch.columns if c not in (CORRUPT, SOURCE, BLOCK))
         return f"CASE WHEN {CORRUPT} IS NULL OR xxhash64({columns}) = 0 THEN {time} END"
 
     def of(self, stretch: Stretch) -> Events:
@@ -311,6 +328,8 @@ def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
 def send(events: Events, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[DataFrame, Input]:
     """Few, narrow columns: those that the kernel computes with, and what only Spark can compute."""
     selected, inputs = columns_sent(events.stream, groupings, also)
+    if takes_order(groupings):
+        selected = [*selected, *events.places()]
     return events.select(selected), inputs
 
 
@@ -344,8 +363,6 @@ def columns_sent(stream: Stream, groupings: Sequence[Grouping], also: Sequence[s
             else:
                 name = bad.setdefault(check, _lasting_name("b", check))
                 add(name, BOOLEAN, bad_text(check, own) or "FALSE")
-    if takes_order(groupings):
-        selected.append(f"monotonically_increasing_id() AS {ARRIVAL}")
     return selected, Input(columns, evaluated, bad)
 
 
@@ -375,7 +392,8 @@ def _collect_from_kernel(events: Events, plan: Plan, expected: int | None) -> li
 
 def _job(plan: Plan, inputs: Input, events: Events) -> Job:
     slim = tuple(g.for_workers(method) for g, method in zip(plan.groupings, plan.methods, strict=True))
-    return Job(slim, plan.methods, plan.windows, inputs, plan.slicing, events.tables, events.number)
+    files = events.files if takes_order(plan.groupings) else None
+    return Job(slim, plan.methods, plan.windows, inputs, plan.slicing, events.tables, events.number, files)
 
 
 RETURNED = "grouping long, payload binary"

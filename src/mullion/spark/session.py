@@ -22,6 +22,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion.errors import EnvironmentProblem
+from mullion.kernels.arrival import PIECE
 from mullion.spark.cluster import cores_of, is_local, on_this_machine, require_master
 from mullion.spark.java import cache_dir, find_java, write_atomically
 from mullion.spark.jvm import forget_dead, is_dead, note_start
@@ -108,6 +109,10 @@ def is_running() -> bool:
     return SparkContext._active_spark_context is not None and not is_dead()
 
 
+OF_PIECES = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
+"""What decides how large the pieces of a file are that tasks read: at least the smaller of the two."""
+
+
 def ensure(session: SparkSession) -> SparkSession:
     """The given session if its answers would be right, otherwise a sibling with the settings that Mullion needs.
 
@@ -119,6 +124,9 @@ def ensure(session: SparkSession) -> SparkSession:
     sibling = session.newSession()
     for key, value in (MEANING | SPEED | dict.fromkeys(IN_SESSION, "false")).items():
         sibling.conf.set(key, value)
+    if _cuts_too_finely(sibling):
+        for key in OF_PIECES:
+            sibling.conf.set(key, str(PIECE))
     return sibling
 
 
@@ -133,9 +141,15 @@ def adopt(session: SparkSession, frame: DataFrame) -> DataFrame:
 
 def _means_the_same(session: SparkSession) -> bool:
     """Whether answers in this session would be Mullion's; by Spark's own defaults no file is ignored."""
-    if any(session.conf.get(key, "false") != "false" for key in IN_SESSION):
+    if any(session.conf.get(key, "false") != "false" for key in IN_SESSION) or _cuts_too_finely(session):
         return False
     return all(session.conf.get(key, None) == value for key, value in MEANING.items())
+
+
+def _cuts_too_finely(session: SparkSession) -> bool:
+    """Whether Spark may read a file in pieces so small that the order of events cannot tell them apart."""
+    settings = session._jsparkSession.sessionState().conf()
+    return bool(min(settings.filesMaxPartitionBytes(), settings.filesOpenCostInBytes()) < PIECE)
 
 
 def settings(

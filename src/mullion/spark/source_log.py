@@ -27,7 +27,6 @@ class ReadFile:
 @dataclass(frozen=True)
 class SourceLog:
     directory: Path
-    latest_first: bool = False
 
     def offsets_of(self, batch: int) -> range:
         """The offsets of the source that a batch takes."""
@@ -37,8 +36,7 @@ class SourceLog:
     def files_of(self, batch: int) -> list[str]:
         """The files of a batch, in the order of the stream."""
         offsets = self.offsets_of(batch)
-        found = {file for offset in offsets for file in self._noted_at(offset)}
-        return [file.path for file in self._in_order(f for f in found if f.offset in offsets)]
+        return [file.path for offset in offsets for file in self._in_order(set(self._noted_at(offset)))]
 
     def files_up_to(self, batch: int) -> Iterator[tuple[int, list[str]]]:
         """The files that the stream had read after the batch: those of each offset, in their order."""
@@ -49,10 +47,10 @@ class SourceLog:
             by_offset.setdefault(file.offset, []).append(file.path)
         yield from by_offset.items()
 
-    def _in_order(self, files: Iterator[ReadFile] | set[ReadFile]) -> list[ReadFile]:
+    @staticmethod
+    def _in_order(files: set[ReadFile]) -> list[ReadFile]:
         """By the offset, the time of the last change and the path: as Spark takes them."""
-        sign = -1 if self.latest_first else 1
-        return sorted(files, key=lambda file: (file.offset, sign * file.changed, unquote(file.path)))
+        return sorted(files, key=lambda file: (file.offset, file.changed, unquote(file.path)))
 
     @property
     def _folder(self) -> Path:
@@ -67,14 +65,16 @@ class SourceLog:
     def _noted_at(self, offset: int) -> Iterator[ReadFile]:
         for name in (str(offset), f"{offset}.compact"):
             if (self._folder / name).exists():
-                return _noted_in(self._folder / name)
+                return _noted_in(self._folder / name, offset)
         raise SourceError(f"there is no note of the files at offset {offset} in {self._folder}")
 
 
-def _noted_in(entry: Path) -> Iterator[ReadFile]:
-    """The files of a note; one that ends in .compact repeats all before it."""
+def _noted_in(entry: Path, offset: int | None = None) -> Iterator[ReadFile]:
+    """The files of a note, perhaps those of one offset; a note that ends in .compact repeats all before it."""
     if entry.name.split(".")[0].isdigit() and not entry.name.endswith(".tmp"):
         for line in entry.read_text(encoding="utf-8").splitlines()[1:]:
+            if offset is not None and not line.endswith(f":{offset}}}"):
+                continue
             noted = json.loads(line)
             yield ReadFile(noted["path"], noted["timestamp"], noted["batchId"])
 

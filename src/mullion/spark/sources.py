@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -35,7 +36,10 @@ from mullion.spark.types import columns_from_spark, schema_text
 from mullion.spark.unseen import HEAD, Unseen
 
 CORRUPT = "_corrupt_record"
-SOURCE = "_source"
+SOURCE, BLOCK = "_source", "_block"
+"""The file of an event, and where in it the piece begins that Spark reads it in."""
+PARTITION, OFFSET = "_partition", "_offset"
+"""The place of an event in a source that has partitions instead of files."""
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro")
 TEXT_FORMATS = ("csv", "json")
 ENDLESS_FORMATS = ("kafka", "rate", "rate-micro-batch", "socket")
@@ -69,11 +73,6 @@ def is_endless(stream: Stream) -> bool:
 
 def is_files(stream: Stream) -> bool:
     return stream.format in FILE_FORMATS
-
-
-def is_latest_first(stream: Stream) -> bool:
-    """Whether Spark is to take the files that were changed last before the others."""
-    return any(key.lower() == "latestfirst" and value.lower() == "true" for key, value in stream.options)
 
 
 def read_columns(spark: SparkSession, name: str, format_: str, options: dict[str, str]) -> Columns:
@@ -114,14 +113,17 @@ def open_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     try:
         if stream.format not in FILE_FORMATS or path is None:
             frame = reader.load()
-            return frame.select(*(F.col(f"`{name}`") for name, _ in stream.columns))
+            columns = [F.col(f"`{name}`") for name, _ in stream.columns]
+            if stream.format == "kafka":
+                columns += [F.col("partition").alias(PARTITION), F.col("offset").alias(OFFSET)]
+            return frame.select(*columns)
         _require_files(stream.name, stream.format, options, empty_is_fine=True)
         # By default Spark leaves out files that are a week older than the newest.
         reader = reader.option("maxFileAge", ANY_AGE)
         if os.path.isfile(path):
             reader = reader.option("pathGlobFilter", glob.escape(os.path.basename(path)))
             path = os.path.dirname(path) or "."
-        return _with_source(_reporting(reader, stream.format, stream.columns).load(located(path)))
+        return with_source(_reporting(reader, stream.format, stream.columns).load(located(path)))
     except PySparkException as problem:
         raise source_error(stream.name, problem) from None
 
@@ -186,7 +188,7 @@ def _read_parts(spark: SparkSession, source: Stream | Table, parts: list[tuple[C
         if isinstance(source, Stream):
             read = _reporting(reader, source.format, columns).load(paths)
             kept = [CORRUPT] if source.format in TEXT_FORMATS else []
-            frames.append(_with_source(read).select(*names, *kept, SOURCE))
+            frames.append(with_source(read).select(*names, *kept, SOURCE, BLOCK))
         else:
             frames.append(reader.schema(schema_text(columns)).load(paths).select(*names))
     return reduce(DataFrame.unionAll, frames)
@@ -213,8 +215,29 @@ def _reporting(reader: Reader, format_: str, columns: Columns) -> Reader:
     return reader.schema(schema_text(columns))
 
 
-def _with_source(frame: DataFrame) -> DataFrame:
-    return frame.withColumn(SOURCE, F.col("_metadata.file_path"))
+def with_places(frame: DataFrame) -> DataFrame:
+    """A caller's streaming DataFrame, with the places of its rows where it reads files and leaves them in their
+    order."""
+    if not frame.isStreaming or {SOURCE, BLOCK} & set(frame.columns):
+        return frame
+    try:
+        plan = frame._jdf.queryExecution().analyzed()
+        while plan.getClass().getSimpleName() in ("Project", "Filter", "SubqueryAlias"):
+            plan = plan.child()
+        return with_source(frame) if plan.toString().startswith("FileSource[") else frame
+    except (Py4JError, PySparkException):
+        return frame
+
+
+def tells_files(frame: DataFrame) -> bool:
+    """Whether rows come with the files that they stand in."""
+    return {SOURCE, BLOCK} <= set(frame.columns)
+
+
+def with_source(frame: DataFrame) -> DataFrame:
+    """The rows of files with the file that they stand in, and where their piece of it begins."""
+    told = F.col("_metadata.file_path").alias(SOURCE), F.col("_metadata.file_block_start").alias(BLOCK)
+    return frame.select("*", *told)
 
 
 def table_files(table: Stream | Table) -> tuple[tuple[str, int, int, int], ...] | None:

@@ -32,6 +32,7 @@ from mullion.catalog.restart import to_journal
 from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckpointError, MullionError
+from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.language.evaluate import is_kernel_only
 from mullion.language.query import EVERYTHING, TIME_AXIS, Axis
@@ -39,12 +40,12 @@ from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
 from mullion.spark.ahead import Ahead
-from mullion.spark.aside import ahead_records, late_records, malformed_records
+from mullion.spark.aside import behind, beyond, malformed_records, records
 from mullion.spark.asking import Sharing, View
 from mullion.spark.backfill import Backfill, Past, SideJobs
 from mullion.spark.counts import Counts, add_counts
 from mullion.spark.expressions import identifier
-from mullion.spark.files import can_tell_time, files_of, pieces_of, read
+from mullion.spark.files import by_change, can_tell_time, files_of, pieces_of, read, uris_of
 from mullion.spark.kept import Keeper
 from mullion.spark.options import reads_alike
 from mullion.spark.ordered import Ordered, restored_synopses
@@ -63,7 +64,7 @@ from mullion.spark.progress import RECORDED, Input, Progress
 from mullion.spark.shards import Shards, Writer, arranged_across
 from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.source_log import SourceLog
-from mullion.spark.sources import as_declared, look_for_columns
+from mullion.spark.sources import SOURCE, as_declared, look_for_columns, tells_files, with_source
 from mullion.spark.unseen import Unseen
 from mullion.storage.files import REPAIR, CommittedFiles
 from mullion.storage.journal import Commit, Journal, Standings
@@ -168,6 +169,8 @@ class StreamRun:
         self.log: SourceLog | None = None
         """What Spark notes of the files that it has read, if the source is files."""
         self.ahead = Ahead(stream, clock, None if journal is None else journal.files)
+        self._paths: list[str] | None = None
+        """The files of the batch, where the kernel may read them itself."""
         self._bounds = Stretch()
         """What the batch takes of its events."""
         self._put_aside: set[str] = set()
@@ -369,7 +372,7 @@ class StreamRun:
         self._bounds = Stretch(self.watermark, self.ahead.limit(number, self.newest))
         self._put_aside.clear()
         self._start_side_jobs()
-        events = Events(self._as_declared(batch, number), self.stream, number=number)
+        events = self._events(batch, number)
         step("before partials")
         seen = self._absorb(events, mark)
         if seen.malformed:
@@ -384,15 +387,6 @@ class StreamRun:
         self._take_side_jobs(wait=self.bounded)
         self._answer(mark, self.watermark)
         self.counts.seconds += time.perf_counter() - began
-
-    def _as_declared(self, batch: DataFrame, number: int) -> DataFrame:
-        """The batch with every column's values under its name and of its type; refuses files that hold others."""
-        if self.log is None or not self.plain:
-            return batch
-        uris = self.log.files_of(number)
-        batch = as_declared(self.stream, batch, uris)
-        look_for_columns(self._unseen, batch, uris)
-        return batch
 
     def go_on_from(self, progress: Progress) -> None:
         """What Spark has noted of the stream, as it is or as the last commit knows it."""
@@ -434,6 +428,30 @@ class StreamRun:
             raise other_rows(self.stream.name)
         self._rows = rows
 
+    def _events(self, batch: DataFrame, number: int) -> Events:
+        """The batch with every column's values under its name and of its type, and what is known of its files; refuses
+        files that hold others."""
+        if self.log is not None and tells_files(batch):
+            order = self.log.files_of(number)
+        elif not self.plain and not batch.isStreaming and SOURCE not in batch.columns:
+            order = by_change(uris_of(batch, plain=False) or [])
+        else:
+            order = []
+        self._paths = files_of(uris_of(batch, plain=self.plain) or [], order) if self._may_read_files else None
+        if order and SOURCE not in batch.columns:
+            batch = with_source(batch)
+        if self.plain and self.log is not None:
+            batch = as_declared(self.stream, batch, order)
+            look_for_columns(self._unseen, batch, order)
+        return Events(batch, self.stream, number=number, files=FileOrder(tuple(order)) if order else None)
+
+    @property
+    def _may_read_files(self) -> bool:
+        """Whether the kernel may read a batch's files itself."""
+        if self.settings.way not in ("auto", "direct") or not can_tell_time(self.stream):
+            return False
+        return not self.plain or (self.stream.format == "parquet" and reads_alike(self.stream.options))
+
     def finish(self, session: SparkSession) -> None:
         """The end of the input is the end of the stream: answer every window that holds an event."""
         self._session = session
@@ -459,7 +477,7 @@ class StreamRun:
     def _absorb(self, events: Events, mark: Mark) -> Tally:
         """Take the batch's partials into every tier; late events are put aside first."""
         seen: Tally | None = None
-        paths = self._files_of(events)
+        paths = self._paths
         kept = self._keep(events, mark, paths)
         handed = self._hand_on(events, mark, paths)
         if not self.sets and not self.ordered:
@@ -512,7 +530,7 @@ class StreamRun:
         pieces = None if paths is None else pieces_of(paths, self.stream, names)
         if pieces:
             return pa.concat_tables(read(pieces, names, self.stream.time_column, []))
-        return events.select([f"{TIME} AS t", *map(identifier, names)]).toArrow()
+        return events.read([f"{TIME} AS t", *map(identifier, names)])
 
     def _order(self, events: Events, mark: Mark, paths: list[str] | None) -> Tally:
         """Let the batch's events wait for their place in the order; late events are put aside."""
@@ -549,13 +567,6 @@ class StreamRun:
         self.counts.partial_operations += told.added
         self.counts.fragments = max(self.counts.fragments, told.fragments)
         self.counts.groups = max(self.counts.groups, told.groups)
-
-    def _files_of(self, events: Events) -> list[str] | None:
-        """The files of the batch, where the kernel may read them itself."""
-        if self.settings.way not in ("auto", "direct") or not can_tell_time(self.stream):
-            return None
-        plain = self.plain and self.stream.format == "parquet" and reads_alike(self.stream.options)
-        return files_of(events.batch, plain=plain)
 
     def _collect(self, one: SharingSet, events: Events, mark: Mark, paths: list[str] | None) -> list[Found]:
         """Partials of each grouping: tables on the driver, or tallies of what the shards wrote."""
@@ -819,13 +830,16 @@ class StreamRun:
         if ahead and "ahead" not in self._put_aside and bounds.high is not None:
             offsets = range(0) if self.log is None else self.log.offsets_of(mark.batch)
             self.ahead.note(mark.batch, bounds.high, offsets)
-            rows = ahead_records(events.of(bounds.ahead), bounds.high)
+            rows = beyond(self._records(events.of(bounds.ahead)), bounds.high)
             self.counts.ahead += len(rows)
             self._write_aside("ahead", mark, rows)
         if late and "late" not in self._put_aside and bounds.low is not None:
-            rows = late_records(events.of(bounds.late), bounds.low)
+            rows = behind(self._records(events.of(bounds.late)), bounds.low)
             self.counts.late += len(rows)
             self._write_aside("late", mark, rows)
+
+    def _records(self, events: Events) -> pa.Table:
+        return records(events)
 
     def _write_aside(self, kind: str, mark: Mark, rows: pa.Table) -> None:
         self._put_aside.add(kind)

@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
+from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.lookup import Prepared
-from mullion.kernels.partial import ARRIVAL, TIME, Input, Job, partials
+from mullion.kernels.partial import TIME, Input, Job, partials
 from mullion.kernels.slicing import slice_starts
 from mullion.language.query import Axis
 from mullion.language.render import render

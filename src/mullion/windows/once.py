@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from mullion.catalog.queries import StandingQuery
 from mullion.catalog.streams import Stream
+from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns
 from mullion.kernels.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared
-from mullion.kernels.partial import ARRIVAL, TIME, Input, Job, partials
+from mullion.kernels.partial import TIME, Input, Job, partials
 from mullion.language.query import Axis, Expr, Period, Window
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
