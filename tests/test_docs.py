@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from mullion.catalog.algebra import Relation
 from mullion.catalog.queries import bind
 from mullion.catalog.relations import bind_relation, is_relational
 from mullion.catalog.streams import Stream, Table
+from mullion.language.dialect import AGGREGATES
 from mullion.language.parse import parse_script
 from mullion.language.query import CreateQuery, CreateStream, CreateTable
 
@@ -56,17 +59,45 @@ def test_scripts_are_right(path: Path) -> None:
                     bind(query, streams, tables)
 
 
-def test_the_example_prints_what_it_says(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = blocks(README, "python")
-    printed = README.partition(example)[2].split("```\n")[2].rstrip("\n")
-    exec(compile(example, "README.md", "exec"), {})
-    assert capsys.readouterr().out.rstrip("\n") == printed
+@pytest.fixture
+def _aggregates() -> Iterator[None]:
+    """What an example registers is gone after it."""
+    known = set(REGISTRY)
+    yield
+    for name in set(REGISTRY) - known:
+        del REGISTRY[name], AGGREGATES[name]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
+def test_the_examples_print_what_they_say(
+    name: str, spark: SparkSession, capsys: pytest.CaptureFixture[str], _aggregates: None
+) -> None:
+    """The blocks of a page are one program; where another block follows, it is what was printed."""
+    page = (ROOT / name).read_text(encoding="utf-8")
+    program: dict[str, object] = {"__name__": "__main__"}
+    examples = blocks(page, "python")
+    assert examples
+    for example in examples:
+        rest = page.partition(f"```python\n{example}```\n")[2]
+        printed = rest.removeprefix("```\n").partition("```\n")[0] if rest.startswith("```\n") else ""
+        exec(compile(example, name, "exec"), program)
+        assert capsys.readouterr().out.rstrip("\n") == printed.rstrip("\n")
 
 
 def test_every_link_leads_somewhere() -> None:
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_missed_bars_are_told() -> None:
+    """Beside those that were met, with what was measured."""
+    told = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
+        for figure in json.loads(path.read_text(encoding="utf-8"))["figures"]:
+            if figure["met"] is False:
+                row = f"| {figure['what']} | {figure['measured']:.2f} {figure['unit']} |"
+                assert row in told, f"{path.name}: {row}"
 
 
 def test_every_aggregate_is_documented() -> None:

@@ -1,7 +1,7 @@
 """Executors on other machines: which masters have them, and how they come by this very Mullion.
 
 They import Mullion to run its kernels. On a cluster the package is sent along with the job, so that only what it
-stands on must be installed there: 215 kB, made in 35 ms. Where `spark.submit.pyFiles` names a Mullion or
+stands on must be installed there: 0.8 MB, made in a third of a second. Where `spark.submit.pyFiles` names a Mullion or
 `spark.mullion.ship` is false, it is not sent.
 """
 
