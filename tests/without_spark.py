@@ -69,6 +69,7 @@ class ListedFeed:
     process: Callable[[Any, int], None]
     finish: Callable[[], None]
     follow: bool
+    every: int = 0
     ended: bool = False
     failed: bool = False
 

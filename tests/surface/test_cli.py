@@ -220,8 +220,7 @@ class TestRun:
         (tmp_path / "script.sql").write_text(SCRIPT)
         result = ended(start(tmp_path, "run", "script.sql", "--out", "out"))
         assert result.code == 1
-        assert result.stderr.startswith("error: stream 'trades' failed: ")
-        assert "broken.parquet" in result.stderr
+        assert re.search(r"^error: trades.*broken\.parquet", result.stderr, re.MULTILINE), result.stderr
         assert "bug in Mullion" not in result.stderr
         assert "Traceback" not in result.stderr
 
