@@ -21,6 +21,7 @@ from mullion.language.limits import FIRST_TIME, FURTHEST, LAST_TIME, LONGEST, MO
 from mullion.language.parse import parse_duration, parse_query, parse_statement
 from mullion.language.render import render
 from mullion.spark.files import Piece, read
+from mullion.spark.results import OneAnswer
 from mullion.surface.printing import print_answer
 from mullion.surface.progress import instant
 from mullion.windows.order import values_on
@@ -186,14 +187,10 @@ def test_times_beyond_pythons_years_are_shown_as_the_nearest(capsys: pytest.Capt
     assert moment(LAST_TIME + 5) == moment(LAST_TIME) and moment(FIRST_TIME - 5) == moment(FIRST_TIME)
     assert instant(LAST_TIME + DAY) == "9999-12-31 23:59:59 UTC" and instant(FIRST_TIME) == "0001-01-01 00:00:00 UTC"
 
-    class Answer:
-        def to_arrow(self) -> pa.Table:
-            ends = pa.array([LAST_TIME + DAY, None, FIRST_TIME - DAY], pa.timestamp("us", "UTC"))
-            return pa.table({"window_end": ends, "n": [1, 2, 3]})
-
-    print_answer(Answer(), "json")  # type: ignore[arg-type]
+    ends = pa.array([LAST_TIME + DAY, None, FIRST_TIME - DAY], pa.timestamp("us", "UTC"))
+    print_answer(OneAnswer(pa.table({"window_end": ends, "n": [1, 2, 3]}), None, "kept events", 0, 0), "json")
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["window_end"] for row in shown] == ["9999-12-31 23:59:59.999999", None, "0001-01-01 00:00:00"]
+    assert [row["window_end"] for row in shown] == ["9999-12-31 23:59:59.999999Z", None, "0001-01-01 00:00:00Z"]
 
 
 def test_event_times_lie_in_the_years_1_to_9999(tmp_path: Any) -> None:
