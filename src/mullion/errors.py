@@ -12,7 +12,6 @@ All of them are `MullionError`. Errors about text carry the place in it and prin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import NamedTuple
 
 
@@ -37,8 +36,35 @@ class Place(NamedTuple):
         end = self.text.find("\n", begin)
         line = self.text[begin : end if end >= 0 else len(self.text)]
         width = max(1, min(self.end, begin + len(line)) - self.start)
-        pad = "".join("\t" if c == "\t" else " " for c in line[: self.start - begin])
-        return f"  line {self.line}, column {self.column}\n    {line.rstrip()}\n    {pad}{'^' * width}"
+        before, line, width = _cut(line.rstrip(), self.start - begin, width)
+        pad = "".join("\t" if c == "\t" else " " for c in line[:before])
+        return f"  line {self.line}, column {self.column}\n    {line}\n    {pad}{'^' * width}"
+
+
+WIDEST = 160
+"""Characters of a source line, or of a message, that are shown."""
+
+
+def _cut(line: str, before: int, width: int) -> tuple[int, str, int]:
+    """The part of a long line around a place: where the place begins in it, the part, and how much of the place is in.
+
+    >>> _cut("a" * 300 + "b" + "c" * 300, 300, 1)[1][76:84]
+    'aaaabccc'
+    """
+    if len(line) <= WIDEST:
+        return before, line, width
+    first = max(0, min(before - WIDEST // 2, len(line) - WIDEST))
+    last = min(len(line), first + WIDEST)
+    head, tail = "..." if first else "", "..." if last < len(line) else ""
+    shown = head + line[first + len(head) : last - len(tail)] + tail
+    return before - first, shown, max(1, min(width, len(shown) - (before - first)))
+
+
+def _shortened(message: str) -> str:
+    """A message whose names and values, however long they are in the text, leave it readable."""
+    if len(message) <= 4 * WIDEST:
+        return message
+    return f"{message[: 3 * WIDEST]} ... {message[-WIDEST:]}"
 
 
 class MullionError(Exception):
@@ -46,7 +72,7 @@ class MullionError(Exception):
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = _shortened(message)
         self.hint = hint
 
     def __str__(self) -> str:
@@ -111,6 +137,43 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     >>> closest("prise", ["price", "volume"])
     "did you mean 'price'?"
     """
-    by_lower = {k.lower(): k for k in known}
-    near = get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
-    return f"did you mean '{by_lower[near[0]]}'?" if near else None
+    wanted = name.lower()
+    most = 1 if len(wanted) < 6 else 2 if len(wanted) < 10 else 3
+    if len(wanted) > LONGEST_NAME:
+        return None
+    # Of names that are equally near, the longest: letters are left out more often than mistaken.
+    best: tuple[tuple[int, int], str] | None = None
+    for candidate in known:
+        alike = len(candidate) > 2 or candidate[:1].lower() == wanted[:1]
+        if alike and abs(len(candidate) - len(wanted)) <= most:
+            found = _typing_errors(wanted, candidate.lower(), most)
+            if found <= most and (best is None or (found, -len(candidate)) < best[0]):
+                best = (found, -len(candidate)), candidate
+    return f"did you mean '{best[1]}'?" if best else None
+
+
+LONGEST_NAME = 100
+"""Characters of a name that is worth guessing at."""
+
+
+def _typing_errors(a: str, b: str, most: int) -> int:
+    """How many letters were left out, put in, mistaken or swapped with the next; anything above `most` is too many.
+
+    >>> _typing_errors("cuont", "count", 2), _typing_errors("corr", "or", 2), _typing_errors("avg", "sum", 1) > 1
+    (1, 2, True)
+    """
+    if most < 2 and a[:1] != b[:1] and a[1:2] != b[1:2] and a[:1] != b[1:2] and a[1:2] != b[:1]:
+        return most + 1
+    older: list[int] = []
+    old = list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        new = [i]
+        for j, y in enumerate(b, start=1):
+            cost = min(old[j] + 1, new[j - 1] + 1, old[j - 1] + (x != y))
+            if i > 1 and j > 1 and x == b[j - 2] and y == a[i - 2]:
+                cost = min(cost, older[j - 2] + 1)
+            new.append(cost)
+        if min(new) > most:
+            return most + 1
+        older, old = old, new
+    return old[-1]

@@ -85,11 +85,13 @@ class Grouping:
         self.keys: list[Expr] = []
         self.key_types: list[Type] = []
         self.raw_keys: dict[Expr, int] = {}
-        self.aggregates: list[BoundAggregate] = []
+        self._aggregates: dict[BoundAggregate, int] = {}
+        self.types = column_types((), (), bounds)
+        """The columns above, as far as keys and aggregates have been found."""
 
     @property
-    def types(self) -> dict[str, Type]:
-        return column_types(self.key_types, self.aggregates, self.bounds)
+    def aggregates(self) -> list[BoundAggregate]:
+        return list(self._aggregates)
 
     def add_key(self, key: Expr) -> None:
         if isinstance(key, Column) and key.table is None and not self.names.has(key.name):
@@ -98,6 +100,7 @@ class Grouping:
         raw = self.names.plain(key)
         if raw not in self.raw_keys:
             resolved, type_ = resolve(raw, self.event_types)
+            self.types[f"#k{len(self.keys)}"] = type_
             self.raw_keys[raw] = len(self.keys)
             self.keys.append(resolved)
             self.key_types.append(type_)
@@ -151,9 +154,9 @@ class Grouping:
 
     def _aggregate(self, node: Written) -> int:
         bound = self._bound(node)
-        if bound not in self.aggregates:
-            self.aggregates.append(bound)
-        return self.aggregates.index(bound)
+        at = self._aggregates.setdefault(bound, len(self._aggregates))
+        self.types[f"#a{at}"] = bound.result
+        return at
 
     def _bound(self, node: Written) -> BoundAggregate:
         for arg in (*node.args, *([node.where] if node.where is not None else [])):

@@ -198,11 +198,13 @@ class _Binder:
             term = shared(resolve(above, self.grouping.types)[0])
             order_by.append(Order(term, order.descending, order.nulls_first))
         names = [name for name, _, _ in items]
-        for index, name in enumerate(names):
+        taken = set(WINDOW_COLUMNS)
+        for name in names:
             if name.startswith("#"):
                 raise CheckError(f"a column of the answer cannot be called '{name}'", query.place)
-            if name.lower() in (*WINDOW_COLUMNS, *(n.lower() for n in names[:index])):
+            if name.lower() in taken:
                 raise CheckError(f"two columns of the answer are called '{name}'", query.place, hint="give one an AS")
+            taken.add(name.lower())
         self._refuse_what_spark_cannot_see(predicate)
         shape = Shape(
             keys=tuple(self.grouping.key_types),

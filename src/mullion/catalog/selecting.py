@@ -132,12 +132,14 @@ def checked_names(items: Sequence[Item], place: Place | None) -> tuple[str, ...]
     if not items:
         raise CheckError("SELECT needs a column besides the window", place)
     names = [item_name(item) for item in items]
-    for index, (item, name) in enumerate(zip(items, names, strict=True)):
+    taken = set[str]()
+    for item, name in zip(items, names, strict=True):
         where = item.place or item.expr.place or place
         if name.startswith("#") or name.lower() in WINDOW_COLUMNS:
             raise CheckError(f"a column of the answer cannot be called '{name}'", where, hint="give it another AS")
-        if name.lower() in [other.lower() for other in names[:index]]:
+        if name.lower() in taken:
             raise CheckError(f"two columns of the answer are called '{name}'", where, hint="give one an AS")
+        taken.add(name.lower())
     return tuple(names)
 
 

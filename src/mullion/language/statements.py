@@ -171,12 +171,14 @@ def check_name(name: str, what: str, place: Place) -> str:
 def _relation(c: Cursor) -> tuple[tuple[tuple[str, Type], ...], str, tuple[tuple[str, str], ...]]:
     """[(columns)] USING format [OPTIONS (...)]."""
     columns: list[tuple[str, Type]] = []
+    taken = set[str]()
     if c.accept_symbol("("):
         while True:
             at = c.at
             name = c.name("a column's name")
-            if any(name.lower() == known.lower() for known, _ in columns):
+            if name.lower() in taken:
                 raise ParseError(f"the column '{name}' is written twice", c.place(at))
+            taken.add(name.lower())
             columns.append((name, type_name(c)))
             if not c.accept_symbol(","):
                 break

@@ -15,9 +15,10 @@ end together. This is what the windows lead to expect; `windows/sequence.py` ask
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -75,7 +76,38 @@ def shared_synopses(plan: Plan, grouping: Grouping) -> tuple[Shared, ...]:
     numbers: dict[object, int] = {}
     lanes = grouping.lane_of.tolist()
     same = [numbers.setdefault((lane, q.frame), len(numbers)) for lane, q in zip(lanes, grouping.queries, strict=True)]
-    return tuple(_shared(grouping, state, same, together) for state in grouping.states)
+    asking = _Asking(grouping)
+    return tuple(_shared(asking, state, same, together) for state in grouping.states)
+
+
+class _Asking:
+    """Who asks for each state of a grouping, found in one pass over the aggregates of all its shapes, or of some."""
+
+    def __init__(self, grouping: Grouping, some: Iterable[int] | None = None) -> None:
+        codes, self.shapes = grouping.shapes
+        self._by_state: dict[StateColumn, dict[int, list[BoundAggregate]]] = {}
+        for code in range(len(self.shapes)) if some is None else some:
+            for aggregate in (a for a in self.shapes[code].aggregates if not a.values):
+                for state in _states_of(aggregate):
+                    self._by_state.setdefault(state, {}).setdefault(code, []).append(aggregate)
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(len(self.shapes) + 1))
+        self._queries: list[list[int]] = [order[low:high].tolist() for low, high in pairwise(bounds.tolist())]
+
+    def aggregates(self, state: StateColumn) -> Mapping[int, list[BoundAggregate]]:
+        """The aggregates that are made of a state, by the shape that they are in."""
+        return self._by_state.get(state, {})
+
+    def shapes_with(self, state: StateColumn) -> Sequence[int]:
+        return range(len(self.shapes)) if state == EVENTS else list(self.aggregates(state))
+
+    def queries(self, shape: int) -> Sequence[int]:
+        """The queries of a shape, by their number in the grouping."""
+        return self._queries[shape]
+
+
+_states_of = lru_cache(maxsize=1 << 12)(states_of)
+"""Plans are made anew whenever a query comes or goes, and ask again for those of the same aggregates."""
 
 
 def _counted(grouping: Grouping) -> Shared:
@@ -85,16 +117,15 @@ def _counted(grouping: Grouping) -> Shared:
     return Shared(VALUE_COUNTS, ("SS1",), text)
 
 
-def _shared(grouping: Grouping, state: StateColumn, same: Sequence[object], together: dict[int, Together]) -> Shared:
+def _shared(asking: _Asking, state: StateColumn, same: Sequence[object], together: dict[int, Together]) -> Shared:
     """`same` tells for each query what it has in common with those of its predicate and window."""
-    codes, shapes = grouping.shapes
-    asking = [code for code, shape in enumerate(shapes) if state == EVENTS or _uses(shape.aggregates, state)]
-    members = np.flatnonzero(np.isin(codes, asking)).tolist()
-    rules = {"SS1": f"SS1 for {_number(len(members), 'query', 'queries')}"}
-    rules |= _of_averages(grouping, state, members, same)
-    most = max(Counter(same[i] for i in members).values(), default=0)
+    shapes = asking.shapes_with(state)
+    members = Counter(same[i] for shape in shapes for i in asking.queries(shape))
+    rules = {"SS1": f"SS1 for {_number(members.total(), 'query', 'queries')}"}
+    rules |= _of_averages(asking, state, same)
+    most = max(members.values(), default=0)
     synopsis, why = state.synopsis, ""
-    if synopsis == INTERVAL and (found := _most_together(together, asking)) is not None:
+    if synopsis == INTERVAL and (found := _most_together(together, shapes)) is not None:
         why = found.text(state)
         synopsis = BASIC_INTERVAL if found.pays(state) else INTERVAL
     if synopsis == BASIC_INTERVAL:
@@ -106,23 +137,20 @@ def _shared(grouping: Grouping, state: StateColumn, same: Sequence[object], toge
     return Shared(synopsis, tuple(name for name in rules if name), text)
 
 
-def _of_averages(
-    grouping: Grouping, state: StateColumn, members: Iterable[int], same: Sequence[object]
-) -> dict[str, str]:
+def _of_averages(asking: _Asking, state: StateColumn, same: Sequence[object]) -> dict[str, str]:
     """SS2 and CS3, where they hold."""
     if not isinstance(state.partial, Invertible):
         return {}
     partners: dict[str, None] = {}
-    codes, shapes = grouping.shapes
     by_shape: dict[int, set[str]] = {}
-    for code, shape in enumerate(shapes):
-        asking = [a for a in shape.aggregates if a.function in ONE_COMPUTATION and _uses([a], state)]
-        by_shape[code] = {a.function for a in asking}
-        averages = (a for a in asking if a.function == "avg")
+    for shape, aggregates in asking.aggregates(state).items():
+        by_shape[shape] = {a.function for a in aggregates if a.function in ONE_COMPUTATION}
+        averages = (a for a in aggregates if a.function == "avg")
         partners |= dict.fromkeys(other.name for a in averages for other in _running(a) if other != state)
     functions: dict[object, set[str]] = {}
-    for i in members if partners else ():
-        functions.setdefault(same[i], set()).update(by_shape[int(codes[i])])
+    for shape, found in by_shape.items() if partners else ():
+        for i in asking.queries(shape):
+            functions.setdefault(same[i], set()).update(found)
     rules = {"SS2": f"SS2 with {', '.join(partners)}"} if partners else {}
     one = [{f for f in ONE_COMPUTATION if f in found} for found in functions.values() if "avg" in found]
     if partners and any(len(found) > 1 for found in one):
@@ -131,16 +159,8 @@ def _of_averages(
     return rules
 
 
-_states_of = lru_cache(maxsize=1 << 12)(states_of)
-"""Each state asks again for those of the same aggregates."""
-
-
 def _running(aggregate: BoundAggregate) -> Iterator[StateColumn]:
     return (state for state in _states_of(aggregate) if isinstance(state.partial, Invertible))
-
-
-def _uses(aggregates: Iterable[BoundAggregate], state: StateColumn) -> bool:
-    return any(not a.values and state in _states_of(a) for a in aggregates)
 
 
 def _most_together(together: dict[int, Together], shapes: Iterable[int]) -> Together | None:
@@ -198,11 +218,11 @@ def synopses_text(plan: Plan) -> str:
     for grouping in groupings:
         shapes = grouping.shapes[1]
         together = together_of(plan, grouping)
+        asking = _Asking(grouping, together) if together else None
         for state in grouping.states:
             kind = state.synopsis
-            if kind == INTERVAL and together:
-                asking = (code for code in together if _uses(shapes[code].aggregates, state))
-                found = _most_together(together, asking)
+            if kind == INTERVAL and asking is not None:
+                found = _most_together(together, asking.aggregates(state))
                 kind = BASIC_INTERVAL if found is not None and found.pays(state) else INTERVAL
             kinds[kind] += 1
         plain = {(a.function, a.argument) for s in shapes for a in s.aggregates if not a.values}
