@@ -159,7 +159,7 @@ def test_a_crash_and_a_later_clock(spark: SparkSession, without: dict[str, Any],
     with Engine(spark, clock=lambda: NOW / SECOND, **options) as engine:
         engine.execute(script(tmp_path / "events", QUERIES))
         with crash_at("before commit", 3), pytest.raises(Crash):
-            engine.run()
+            engine.run(close=True)
     noted = (tmp_path / "checkpoint" / "streams" / "s" / "ahead").iterdir()
     assert [label_of(path.name) for path in noted] == [f"{1:012d}"]
     with Engine(spark, clock=lambda: (NOW + DAY) / SECOND, **options) as engine:

@@ -67,18 +67,18 @@ def test_nobody_removes_the_answers_of_another(spark: SparkSession, batches: Rep
     out = tmp_path / "out"
     for checkpoint in (tmp_path / "a", tmp_path / "a"):
         with engine_over(spark, batches, out=out, checkpoint=checkpoint) as engine:
-            engine.run()
+            engine.run(close=True)
     before = rows(out)
     for checkpoint in (None, tmp_path / "b"):
         with engine_over(spark, batches, out=out, checkpoint=checkpoint) as engine:
             with pytest.raises(MullionError, match=f"{out} holds answers of the checkpoint {tmp_path / 'a'}"):
-                engine.run()
+                engine.run(close=True)
             assert rows(out) == before
     with engine_over(spark, batches, out=tmp_path / "free", checkpoint=tmp_path / "b") as engine:
-        engine.run()
+        engine.run(close=True)
     assert rows(tmp_path / "free") == before, "a refused run leaves its checkpoint as it was"
     with engine_over(spark, batches, "SELECT count(*) AS n", out=out, overwrite=True) as engine:
-        engine.run()
+        engine.run(close=True)
     assert [row["n"] for row in rows(out)] == [2] * 3
 
 
