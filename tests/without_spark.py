@@ -12,7 +12,7 @@ reads the files itself, which it does in the direct way of real runs. What only 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from mullion.language.vector import Vector
 from mullion.operators.sharded import Done, ShardedStep, Writer
 from mullion.planner.plan import Plan
 from mullion.spark import stream as streams
+from mullion.spark.feed import Feed
 from mullion.spark.files import pieces_of
 from mullion.spark.pipeline import Events, collect_partials, kernel_columns
 from mullion.windows.tally import Tally
@@ -57,21 +58,8 @@ class Listed:
         raise NeedsSpark(name)
 
 
-@dataclass
-class ListedFeed:
+class ListedFeed(Feed):
     """The files of a directory in batches, as Spark's file source gives them: one each time that somebody waits."""
-
-    stream: Stream
-    frame: Any
-    open: Callable[[], Any]
-    session: Any
-    directory: Path
-    process: Callable[[Any, int], None]
-    finish: Callable[[], None]
-    follow: bool
-    every: int = 0
-    ended: bool = False
-    failed: bool = False
 
     def start(self) -> None:
         pass
@@ -87,12 +75,6 @@ class ListedFeed:
         self.process(Listed(paths), number)
         self._note("commits", number, "{}")
         return False
-
-    def stop(self) -> None:
-        pass
-
-    def raise_failure(self) -> None:
-        pass
 
     def _planned(self) -> tuple[int, list[str]] | None:
         """The batch that was planned last, if it is not done, or else the next one, if there are new files."""

@@ -107,7 +107,8 @@ def bind_relation(
 
 
 def joining_at(relation: Relation, start: int | None, kept: frozenset[Node] | set[Node] = frozenset()) -> Relation:
-    """The relation as it joins at an event time: windows without a length in time hold what comes from then on.
+    """The relation as it joins at an event time: windows without a length in time, and those whose results stay, hold
+    what comes from then on.
 
     `kept` are the results of materialised queries, which are read as they are.
     """
@@ -119,7 +120,8 @@ def joining_at(relation: Relation, start: int | None, kept: frozenset[Node] | se
         if node in kept:
             return node
         if isinstance(node, Scan):
-            return node if node.window.range is not None else replace(node, since=at)
+            has_an_end = node.window.range is not None and not node.window.internal
+            return node if has_an_end else replace(node, since=at)
         return with_inputs(node, tuple(since(part) for part in node.inputs))
 
     return replace(relation, start=start, root=since(relation.root))
