@@ -34,6 +34,7 @@ from mullion.spark import stream as streams
 from mullion.spark.feed import Feed
 from mullion.spark.files import pieces_of
 from mullion.spark.pipeline import Events, collect_partials, kernel_columns
+from mullion.spark.stream import StreamRun
 from mullion.windows.tally import Tally
 
 SESSION = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
@@ -124,8 +125,16 @@ def _rows(events: Events) -> pa.Table:
     return events.within.of(whole)
 
 
-def _records(events: Events, time: int) -> pa.Table:
-    return _rows(events).drop_columns(["t"])
+class ListedRun(StreamRun):
+    def _events(self, batch: Any, number: int) -> Events:
+        self._paths = batch.paths
+        return Events(batch, self.stream, number=number)
+
+    def _records(self, events: Events) -> pa.Table:
+        return _rows(events).drop_columns(["t"])
+
+    def _is_large(self, *_: object) -> bool:
+        return False
 
 
 def _malformed_records(events: Events) -> pa.Table:
@@ -163,13 +172,10 @@ def engine_without_spark(**options: Any) -> Iterator[Engine]:
         patch.setattr(Engine, "session", SESSION)
         patch.setattr(engines, "Feed", ListedFeed)
         patch.setattr(engines, "run_on_executors", _on_this_machine)
-        patch.setattr(streams, "files_of", lambda batch, plain: batch.paths)
+        patch.setattr(engines, "StreamRun", ListedRun)
         patch.setattr(streams, "collect_partials", _collect_partials)
-        patch.setattr(streams, "late_records", _records)
-        patch.setattr(streams, "ahead_records", _records)
         patch.setattr(streams, "malformed_records", _malformed_records)
         patch.setattr(streams, "times_in", _times_in)
-        patch.setattr(streams.StreamRun, "_is_large", lambda *_: False)
         with Engine(way="direct", **options) as engine:
             yield engine
 
