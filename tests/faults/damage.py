@@ -28,6 +28,7 @@ from local_engine import LocalEngine, LocalRun
 from mullion.errors import MullionError
 from mullion.operators.in_shards import Sharding
 from mullion.operators.sharded import in_turn
+from mullion.spark.repair import Repair
 from mullion.storage.manifest import Manifest
 from mullion.testing import Crash, crash_at
 
@@ -176,7 +177,7 @@ def delete(path: Path, dice: random.Random, others: list[Path]) -> None:
 
 def add_a_stray(path: Path, dice: random.Random, others: list[Path]) -> None:
     """A copy beside the file under another name, or a folder."""
-    beside = path.with_name(dice.choice([f"{path.name}~", f"copy of {path.name}", "notes.txt", ".DS_Store", "7"]))
+    beside = path.with_name(dice.choice([f"{path.name}~", f"copy of {path.name}", "notes.txt", ".DS_Store"]))
     if dice.random() < 0.3:
         beside.mkdir(exist_ok=True)
     else:
@@ -235,6 +236,7 @@ def trial(seed: int) -> str:
             names = [p.name for p in (path, *(others if damage is swap else ()))]
             names += ["head-"] if path.name.startswith("head-") else []
             assert any(name in str(error) for name in names), (did, str(error))
+            assert Repair(base / "checkpoint").findings(), (did, str(error))
             return f"{did}: {error.message}"
         assert found == given.whole, did
         return f"{did}: harmless"

@@ -13,6 +13,7 @@ import pytest
 
 from mullion.engine import Engine
 from mullion.errors import CheckpointError
+from mullion.spark.repair import Repair
 from mullion.storage.manifest import Manifest
 from mullion.testing import Replay
 
@@ -103,30 +104,82 @@ def test_notes_of_spark_that_are_lost_are_put_right(
     options = copy(left, tmp_path)
     cut(tmp_path / "checkpoint" / "streams" / "s" / "spark")
     add(left / "events", ALL)
-    try:
-        with Engine(spark, **options) as engine:
-            engine.execute(script(left / "events"))
-            engine.run(close=True)
-            assert engine.counts["s"].events == 3 * ALL
-            assert rows(engine) == uncut
-    finally:
-        for path in sorted((left / "events").glob("*.json"))[BEFORE:]:
-            path.unlink()
-
-
-def test_commits_that_are_lost_are_noticed(spark: SparkSession, left: Path, tmp_path: Path) -> None:
-    """As if the disk had not kept what it said that it had: the newest commit and all that tells of it are gone."""
-    options = copy(left, tmp_path)
-    stream = tmp_path / "checkpoint" / "streams" / "s"
-    commits = sorted((stream / "commits").iterdir())
-    commits[-1].unlink()
-    (head,) = stream.glob("head-*")
-    head.rename(stream / f"head-{commits[-2].name}")
-    done = stream / "spark" / "commits"
-    shutil.copy(done / "0", done / str(BEFORE - 1))
     with Engine(spark, **options) as engine:
         engine.execute(script(left / "events"))
-        told = f"Spark has done batch {BEFORE - 1} .* no commit after batch {BEFORE - 2}"
-        with pytest.raises(CheckpointError, match=told) as error:
+        engine.run(close=True)
+        assert engine.counts["s"].events == 3 * ALL
+        assert rows(engine) == uncut
+
+
+def flip_the_newest(stream: Path) -> None:
+    path = max((stream / "commits").iterdir())
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(bytes(content))
+
+
+def empty_all(stream: Path) -> None:
+    for path in (stream / "commits").iterdir():
+        path.write_bytes(b"")
+
+
+def lose_the_newest(stream: Path) -> None:
+    """As if the disk had not kept what it said that it had: the newest commit and all that tells of it are gone."""
+    *_, before, newest = sorted((stream / "commits").iterdir())
+    newest.unlink()
+    (head,) = stream.glob("head-*")
+    head.rename(stream / f"head-{before.name}")
+    done = stream / "spark" / "commits"
+    shutil.copy(done / "0", done / str(BEFORE - 1))
+
+
+@pytest.mark.parametrize(
+    ("damage", "named", "back_to"),
+    [
+        (flip_the_newest, "commits/", BEFORE - 2),
+        (lose_the_newest, "Spark has done", BEFORE - 2),
+        (empty_all, "/", None),
+    ],
+)
+def test_repair_goes_back_and_the_next_run_reads_again(
+    damage: Callable[[Path], None],
+    named: str,
+    back_to: int | None,
+    spark: SparkSession,
+    left: Path,
+    uncut: list[dict[str, Any]],
+    tmp_path: Path,
+) -> None:
+    options = copy(left, tmp_path)
+    damage(tmp_path / "checkpoint" / "streams" / "s")
+    add(left / "events", ALL)
+    with Engine(spark, **options) as engine:
+        engine.execute(script(left / "events"))
+        with pytest.raises(CheckpointError, match=named) as error:
             engine.run()
     assert "mullion repair" in str(error.value.hint)
+    (finding,) = Repair(tmp_path / "checkpoint").mend()
+    assert finding.problem.message == error.value.message
+    assert (None if finding.back_to is None else finding.back_to.at.batch) == back_to
+    assert Repair(tmp_path / "checkpoint").findings() == []
+    with Engine(spark, **options) as engine:
+        engine.execute(script(left / "events"))
+        engine.run(close=True)
+        assert engine.counts["s"].events == 3 * ALL
+        assert rows(engine) == uncut
+
+
+def test_repair_does_not_go_back_where_files_are_gone(left: Path, tmp_path: Path) -> None:
+    copy(left, tmp_path)
+    stream = tmp_path / "checkpoint" / "streams" / "s"
+    flip_the_newest(stream)
+    gone = left / "events" / f"{BEFORE - 1:06d}.json"
+    gone.rename(tmp_path / "elsewhere")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    try:
+        (finding,) = Repair(tmp_path / "checkpoint").mend()
+    finally:
+        (tmp_path / "elsewhere").rename(gone)
+    assert finding.cannot is not None and str(gone) in finding.cannot
+    (tmp_path / "elsewhere").write_bytes(gone.read_bytes())
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from mullion.errors import CheckpointError
 from mullion.storage.files import REPAIR, damaged, missing, sync_directory, write_whole
@@ -204,17 +205,39 @@ class Progress:
         done = -1 if committed is None else committed.batch
         if committed is not None and (not inputs or inputs[-1].batch != done):
             return  # what was read was no stream of Spark's
-        planned, told = (max(notes.names(), default=-1) for notes in (self.offsets, self.commits))
-        if told > done or planned > done + 1:
-            have = "no commit at all" if committed is None else f"no commit after batch {done}"
-            done_by_spark = f"Spark has done batch {max(told, planned - 1)} of {self.directory}"
-            raise CheckpointError(f"{done_by_spark}, but there is {have} in {commits}", hint=REPAIR)
+        self.check(inputs, committed, commits)
+        planned = max(self.offsets.names(), default=-1)
         if inputs:
             self._put_right(inputs)
         elif self._query() is None and self.directory.is_dir():
             shutil.rmtree(self.directory)
         if not self._can_go_on(planned if planned > done else None, inputs):
             self._forget_after(inputs)
+
+    def check(self, inputs: Sequence[Input], committed: Mark | None, commits: Path) -> None:
+        """Raise where Spark's notes cannot be put right."""
+        done = -1 if committed is None else committed.batch
+        planned, told = (max(notes.names(), default=-1) for notes in (self.offsets, self.commits))
+        if told > done or planned > done + 1:
+            have = "no commit at all" if committed is None else f"no commit after batch {done}"
+            done_by_spark = f"Spark has done batch {max(told, planned - 1)} of {self.directory}"
+            raise CheckpointError(f"{done_by_spark}, but there is {have} in {commits}", hint=REPAIR)
+        self.check_files(inputs)
+
+    def check_files(self, inputs: Sequence[Input]) -> None:
+        """Raise where nobody knows any more which files were read."""
+        for source in inputs[-1].ends if inputs else ():
+            self._lines(source, inputs)
+
+    def _lines(self, source: str, inputs: Sequence[Input]) -> dict[int, list[str]]:
+        """The notes of a source as they were at the newest commit."""
+        notes, end = self.files(source), inputs[-1].ends[source]
+        known = {_number(name): some for one in inputs for name, some in one.files.get(source, {}).items()}
+        for summed in (True, False):
+            right = {**notes.lines(end, summed=summed), **known}
+            if _summed((right[number] for number in sorted(right)), 0) == inputs[-1].seen[source]:
+                return right
+        raise self._culprit(notes, right, end)
 
     def _put_right(self, inputs: Sequence[Input]) -> None:
         last = inputs[-1]
@@ -226,15 +249,8 @@ class Progress:
         if self.commits.read(str(last.batch)) is None:
             self.commits.write(str(last.batch), DONE)
         for source, end in last.ends.items():
-            notes = self.files(source)
-            known = {_number(name): some for one in inputs for name, some in one.files.get(source, {}).items()}
+            notes, right = self.files(source), self._lines(source, inputs)
             every = _compact_every(notes, inputs)
-            for summed in (True, False):
-                right = {**notes.lines(end, summed=summed), **known}
-                if _summed((right[number] for number in sorted(right)), 0) == last.seen[source]:
-                    break
-            else:
-                raise self._culprit(notes, right, end)
             if not notes.is_as(right, end, every):
                 notes.rewrite(right, end, every)
 
@@ -282,7 +298,23 @@ class Progress:
         for notes in self._sources():
             end = -1 if last is None else last.ends.get(notes.folder.name)
             if end is not None:
-                notes.rewrite(notes.lines(end), end, _compact_every(notes, inputs))
+                lines = {} if end < 0 else self._lines(notes.folder.name, inputs)
+                notes.rewrite(lines, end, _compact_every(notes, inputs))
+
+    def cannot_read_again(self, inputs: Sequence[Input]) -> str | None:
+        """Why the source cannot be read again after the last batch that is recorded; None when it can."""
+        lines = [lines for batch in self.offsets.names() if (lines := self.offsets.read(str(batch))) is not None]
+        if any(len(some) - 2 != len(_ends("\n".join(some))) for some in lines):
+            return "nobody knows whether its source, which is not files, still has what it had"
+        for notes in self._sources():
+            end = inputs[-1].ends.get(notes.folder.name, -1) if inputs else -1
+            top = max(notes.names(), default=-1)
+            for number, some in notes.lines(top, summed=False).items():
+                for line in some if number > end else ():
+                    path = unquote(urlsplit(json.loads(line)["path"]).path)
+                    if not Path(path).exists():
+                        return f"the file {path} that it had read is gone"
+        return None
 
     def go_back(self, inputs: Sequence[Input]) -> None:
         """Let Spark go on after the last batch that is recorded, as if it had done nothing since."""

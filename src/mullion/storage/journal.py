@@ -26,7 +26,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,6 +146,31 @@ class Journal:
             name = commit.previous
             commit = self.read(name)
             yield commit
+
+    def newest_whole(self) -> list[Commit]:
+        """The newest commit that is whole with all that it stands on, after those before it up to a snapshot. Empty
+        when none is."""
+        for _, name in reversed(self.commits()):
+            try:
+                chain = list(self._chain(name))
+                self.files.check(chain[0].files)
+            except CheckpointError:
+                continue
+            return chain[::-1]
+        return []
+
+    def go_back(self, to: Commit | None, set_aside: Callable[[Path], None]) -> None:
+        """Make a commit the newest, or let there be none: who comes next finds what was there then."""
+        for mark, name in self.commits():
+            if to is None or mark > to.at:
+                set_aside(self._commits / name)
+        for (batch, _), name in self._lists().items():
+            if to is None or (batch > to.at.batch and name not in to.files):
+                set_aside(self.files.path(name))
+        if to is not None:
+            self.set_head(dict(self.commits())[to.at])
+        elif (head := self.head()) is not None:
+            set_aside(self.directory / f"{HEAD}{head}")
 
     def commits(self) -> list[tuple[Mark, str]]:
         """The files of commits, oldest first."""

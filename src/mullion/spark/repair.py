@@ -1,0 +1,170 @@
+"""`mullion repair`: what is wrong with a checkpoint, and the way back to the last commit that is whole.
+
+    commit 5 <-- commit 6 <-- commit 7 (damaged)        go back to 6, let Spark read batch 7 again
+
+A stream can go back where its source is files that are all still there: what came after the commit is read again, and
+its answers are written again. Relations cannot read again; they can go back only as far as streams still have what
+they had taken. Nothing is deleted: files that are in the way are moved to a folder of the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mullion.errors import CheckpointError
+from mullion.spark.progress import Input, Progress
+from mullion.storage.journal import Commit, Journal, Standings
+from mullion.storage.manifest import Manifest, journals
+
+AHEAD_OF_COMMITS = ("tables", "ahead")
+"""Folders whose files say what batches saw. Without one of them, a batch would be read again and see something else."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with a part of a checkpoint, and what can be done."""
+
+    part: str
+    problem: CheckpointError
+    back_to: Commit | None = None
+    """The commit to go back to; None: to the beginning."""
+    cannot: str | None = None
+    """Why nothing can be done."""
+
+    @property
+    def advice(self) -> str:
+        if self.cannot is not None:
+            return f"cannot go back: {self.cannot}"
+        if self.back_to is None:
+            return "can go back to the beginning, and read everything again"
+        return f"can go back to the commit of batch {self.back_to.at.batch}, and go on from there"
+
+
+@dataclass
+class Repair:
+    checkpoint: Path
+    _moved: list[Path] = field(default_factory=list)
+
+    def findings(self) -> list[Finding]:
+        """Everything that is wrong."""
+        found = []
+        try:
+            if Manifest.read(self.checkpoint) is None:
+                message = f"there is no checkpoint in {self.checkpoint}"
+                raise CheckpointError(message, hint="name the directory that --checkpoint named")
+        except CheckpointError as problem:
+            advice = "take the file from a copy, or start with a new checkpoint directory"
+            found.append(Finding("manifest.json", problem, cannot=advice))
+        standings = self._standings()
+        return [*found, *(one for journal in journals(self.checkpoint) for one in self._look(journal, standings))]
+
+    def mend(self) -> list[Finding]:
+        """Go back where that is possible, when it is possible for all; returns what was wrong."""
+        found = self.findings()
+        if not any(finding.cannot for finding in found):
+            for finding in found:
+                self._go_back(Journal(self.checkpoint / finding.part), finding.back_to)
+        return found
+
+    @property
+    def aside(self) -> Path | None:
+        """Where files were moved to."""
+        return self._moved[0] if self._moved else None
+
+    # A journal
+
+    def _look(self, journal: Journal, standings: Standings) -> Iterator[Finding]:
+        part = str(journal.directory.relative_to(self.checkpoint))
+        try:
+            chain = journal.load()
+            journal.last_queries()
+            for folder in AHEAD_OF_COMMITS:
+                journal.files.check(journal.files.names(folder))
+            if part in standings:
+                journal.check_standing(standings[part])
+            if part.startswith("streams/"):
+                committed = chain[-1].at if chain else None
+                self._progress(journal).check(inputs_of(chain), committed, journal.directory / "commits")
+        except CheckpointError as problem:
+            chain = self._newest_whole(journal)
+            back_to = chain[-1] if chain else None
+            yield Finding(part, problem, back_to, self._cannot(journal, chain, standings.get(part)))
+
+    def _cannot(self, journal: Journal, chain: list[Commit], standing: list[str] | None) -> str | None:
+        """Why it cannot go back to this commit; None when it can."""
+        for folder in AHEAD_OF_COMMITS:
+            try:
+                journal.files.check(journal.files.names(folder))
+                for _, name in journal.commits():
+                    named = [file for file in _files_of(journal, name) if file.startswith(f"{folder}/")]
+                    journal.files.check(named)
+            except CheckpointError as problem:
+                return f"batches would see something else than they saw, because {problem.message}"
+        if journal.directory.parent.name == "relations":
+            name = dict(journal.commits())[chain[-1].at] if chain else ""
+            if not chain or (standing is not None and name < standing[0]):
+                return "what its relations had taken is not in the streams any more; start with a new checkpoint"
+            return None
+        inputs = inputs_of(chain)
+        if chain and (not inputs or inputs[-1].batch != chain[-1].at.batch):
+            return "nobody knows what its batches held"
+        return self._progress(journal).cannot_read_again(inputs)
+
+    def _newest_whole(self, journal: Journal) -> list[Commit]:
+        """The commits up to the newest that is whole, where Spark's notes are too; otherwise none."""
+        chain = journal.newest_whole()
+        try:
+            if journal.directory.parent.name == "streams":
+                self._progress(journal).check_files(inputs_of(chain))
+        except CheckpointError:
+            return []
+        return chain
+
+    def _go_back(self, journal: Journal, to: Commit | None) -> None:
+        chain = self._newest_whole(journal)
+        if journal.directory.parent.name == "streams":
+            progress = self._progress(journal)
+            if to is None and progress.directory.exists():
+                self._set_aside(progress.directory)
+            elif to is not None:
+                progress.go_back(inputs_of(chain))
+        journal.go_back(to, self._set_aside)
+
+    def _standings(self) -> Standings:
+        """How far streams say that relations were, at the least."""
+        found: Standings = {}
+        for journal in journals(self.checkpoint):
+            if journal.directory.parent.name == "streams":
+                for commit in journal.newest_whole()[-1:]:
+                    for part, standing in commit.state["relations"].items():
+                        found[part] = max(standing, found.get(part, standing))
+        return found
+
+    @staticmethod
+    def _progress(journal: Journal) -> Progress:
+        return Progress(journal.directory / "spark")
+
+    def _set_aside(self, path: Path) -> None:
+        if not self._moved:
+            number = len(list(self.checkpoint.glob("repaired-*")))
+            self._moved.append(self.checkpoint / f"repaired-{number}")
+        target = self._moved[0] / path.relative_to(self.checkpoint)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(target)
+
+
+def inputs_of(chain: list[Commit]) -> list[Input]:
+    """What the batches of commits held, the newest last."""
+    return [Input(**told) for commit in chain for told in commit.state["inputs"]]
+
+
+def _files_of(journal: Journal, name: str) -> tuple[str, ...]:
+    try:
+        return journal.read(name).files
+    except CheckpointError:
+        return ()
+
+
+__all__ = ["Finding", "Repair"]
