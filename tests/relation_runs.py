@@ -45,8 +45,8 @@ class Store:
 
     written: dict[Mark, list[Answers]] = field(default_factory=dict)
 
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
-        self.written[mark] = list(answers)
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:
+        self.written[mark] = [*(self.written.get(mark, []) if part else []), *answers]
 
     def committed(self, stream: str, mark: Mark) -> None:
         """Nothing is to be done then."""

@@ -89,6 +89,7 @@ from mullion.storage.manifest import Manifest, stream_folder
 from mullion.storage.marks import Mark
 from mullion.storage.places import local_path
 from mullion.windows.axis import by_axis
+from mullion.windows.most import MOST_ANSWERS, MOST_HELD
 
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
@@ -133,6 +134,10 @@ class Engine:
     shard_above: int = 200_000
     keep_answers: int | None = KEEP_ANSWERS
     """How many rows of answers stay in memory without `out`; the oldest batches leave first. None for all."""
+    most_answers: int = MOST_ANSWERS
+    """Rows that one batch may answer for one query. One that would have more is stopped, and found in `stopped`."""
+    most_held: int = MOST_HELD
+    """Rows that one query over relations may hold. One that holds more is stopped, and found in `stopped`."""
     config: Mapping[str, str] = field(default_factory=dict)
     on_batch: Callable[[Engine], None] | None = None
     clock: Callable[[], float] = time.time
@@ -140,6 +145,9 @@ class Engine:
 
     def __post_init__(self) -> None:
         self._check_arguments()
+        for name in ("most_answers", "most_held"):
+            if getattr(self, name) < 1:
+                raise MullionError(f"{name} is a number of rows, at least 1, not {getattr(self, name)}")
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise MullionError(f"{name} is one of {', '.join(allowed)}, not '{getattr(self, name)}'")
@@ -173,6 +181,8 @@ class Engine:
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint).absolute(),
             strategy=self.strategy,
             shared=self.sharing != "off",
+            most_answers=self.most_answers,
+            most_held=self.most_held,
             table=lambda reader, name, step: self.tables_of(reader).current(name, step),
             table_files=lambda reader: self.tables_of(reader).files,
             sharding=Sharding(
@@ -635,7 +645,15 @@ class Engine:
         if name not in self.runs:
             directory = self._directory(name)
             journal = None if directory is None else Journal(directory)
-            settings = Settings(self.sharing, self.slicing, self.way, self.method, self.shard_above, strict=self.strict)
+            settings = Settings(
+                self.sharing,
+                self.slicing,
+                self.way,
+                self.method,
+                self.shard_above,
+                strict=self.strict,
+                most_answers=self.most_answers,
+            )
             frame = self._frames.get(name)
             self.runs[name] = StreamRun(
                 self.catalog.streams[name],
@@ -869,6 +887,15 @@ class Engine:
     def failed_callbacks(self) -> dict[str, int]:
         """How many calls of callbacks raised, by the query that they were for or 'on_batch'. The log tells why."""
         return dict(self._callbacks.failed)
+
+    @property
+    def stopped(self) -> dict[str, str]:
+        """The queries that passed a limit and are answered no more, with the reason."""
+        known = [run.limits for run in self.runs.values()] + [run.limits for run in self.relations.runs.values()]
+        texts = {query.name: query.text for query in self.catalog.queries.values()}
+        texts |= {relation.name: relation.text for relation in self.catalog.relations.values()}
+        found = {name: stop for limits in known for name, stop in limits.stopped.items()}
+        return {name: stop.reason for name, stop in found.items() if texts.get(name) == stop.text}
 
     @property
     def counts(self) -> dict[str, Counts]:

@@ -96,7 +96,7 @@ class ListSink(Sink):
         self.rows: list[tuple[str, dict[str, Any]]] = []
         self.asides: list[tuple[str, dict[str, Any]]] = []
 
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:
         for some in answers:
             for name, table in some:
                 self.rows += [(name, row) for row in table.to_pylist()]

@@ -26,6 +26,7 @@ from mullion.storage.files import serialised
 from mullion.windows import tier as tiers
 from mullion.windows.bounds import Stretch
 from mullion.windows.finalize import Work
+from mullion.windows.limits import Limits
 from strategies import ENDS, NUMBERS, OVER_VALUES, Draw, Event, Example, queries, settings_of_time
 from unit.test_core_differential import Manner, Rows, Run, assert_same, bound_in, cut, rows_of, to_batch, to_table
 
@@ -70,7 +71,7 @@ class OrderedRun:
 
     def settle(self, watermark: int | None) -> None:
         list(self.ordered.settle(watermark))
-        for answers in self.ordered.answer(watermark, Work()):
+        for answers in self.ordered.answer(watermark, Work(), Limits()):
             for name, table in answers:
                 self.found[name] += rows_of(self.by_name[name], table)
         if watermark is not None:

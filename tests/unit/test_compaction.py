@@ -48,20 +48,25 @@ def opened(out: Path, queries: list[str], committed: int | None) -> ParquetSink:
 
 
 def play(sink: ParquetSink, batch: int, numbers: dict[str, int], *, shards: bool = False) -> None:
-    """What a batch writes: some queries by shards, the others by the driver, and late records."""
+    """What a batch writes: some queries by shards, the others by the driver, perhaps in parts, and late records."""
     late = sum(numbers.values()) % 3
     if late:
         sink.aside("late", "s", Mark(batch), rows_of(batch, late))
     write = sink.shard_writer()
-    answers = []
+    answers, more = [], []
     for name, number in numbers.items():
         table = rows_of(batch, number)
         if shards and number > 1:
             write(Mark(batch), 0, name, table.slice(0, 1))
             write(Mark(batch), 1, name, table.slice(1))
+        elif number > 2:
+            answers.append(Answers((name,), [0, 2], table.slice(0, 2)))
+            more.append(Answers((name,), [0, number - 2], table.slice(2)))
         else:
             answers.append(Answers((name,), [0, number], table))
     sink.write("s", Mark(batch), answers)
+    if more:
+        sink.write("s", Mark(batch), more, 1)
 
 
 def read(out: Path, name: str) -> list[tuple[int, int]]:
@@ -358,6 +363,8 @@ def test_marks_of_relations_are_not_those_of_streams(tmp_path: Path) -> None:
 def names() -> Iterator[tuple[str, tuple[str | None, int, int, int]]]:
     yield "000000000007.0.parquet", (None, 7, 7, 0)
     yield "000000000007.1-shard-3.parquet", (None, 7, 7, 3)
+    yield "000000000007.0.part-000012.parquet", (None, 7, 7, 12)
+    yield "a.b-c.000000000007.0.part-000002.parquet", ("a.b-c", 7, 7, 2)
     yield "000000000000.0-000000000063.0.parquet", (None, 0, 63, 0)
     yield "a.b-c.000000000007.0.parquet", ("a.b-c", 7, 7, 0)
 
@@ -366,7 +373,7 @@ def names() -> Iterator[tuple[str, tuple[str | None, int, int, int]]]:
 def test_names_tell_what_is_in_a_file(name: str, told: tuple[str | None, int, int, int]) -> None:
     file = AnswerFile.of(Path("x") / name)
     assert file is not None
-    assert (file.stream, file.first.batch, file.last.batch, file.shard) == told
+    assert (file.stream, file.first.batch, file.last.batch, file.part) == told
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "000000000007.parquet", "000000000007.0.csv", ".000000000007.0.tmp"])

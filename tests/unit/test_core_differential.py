@@ -135,7 +135,7 @@ class Run:
     def settle(self, seen: list[int], watermark: int | None) -> None:
         for grouping in self.plan.answering:
             due = self.tier.due(grouping, min(seen), max(seen), watermark)
-            for answers in self.tier.answer(grouping, due, Work(), self.plan.counting(grouping)):
+            for answers in self.tier.answer(grouping, due.portions(3), Work(), self.plan.counting(grouping)):
                 for name, table in answers:
                     self.found[name] += rows_of(self.by_name[name], table)
         if watermark is not None:

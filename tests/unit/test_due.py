@@ -53,7 +53,7 @@ class Watched:
         windows = [q.window for q in self.queries]
         slices = sorted({int(edges_between(windows, t, t)[0]) for t in self.times})
         seen = Seen(min(self.times), max(self.times), np.array(slices, np.int64))
-        due = due_windows(self.queries, self.cursors, seen, watermark)
+        due = due_windows(self.queries, self.cursors, seen, watermark).whole()
         assert (np.diff(due.query) >= 0).all()
         for index, start, end in zip(due.query.tolist(), due.start.tolist(), due.end.tolist(), strict=True):
             assert end - start == self.queries[index].window.range

@@ -25,6 +25,7 @@ from mullion.planner.relation_stats import Stats
 from mullion.planner.relations import answer_schema
 from mullion.planner.update_pattern import pattern_of
 from mullion.windows.finalize import Answers
+from mullion.windows.limits import Limits, no_limits
 
 Tables = Callable[[str], pa.Table]
 """The rows of a table by its name, as a step sees them."""
@@ -34,8 +35,16 @@ class Answering:
     """Relations that go in step. `shared`: equal parts of their plans are computed once. `base` is the directory below
     which materialised results are kept."""
 
-    def __init__(self, strategy: str = "upa", *, shared: bool = True, base: Callable[[], Path] | None = None) -> None:
+    def __init__(
+        self,
+        strategy: str = "upa",
+        *,
+        shared: bool = True,
+        base: Callable[[], Path] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self.strategy, self.shared, self._base = strategy, shared, base
+        self.limits = limits or no_limits()
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
         self.networks: dict[str, Network] = {}
@@ -54,12 +63,15 @@ class Answering:
         stays = {name for name, relation in wanted.items() if self.relations.get(name) == relation}
         self.relations, self.plans = wanted, {name: plans[name] for name in wanted}
         groups = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
-        self.networks = {name: self.networks.get(name) or Network(self.strategy) for name in groups}
+        self.networks = {name: self.networks.get(name) or self._network() for name in groups}
         for name, mine in groups.items():
             self.networks[name].use([plans[relation] for relation in mine])
         self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
         kept = {name: relation for name, relation in wanted.items() if relation.materialized}
         self.materialized = {n: self.materialized[n] if n in stays else self._kept(r) for n, r in kept.items()}
+
+    def _network(self) -> Network:
+        return Network(self.strategy, most=self.limits.most_held)
 
     def _result(self, relation: Relation) -> Result:
         return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
@@ -105,9 +117,22 @@ class Answering:
                     result.widen(network.came(self.plans[relation]))
                 if relation in self.materialized:
                     self.materialized[relation].take(delta, until=newest + 1 if ended and newest is not None else None)
-                told = result.answers(now, last=newest, ended=ended)
+                if (rows := network.without(self.plans[relation])) is not None:
+                    self.limits.stop_holding(relation, self.relations[relation].text, rows)
+                    continue
+                told = result.answers(now, last=newest, ended=ended, most=self.limits.most_answers)
                 answers.append(Answers((relation,), [0, len(told)], told))
+                self._check(relation, network, result)
         return answers
+
+    def _check(self, name: str, network: Network, result: Result) -> None:
+        """Stop a relation that holds, or is yet to tell, more than it may."""
+        text = self.relations[name].text
+        if result.exceeded or result.untold > self.limits.most_answers:
+            self.limits.stop_answering(name, text)
+        held = network.held_for(self.plans[name]) + result.held
+        if held > self.limits.most_held:
+            self.limits.stop_holding(name, text, held)
 
     def take_bad(self) -> dict[str, int]:
         """How many bad values each relation met since this was asked before."""

@@ -9,6 +9,7 @@ is a table made anew when it is asked for.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -18,6 +19,14 @@ from mullion.operators.lives import Delta
 
 Parts = Mapping[str, Sequence[pa.Table]]
 """The state of an operator: named lists of tables."""
+
+
+class TooManyRows(Exception):
+    """An operator would give more rows in one step than it may. Its state is of no use any more."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(f"{rows:,} rows")
+        self.rows = rows
 
 
 class Operator(ABC):
@@ -32,6 +41,8 @@ class Operator(ABC):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         """What becomes known of the output when this became known of the inputs. `now` never goes back."""
 
+    most: int = sys.maxsize
+    """How many rows it may give in one step; only joins can give many more than they take."""
     bad: int = 0
     """How many bad values its expressions met, which became NULL: overflows, divisions by zero, failed casts."""
 
@@ -49,4 +60,4 @@ class Operator(ABC):
         assert not any(parts.values()), f"{type(self).__name__} has no state to restore"
 
 
-__all__ = ["Operator", "Parts"]
+__all__ = ["Operator", "Parts", "TooManyRows"]

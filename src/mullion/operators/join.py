@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Scan, Union
 from mullion.operators.bad_values import BadConditions, bad_keys
-from mullion.operators.base import Operator, Parts
+from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.needs import HIDDEN_START
@@ -60,6 +60,10 @@ class JoinOperator(Operator):
         self.results = Keyed(pa.schema([]), self.width) if strict and self.lets_go else None
         self.orders: dict[int, Sequence[int]] = {}
         """In which order the new rows of an input probe the others; those with the fewest rows first by default."""
+        self.views: Sequence[tuple[int, ...]] = ()
+        """The lengths of windows that are looked at, where several share the join: the longest first."""
+        self.too_many: dict[tuple[int, ...], int] = {}
+        """Views that were given up in the last step, and how many results there were then."""
 
     def _schema(self, inputs: Sequence[Operator], needed: Collection[str] | None) -> pa.Schema:
         offered = [(f"{i}.{field.name}", field.type) for i, source in enumerate(inputs) for field in source.schema]
@@ -72,11 +76,14 @@ class JoinOperator(Operator):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         gone, let_go = self._gone(inputs)
         found: list[Lives] = []
+        self.too_many, views = {}, list(self.views)
         for i, (store, delta) in enumerate(zip(self.stores, inputs, strict=True)):
             self.bad += self._bad_keys[i].among(delta.fresh.rows)
             fresh = store.sorted(delta.fresh)
             if fresh is not None:
-                found += self._results(i, fresh)
+                for some in self._results(i, fresh):
+                    found.append(self._seen_by(views, some) if self.too_many else some)
+                    found = self._within_limit(found, views)
                 store.add(fresh)
         for store in self.stores:
             store.expire(now)
@@ -85,6 +92,23 @@ class JoinOperator(Operator):
             self.results.insert(Lives(results.rows, results.ids, results.start, results.end))
             self.results.expire(now)
         return Delta(results, gone, now, let_go)
+
+    def _within_limit(self, found: list[Lives], views: list[tuple[int, ...]]) -> list[Lives]:
+        """The results, if they are not too many. Otherwise the views with the longest windows are given up, one after
+        the other, so that those with shorter ones have theirs."""
+        while (rows := sum(map(len, found))) > self.most:
+            if len(views) < 2:
+                raise TooManyRows(rows)
+            self.too_many[views.pop(0)] = rows
+            found = [self._seen_by(views, some) for some in found]
+        return found
+
+    @staticmethod
+    def _seen_by(views: Sequence[tuple[int, ...]], lives: Lives) -> Lives:
+        """The results that some of the views see."""
+        ages = [lives.start - lives.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(len(views[0]))]
+        seen = [np.logical_and.reduce([age < own for age, own in zip(ages, view, strict=True)]) for view in views]
+        return lives.take(np.logical_or.reduce(seen))
 
     @property
     def held(self) -> int:

@@ -14,7 +14,8 @@ NULL, and no answer of the new query ever sees these rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,16 +36,18 @@ from mullion.catalog.algebra import (
 from mullion.language.vector import arrow_type
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.bad_values import BadEvents
-from mullion.operators.base import Operator, Parts
+from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.covers import Covered, covers, lives_in, windows_of
 from mullion.operators.expressions import schema_of
 from mullion.operators.handing_on import fitted
+from mullion.operators.join import JoinOperator
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
 from mullion.operators.needs import chosen, in_order, inputs_of, needs, needs_of, scan_needs
 from mullion.operators.stateless import Narrowed
 from mullion.planner.shared_joins import Shared, share_joins
+from mullion.planner.shared_joins import windows_of as windows_of_join
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,13 @@ class Working:
 
 
 class Network:
-    def __init__(self, strategy: str = "upa") -> None:
+    def __init__(self, strategy: str = "upa", *, most: int = sys.maxsize) -> None:
+        """`most`: how many rows an operator may give in one step."""
         assert strategy in STRATEGIES, strategy
-        self.strategy = strategy
+        self.strategy, self._most = strategy, most
+        self.failed: dict[Node, int] = {}
+        """Nodes that would have given more rows than they may, and how many: whoever stands on them must leave. Of
+        joins that are shared, a view with windows of its own."""
         self.roots: tuple[Node, ...] = ()
         self.plans: dict[Node, Node] = {}
         """What is computed for each root: the same rows, from joins that are shared."""
@@ -104,6 +111,10 @@ class Network:
             same = old is not None and old.node == node and old.needed == needed
             working[node] = old if old is not None and same else self._made(node, needed, working, old)
         self.working = working
+        for join, views in _views(self.plans.values()).items():
+            operator = working[join].operator
+            assert isinstance(operator, JoinOperator)
+            operator.views = views
         self.covers = covers(self.plans.values())
         self._bad_events = BadEvents(self.roots)
 
@@ -117,6 +128,7 @@ class Network:
             below = [working[source].operator for source in inputs_of(node)]
             inputs = [Narrowed(source, names) for source, names in zip(below, takes, strict=True)]
         made = Working(node, make(node, inputs, self.strategy, needed), needed, takes, inputs)
+        made.operator.most = self._most
         if old is not None:
             self._hand_on(old.operator.parts(), old.takes, made)
         return made
@@ -171,10 +183,38 @@ class Network:
             if not isinstance(node, Scan):
                 below = zip(inputs_of(node), working.takes, strict=True)
                 inputs = [_passed(node, deltas[source], names) for source, names in below]
-                deltas[node] = working.operator.advance(inputs, now)
+                deltas[node] = self._advanced(node, working.operator, inputs, now)
                 if isinstance(node, Rewindowed):
                     self._widen(node, deltas[node].fresh)
         return {root: _narrowed(deltas[plan], list(plan.types)) for root, plan in self.plans.items()}
+
+    def _advanced(self, node: Node, operator: Operator, inputs: Sequence[Delta], now: int) -> Delta:
+        try:
+            made = operator.advance(inputs, now)
+            if isinstance(node, Join) and isinstance(operator, JoinOperator):
+                self.failed |= {Restricted(node, ranges): rows for ranges, rows in operator.too_many.items()}
+            return made
+        except TooManyRows as problem:
+            self.failed[node] = problem.rows
+            return Delta(Lives.empty(operator.schema, operator.width), Gone.none(operator.width), now)
+
+    def without(self, root: Node) -> int | None:
+        """If a plan stands on a node that failed, how many rows that would have given."""
+        if not self.failed:
+            return None
+        plan = self.plans[root]
+        return next((self.failed[n] for n in (*in_order([plan]), *_views_in(plan)) if n in self.failed), None)
+
+    def held_for(self, root: Node) -> int:
+        """How many rows are held for a plan; of what it shares with longer windows, the share of its own."""
+        found = 0.0
+        for node in in_order([self.plans[root]]):
+            found += self.working[node].operator.held
+            view = node.input if isinstance(node, Filter) else node
+            if isinstance(view, Restricted):
+                longest = sum(scan.window.range or 0 for scan, _ in windows_of_join(view.input))
+                found -= self.working[view.input].operator.held * (1 - sum(view.ranges) / max(longest, 1))
+        return int(found)
 
     def _widen(self, window: Scan | Rewindowed, fresh: Lives) -> None:
         """Tell those that aggregate what came into a window."""
@@ -233,6 +273,30 @@ class Network:
         for node, own in saved.items():
             state = {name: tables for name, tables in own.items() if name != "#needed"}
             self._hand_on(state, _takes(node, tuple(known[node])), self.working[node])
+
+
+def _lengths(join: Join) -> tuple[int, ...]:
+    return tuple(scan.window.range or 0 for scan, _ in windows_of_join(join))
+
+
+def _views_in(plan: Node) -> Iterator[Restricted]:
+    """How a plan looks at joins that may be shared: with windows of which lengths."""
+    if isinstance(plan, Restricted):
+        yield plan
+        return
+    if isinstance(plan, Join):
+        yield Restricted(plan, _lengths(plan))
+    for below in plan.inputs:
+        yield from _views_in(below)
+
+
+def _views(plans: Iterable[Node]) -> dict[Join, list[tuple[int, ...]]]:
+    """The lengths of the windows with which joins are looked at, where these are several; the longest first."""
+    found: dict[Join, dict[tuple[int, ...], None]] = {}
+    for plan in plans:
+        for view in _views_in(plan):
+            found.setdefault(view.input, {})[view.ranges] = None
+    return {join: sorted(ranges, key=sum, reverse=True) for join, ranges in found.items() if len(ranges) > 1}
 
 
 class _Stream(Operator):

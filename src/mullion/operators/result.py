@@ -8,6 +8,7 @@ not kept. Rows of one instant are told in the query's order, then in the order i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -56,6 +57,7 @@ class Result:
         self._held: Held | None = None
         self._told = EVER_BEFORE
         """The last time that is told."""
+        self._left = 0
         self._cover = Cover()
         self._has_total = has_total(relation.plan)
         self.watches = self._has_total or (self._periodic is not None and not all(map(_lets_go, nodes(relation.plan))))
@@ -87,9 +89,10 @@ class Result:
         """The last instant at which a window holds an event, so far, where that limits what is told."""
         return self._cover.last if self._has_total and not self._cover.endless else None
 
-    def answers(self, now: int, *, last: int | None = None, ended: bool = False) -> pa.Table:
+    def answers(self, now: int, *, last: int | None = None, ended: bool = False, most: int = sys.maxsize) -> pa.Table:
         """What is due up to now and was not told yet. `last` is the time of the newest event of its streams; it matters
-        when the input has ended."""
+        when the input has ended. Where there is more than `most`, as much as that and a little more is told."""
+        self._left = most
         lives = Lives.empty(self._rows, 1) if self._held is None else self._held.lives
         found: list[pa.Table] = []
         latest = self._told
@@ -189,7 +192,20 @@ class Result:
         else:
             row, shown = self._limited(lives, seen, before, high)
         for told in self._tell(lives, row, shown, seen, low, high):
+            if self._left < 0:
+                return
+            self._left -= len(told.rank)
             yield self._table(lives, clock, self._arranged(lives, seen.came, told))
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the last answers were more than they should be."""
+        return self._left < 0
+
+    @property
+    def untold(self) -> int:
+        """How many rows wait for a window that holds an event, to be told."""
+        return self.held if self._has_total and self._periodic is not None else 0
 
     def _limited(self, lives: Lives, seen: Seen, before: int, high: int) -> tuple[Index, Seen]:
         """The rows that LIMIT lets through, as often as they come back, and when they are seen."""

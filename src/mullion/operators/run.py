@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.catalog.algebra import Node, Relation, Scan, nodes
+from mullion.catalog.algebra import Aggregated, Node, Relation, Scan, nodes
 from mullion.kernels.partial import TIME
 from mullion.language.vector import arrow_type
 from mullion.operators.answering import Answering
@@ -43,11 +43,14 @@ from mullion.storage.steps import step
 from mullion.windows.answered import count_rows, still_counted
 from mullion.windows.finalize import Answers
 from mullion.windows.intake import Arrived
+from mullion.windows.limits import Limits
+from mullion.windows.most import PORTION
 from mullion.windows.order import Order, times_of
+from mullion.windows.portions import Portions
 
 
 class AnswerSink(Protocol):
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None: ...
     def committed(self, stream: str, mark: Mark) -> None: ...
 
 
@@ -119,6 +122,7 @@ class RelationRun:
         table_files: Callable[[], Sequence[str]] = tuple,
         sharding: Sharding | None = None,
         scratch: Callable[[], Path] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """`table` gives a table's rows as a step sees them, `table_files` the files in which they are kept, `scratch` a
         directory for what need not survive. Without `sharding` everything is computed here."""
@@ -127,7 +131,8 @@ class RelationRun:
         self.incoming = {stream: Incoming() for stream in streams}
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
-        self.own = Answering(strategy, shared=shared, base=self._base)
+        self.limits = limits or Limits()
+        self.own = Answering(strategy, shared=shared, base=self._base, limits=self.limits)
         """What is computed here."""
         self.shards: InShards | None = None
         """What is computed in shards, if anything is."""
@@ -156,7 +161,8 @@ class RelationRun:
     def use(self, relations: Sequence[Relation]) -> None:
         """The relations from now on. Who is new sees the events that no step has taken yet."""
         with self._lock:
-            wanted = {relation.name: relation for relation in relations}
+            asked = [r for r in relations if not self.limits.is_stopped(r.name, r.text)]
+            wanted = {relation.name: relation for relation in asked}
             before, self.relations = self.relations, wanted
             if wanted == before:
                 return
@@ -250,8 +256,26 @@ class RelationRun:
             incoming.watermark = THE_END if ended else watermark
             marks = [i.watermark for i in self.incoming.values()]
             known = [mark for mark in marks if mark is not None]
-            if self.relations and len(known) == len(marks) and min(known) > self.now:
-                self._step(min(known))
+            self.limits.begin()
+            while self.relations and len(known) == len(marks) and min(known) > self.now:
+                now = self._next(min(known))
+                self._step(now)
+                self.use(list(self.relations.values()))
+                if now == min(known):
+                    break
+
+    def _next(self, goal: int) -> int:
+        """Up to when the next step goes: to the goal, unless totals of too many instants lie on the way."""
+        plans = [node for plan in self.plans.values() for node in nodes(plan) if isinstance(node, Aggregated)]
+        slides = [node.slide for node in plans if node.slide is not None and not node.keys]
+        waiting = [
+            int(times_of(w).min()) for i in self.incoming.values() if (w := i.order.waiting) is not None and len(w)
+        ]
+        begin = min(waiting, default=goal) if self.now == EVER_BEFORE else self.now
+        if not slides or self.newest is None:
+            return goal
+        step = begin + PORTION * min(slides)
+        return step if step < min(goal, self.newest) else goal
 
     def _step(self, now: int) -> None:
         began = time.perf_counter()
@@ -262,8 +286,10 @@ class RelationRun:
         settled = {stream: self._with_all_columns(stream, events) for stream, events in taken.items()}
         if self.committed is None:
             self._shard_if_large(settled)
-        answers = self._answers(settled, now, mark)
-        self.sink.write(self.name, mark, answers)
+        written = Portions(self.sink, self.name, mark)
+        for some in self._answers(settled, now, mark):
+            written.add(some)
+        written.finish()
         self._commit(mark, now)
         self._interrupted = False
         self._show()
@@ -290,10 +316,13 @@ class RelationRun:
 
         answers = self.own.step(settled, self.now, now, table, newest=self.newest, ended=mark.end)
         self.answers += count_rows(self.answered, answers, {})
+        texts = {name: relation.text for name, relation in self.relations.items()}
+        self.limits.count(answers, texts)
         if self.shards is not None and self.shards.groups:
             more, told = self.shards.step(settled, self.now, now, mark, table, self.newest)
             answers += more
             self.answers += count_rows(self.answered, (), told)
+            self.limits.count_written(told, texts)
         for bad in (self.own.take_bad(), *(() if self.shards is None else self.shards.take_bad())):
             for name, number in bad.items():
                 self.bad[name] = self.bad.get(name, 0) + number
@@ -344,6 +373,7 @@ class RelationRun:
             "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
             "answers": self.answers,
             "answered": self.answered,
+            "stopped": self.limits.snapshot(),
             "bad": self.bad,
             "state": manifest,
             "shards": None if self.shards is None else self.shards.snapshot(),
@@ -366,6 +396,7 @@ class RelationRun:
         commit = chain[-1]
         self.committed, self.now, self.answers = commit.at, commit.state["now"], commit.state["answers"]
         self.answered, self.bad = commit.state["answered"], commit.state["bad"]
+        self.limits.restore(commit.state["stopped"])
         for stream, state in commit.state["incoming"].items():
             self.incoming[stream] = Incoming(**state)
         self._manifest = commit.state["state"]

@@ -18,6 +18,8 @@ from mullion.planner.explain_relations import RelationExplanation, explain_relat
 from mullion.planner.relation_stats import NO_STATS
 from mullion.planner.rewrites import Chosen
 from mullion.storage.journal import Journal, Standings
+from mullion.windows.limits import Limits
+from mullion.windows.most import MOST_ANSWERS, MOST_HELD
 
 Streams = tuple[str, ...]
 
@@ -30,6 +32,8 @@ class RelationRuns:
         checkpoint: Path | None,
         strategy: str,
         shared: bool,
+        most_answers: int = MOST_ANSWERS,
+        most_held: int = MOST_HELD,
         table: Callable[[str, str, int], pa.Table],
         table_files: Callable[[str], Sequence[str]] = lambda reader: (),
         sharding: Sharding | None = None,
@@ -38,6 +42,7 @@ class RelationRuns:
         files in which they are kept."""
         self._sink, self._checkpoint, self._strategy, self._shared = sink, checkpoint, strategy, shared
         self._table, self._table_files, self._sharding = table, table_files, sharding
+        self._most_answers, self._most_held = most_answers, most_held
         self.runs: dict[Streams, RelationRun] = {}
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
@@ -61,6 +66,7 @@ class RelationRuns:
                 table_files=lambda: self._table_files(run_name(streams)),
                 sharding=self._sharding,
                 scratch=self._scratch_directory,
+                limits=Limits(self._most_answers, self._most_held),
             )
             run.restore()
         return run

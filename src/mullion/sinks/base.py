@@ -18,11 +18,12 @@ ASIDE = ("late", "ahead", "malformed")
 class Sink(ABC):
     """Takes answers under the mark of the batch that they belong to.
 
-    Guarantee asked of a sink: writing a mark again replaces what was written under it before.
+    Guarantee asked of a sink: writing a mark again replaces what was written under it before. What is too much to be
+    written at once comes in parts, numbered from 0 on, all under one mark.
     """
 
     @abstractmethod
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None: ...
 
     @abstractmethod
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:

@@ -39,7 +39,7 @@ class CallbackSink(Sink):
         """Nobody waits for this query alone any longer."""
         self._of_query.pop(query.lower(), None)
 
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:
         for some in answers:
             for name, table in some:
                 for call in tuple(self._of_all):

@@ -2,6 +2,7 @@
 
     000000000007.0.parquet                   what batch 7 answered
     000000000007.0-shard-3.parquet           the part of it that a shard wrote by itself
+    000000000007.0.part-000001.parquet       the next part of what is too much to be written at once
     000000000000.0-000000000063.0.parquet    batches 0 to 63, merged
     trades.000000000007.0.parquet            records of a stream that were put aside
 
@@ -25,7 +26,7 @@ from mullion.storage.files import write_whole
 from mullion.storage.marks import Mark
 
 NAME = re.compile(
-    r"^((?P<stream>.+)\.)?(?P<first>\d{12}\.[01])(-(?P<last>\d{12}\.[01])|-shard-(?P<shard>\d+))?\.parquet$"
+    r"^((?P<stream>.+)\.)?(?P<first>\d{12}\.[01])(-(?P<last>\d{12}\.[01])|(-shard|\.part)-(?P<part>\d+))?\.parquet$"
 )
 ROWS_OF = b"mullion.rows"
 """The note of a merged file: pairs of a commit and the rows up to it, in this file."""
@@ -41,7 +42,7 @@ class AnswerFile:
     stream: str | None
     first: Mark
     last: Mark
-    shard: int = 0
+    part: int = 0
 
     @staticmethod
     def of(path: Path) -> AnswerFile | None:
@@ -51,11 +52,11 @@ class AnswerFile:
             return None
         first = Mark.parse(found["first"])
         last = Mark.parse(found["last"]) if found["last"] else first
-        return AnswerFile(path, found["stream"], first, last, int(found["shard"] or 0))
+        return AnswerFile(path, found["stream"], first, last, int(found["part"] or 0))
 
     @property
     def order(self) -> tuple[str, Mark, int]:
-        return self.stream or "", self.first, self.shard
+        return self.stream or "", self.first, self.part
 
     def read(self) -> pa.Table:
         return pq.read_table(self.path, partitioning=None)
@@ -78,9 +79,11 @@ def files_in(folder: Path, stream: str | None = None) -> list[AnswerFile]:
     return sorted((f for f in found if f is not None and stream in (None, f.stream)), key=lambda f: f.order)
 
 
-def file_name(mark: Mark, *, stream: str | None = None, shard: int | None = None) -> str:
+def file_name(mark: Mark, *, stream: str | None = None, shard: int | None = None, part: int = 0) -> str:
     name = mark.text if stream is None else f"{stream}.{mark.text}"
-    return f"{name}.parquet" if shard is None else f"{name}-shard-{shard}.parquet"
+    if shard is not None:
+        return f"{name}-shard-{shard}.parquet"
+    return f"{name}.part-{part:06}.parquet" if part else f"{name}.parquet"
 
 
 def write_table(path: Path, table: pa.Table) -> None:

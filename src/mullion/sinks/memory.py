@@ -22,15 +22,15 @@ class MemorySink(Sink):
 
     def __init__(self, most: int | None = KEEP_ANSWERS) -> None:
         self.most = most
-        self.answers: dict[tuple[Mark, str], Sequence[Answers]] = {}
+        self.answers: dict[tuple[Mark, str, int], Sequence[Answers]] = {}
         self.asides: dict[tuple[str, str, Mark], pa.Table] = {}
         self.dropped: dict[str, int] = {}
         """How many rows of a query are here no more."""
         self._rows = 0
 
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
-        self._rows -= _rows(self.answers.pop((mark, stream), ()))
-        self.answers[mark, stream] = answers
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:
+        self._rows -= _rows(self.answers.pop((mark, stream, part), ()))
+        self.answers[mark, stream, part] = answers
         self._rows += _rows(answers)
         while self.most is not None and self._rows > self.most and len(self.answers) > 1:
             oldest = self.answers.pop(next(iter(self.answers)))

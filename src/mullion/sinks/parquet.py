@@ -131,21 +131,21 @@ class ParquetSink(Sink):
                 self._identities = json.loads((self.directory / OWN / "queries.json").read_bytes())
         return self._identities
 
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:
         by_query: dict[str, list[pa.Table]] = {}
         for some in answers:
             for name, table in some:
                 by_query.setdefault(name, []).append(table)
         step("before answers")
         with ThreadPoolExecutor(4) as pool:
-            jobs = [pool.submit(self._write, name, mark, tables) for name, tables in by_query.items()]
+            jobs = [pool.submit(self._write, name, mark, part, tables) for name, tables in by_query.items()]
             for job in jobs:
                 job.result()
                 step("between answers")
         step("after answers")
 
-    def _write(self, name: str, mark: Mark, tables: list[pa.Table]) -> None:
-        self._folder(name).add(file_name(mark), pa.concat_tables(tables))
+    def _write(self, name: str, mark: Mark, part: int, tables: list[pa.Table]) -> None:
+        self._folder(name).add(file_name(mark, part=part), pa.concat_tables(tables))
 
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         self._folder(f"_{kind}").add(file_name(mark, stream=stream), rows)

@@ -19,9 +19,9 @@ class SeveralSinks(Sink):
     def add(self, sink: Sink) -> None:
         self.sinks.append(sink)
 
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None:
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:
         for sink in self.sinks:
-            sink.write(stream, mark, answers)
+            sink.write(stream, mark, answers, part)
 
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         for sink in self.sinks:

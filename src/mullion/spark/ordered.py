@@ -28,6 +28,7 @@ from mullion.windows.axis import AxisSet, axis_name, by_axis
 from mullion.windows.bounds import Sifted, Stretch, sift
 from mullion.windows.fed import Fed
 from mullion.windows.finalize import Answers, Work
+from mullion.windows.limits import Limits
 from mullion.windows.order import Order
 from mullion.windows.partitions import PartitionSet
 from mullion.windows.tally import Tally
@@ -150,8 +151,9 @@ class Ordered:
         """How many of the last events fell behind on an axis of values."""
         return sum(one.late for one in self.sets.values())
 
-    def answer(self, settled: int | None, work: Work) -> list[Answers]:
-        return [answers for one in self.sets.values() for answers in one.answer(settled, work)]
+    def answer(self, settled: int | None, work: Work, limits: Limits) -> Iterator[Answers]:
+        for one in self.sets.values():
+            yield from one.answer(settled, work, limits)
 
     def forget(self, settled: int) -> None:
         for one in self.sets.values():

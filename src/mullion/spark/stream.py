@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
@@ -74,10 +74,13 @@ from mullion.windows.answered import count_rows, still_counted
 from mullion.windows.axis import axis_name
 from mullion.windows.bounds import Sifted, Stretch, sift
 from mullion.windows.coverage import Coverage
-from mullion.windows.due import Cursor, Due, first_end, slices_within
+from mullion.windows.due import Cursor, Due, Runs, first_end, shown, slices_within
 from mullion.windows.fed import Fed
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.intake import Intake
+from mullion.windows.limits import Limits
+from mullion.windows.most import MOST_ANSWERS
+from mullion.windows.portions import Portions
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
 from mullion.windows.tier import check_complete, is_endless
@@ -90,7 +93,7 @@ def no_table(name: str, batch: int) -> pa.Table:
 
 
 class AnswerSink(Protocol):
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers]) -> None: ...
+    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None: ...
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None: ...
     def committed(self, stream: str, mark: Mark) -> None: ...
     def shard_writer(self) -> Writer | None: ...
@@ -109,6 +112,8 @@ class Settings:
     shards: int = 8
     strict: bool = False
     """Refuse what would otherwise be told by a warning."""
+    most_answers: int = MOST_ANSWERS
+    """Rows that one batch may answer for one query."""
 
 
 class StreamRun:
@@ -145,6 +150,7 @@ class StreamRun:
         self._restored_order: tuple[dict[str, Any], list[tuple[str, pa.Table]]] = {}, []
         self._unseen = Unseen(stream, strict=settings.strict)
         self.counts = Counts()
+        self.limits = Limits(settings.most_answers)
         self.oldest: int | None = None
         self.newest: int | None = None
         self.sets: dict[str, SharingSet] = {}
@@ -201,6 +207,7 @@ class StreamRun:
 
     def use(self, queries: Sequence[StandingQuery], synopses: Sequence[Synopsis] = ()) -> None:
         """The queries that the next batch answers, and the synopses that it feeds."""
+        queries = [query for query in queries if not self.limits.is_stopped(query.name, query.text)]
         if tuple(queries) == self.queries and tuple(synopses) == self.synopses and (self.sets or self.ordered):
             return
         self._forget_namesakes(queries)
@@ -675,33 +682,62 @@ class StreamRun:
     # Answers and the commit
 
     def _answer(self, mark: Mark, watermark: int | None) -> None:
-        answers: list[Answers] = []
-        work = Work()
-        if self.newest is not None and self.oldest is not None:
-            for one in self.sets.values():
-                assert one.plan is not None
-                for grouping in one.plan.answering:
-                    due = one.tier.due(grouping, self.oldest, self.newest, watermark)
-                    answers += self._answer_grouping(one, grouping, due, mark, work)
-                    self.counts.window_slices += slices_within(due, one.plan.windows, one.plan.slicing)
-            self._settle(watermark)
-            answers += self.ordered.answer(watermark, work)
+        self.limits.begin()
+        work = Work(over=self.limits.over)
+        texts = {query.name: query.text for query in self.queries}
+        written = Portions(self.sink, self.stream.name, mark)
+        for answers in self._due_answers(mark, watermark, work):
+            self.limits.count([answers], texts)
+            count_rows(self.counts.answers_by_query, [answers], {})
+            written.add(answers)
+        written.finish()
+        self.limits.count_written(work.written, texts)
         add_counts(self.counts.bad_by_query, work.bad)
         self.counts.final_operations += work.final
-        self.counts.answers += count_rows(self.counts.answers_by_query, answers, work.written)
-        self.sink.write(self.stream.name, mark, answers)
+        self.counts.answers += written.rows + count_rows(self.counts.answers_by_query, (), work.written)
         if self.newest is not None:
             self._forget()
         self._commit(mark)
 
-    def _answer_grouping(self, one: SharingSet, grouping: Grouping, due: Due, mark: Mark, work: Work) -> list[Answers]:
-        assert one.plan is not None
-        counting = one.plan.counting(grouping)
+    def _due_answers(self, mark: Mark, watermark: int | None, work: Work) -> Iterator[Answers]:
+        """What is due, some at a time."""
+        if self.newest is None or self.oldest is None:
+            return
+        for one in self.sets.values():
+            assert one.plan is not None
+            for grouping in one.plan.answering:
+                due = one.tier.due(grouping, self.oldest, self.newest, watermark, self.limits.most_answers)
+                yield from self._answer_grouping(one, grouping, due, mark, work)
+        self._settle(watermark)
+        yield from self.ordered.answer(watermark, work, self.limits)
+
+    def _answer_grouping(
+        self, one: SharingSet, grouping: Grouping, due: Runs, mark: Mark, work: Work
+    ) -> Iterable[Answers]:
         shards = one.shards.get(grouping.name)
         if shards is None:
-            return one.tier.answer(grouping, due, work, counting)
-        if not len(due):
-            return []
+            portions = self._counted_slices(one, self.limits.portions(due))
+            assert one.plan is not None
+            return one.tier.answer(grouping, portions, work, one.plan.counting(grouping))
+        self.limits.note(due)
+        whole = [shown(due.whole(), due.queries)] if len(due) else []
+        found = (
+            self._answer_in_shards(one, grouping, shards, some, mark, work) for some in self._counted_slices(one, whole)
+        )
+        return [answers for some in found for answers in some]
+
+    def _counted_slices(self, one: SharingSet, portions: Iterable[Due]) -> Iterator[Due]:
+        assert one.plan is not None
+        for due in portions:
+            self.counts.window_slices += slices_within(due, one.plan.windows, one.plan.slicing)
+            yield due
+
+    def _answer_in_shards(
+        self, one: SharingSet, grouping: Grouping, shards: Shards, due: Due, mark: Mark, work: Work
+    ) -> list[Answers]:
+        """Shards write their answers under one mark, all at once."""
+        assert one.plan is not None
+        counting = one.plan.counting(grouping)
         counted = [(other, one.shards[other.name]) for other in counting]
         back = shards.answer(self._session, grouping, due, mark, work, self.sink.shard_writer(), counted)
         return arranged_across(back, grouping)
@@ -741,6 +777,7 @@ class StreamRun:
             "counts": asdict(self.counts),
             "backfilled": sorted(self.backfilled),
             "rows": self._rows,
+            "stopped": self.limits.snapshot(),
             "sets": {name: one.snapshot() for name, one in self.sets.items()},
             "ordered": self.ordered.snapshot(),
             "kept": None if self.keeper is None else self.keeper.snapshot(),
@@ -776,6 +813,7 @@ class StreamRun:
         self.counts = Counts(**commit.state["counts"])
         self.backfilled = set(commit.state["backfilled"])
         self._rows = commit.state["rows"]
+        self.limits.restore(commit.state["stopped"])
         labelled = [(t.schema.metadata[b"set"].decode(), t) for t in tables]
         self._restored_order = commit.state["ordered"], labelled
         if commit.state["kept"] is not None:

@@ -23,6 +23,7 @@ import typer
 
 from mullion import __version__
 from mullion.errors import MullionError, closest
+from mullion.windows.most import MOST_ANSWERS, MOST_HELD
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -144,6 +145,12 @@ def run(
     conf: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be given many times.")
     ] = None,
+    most_answers: Annotated[
+        int, typer.Option(metavar="ROWS", min=1, help="Stop a query that would answer more than this in one batch.")
+    ] = MOST_ANSWERS,
+    most_held: Annotated[
+        int, typer.Option(metavar="ROWS", min=1, help="Stop a join, DISTINCT, ... that holds more rows than this.")
+    ] = MOST_HELD,
     stats: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write counts and the plan to FILE as JSON.")
     ] = None,
@@ -171,6 +178,7 @@ def run(
         config = _settings(master, conf or [])
         choices: dict[str, Any] = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value}
         choices |= {"config": config, "overwrite": overwrite, "compact": compact, "strict": strict}
+        choices |= {"most_answers": most_answers, "most_held": most_held}
         code = _run(text, *places, follow, seconds, close, every, choices, stats, log, quiet)
     raise typer.Exit(code)
 
@@ -388,7 +396,7 @@ def _run(
                     _write_stats(stats, engine, time.monotonic() - began)
         finally:
             progress.hide()
-    for sentence in warnings(engine.counts, out, engine.relations.bad, engine.missing_answers):
+    for sentence in warnings(engine.counts, out, engine.relations.bad, engine.missing_answers, engine.stopped):
         if lines is None:
             _say("warning", "yellow", sentence)
         else:
@@ -470,6 +478,7 @@ def _write_stats(file: Path, engine: Engine, seconds: float) -> None:
         "queries": len(engine.catalog.queries) + len(engine.catalog.relations),
         "answers": engine.answers,
         "missing_answers": engine.missing_answers,
+        "stopped": engine.stopped,
         "streams": {name: asdict(counts) for name, counts in engine.counts.items()},
         "relations": engine.relations.counts,
         "explanation": engine.explain().to_dict(),

@@ -134,11 +134,15 @@ def warnings(
     out: Path,
     relations: Mapping[str, int] | None = None,
     missing: Mapping[str, int] | None = None,
+    stopped: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """What was not answered as one may think, a sentence each, and where the records are. `relations` are the bad
-    values that queries over relations met, `missing` the rows of answers that were gone at a restart."""
+    values that queries over relations met, `missing` the rows of answers that were gone at a restart, `stopped` the
+    queries that passed a limit."""
     for query, rows in (missing or {}).items():
         yield f"{plural(rows, 'row')} that query {query} had answered before this run were not in {out} any more"
+    for query, reason in (stopped or {}).items():
+        yield f"query {query} is stopped: {reason}"
     for name, told in counts.items():
         if told.late:
             hit = ", ".join(f"{query} {number:,}" for query, number in told.late_by_query.items() if number)

@@ -30,9 +30,10 @@ from mullion.language.render import render
 from mullion.planner.cost import Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
-from mullion.windows.due import Due
+from mullion.windows.due import Due, shown
 from mullion.windows.finalize import Answers, Work
 from mullion.windows.instants import ORIGIN, Instants, Numbered, instants_of, needed_from
+from mullion.windows.limits import Limits
 from mullion.windows.order import times_of, values_on
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, selected_by, tally
@@ -189,28 +190,33 @@ class AxisSet:
 
     # Answers
 
-    def answer(self, settled: int | None, work: Work) -> list[Answers]:
+    def answer(self, settled: int | None, work: Work, limits: Limits) -> Iterator[Answers]:
         """What is due once all events before the time `settled` have their place; None at the end of the input."""
         assert self.plan is not None
-        found: list[Answers] = []
         for grouping in self.plan.answering:
-            due = self._due(grouping, settled)
-            if len(due):
-                found += self.tier.answer(grouping, due, work, self.plan.counting(grouping))
-        return found
+            yield from self.tier.answer(
+                grouping, self._due(grouping, settled, limits), work, self.plan.counting(grouping)
+            )
 
-    def _due(self, grouping: Grouping, settled: int | None) -> Due:
+    def _due(self, grouping: Grouping, settled: int | None, limits: Limits) -> Iterator[Due]:
+        """The windows that are due, in portions."""
         if self.axis.kind == "events":
-            return self._at_instants(grouping, settled)
-        if self.axis.kind == "column":
-            if self.oldest is None or self.newest is None:
-                return Due(np.empty(0, np.intp), NONE, NONE)
-            return self.tier.due(grouping, self.oldest, self.newest, None if settled is None else self.newest)
-        if not len(self.marks.starts):
-            return Due(np.empty(0, np.intp), NONE, NONE)
-        due = self.tier.due(grouping, int(self.marks.starts[0]), self.numbered - 1, self.numbered)
-        opens, closes = self.marks.opens(due.start), self.marks.closes(due.end)
-        return self._within(grouping, replace(due, opens=opens, closes=closes))
+            due = self._at_instants(grouping, settled)
+        elif self.axis.kind == "column":
+            if self.oldest is not None and self.newest is not None:
+                until = None if settled is None else self.newest
+                runs = self.tier.due(grouping, self.oldest, self.newest, until, limits.most_answers)
+                yield from limits.portions(runs)
+            return
+        elif not len(self.marks.starts):
+            return
+        else:
+            runs = self.tier.due(grouping, int(self.marks.starts[0]), self.numbered - 1, self.numbered)
+            due = shown(runs.whole(), grouping.queries)
+            opens, closes = self.marks.opens(due.start), self.marks.closes(due.end)
+            due = self._within(grouping, replace(due, opens=opens, closes=closes))
+        if len(due):
+            yield due
 
     def _at_instants(self, grouping: Grouping, settled: int | None) -> Due:
         events = Numbered(int(self.marks.starts[0]) if len(self.marks.starts) else self.numbered, self.marks.first)

@@ -3,20 +3,24 @@
 A window is due when the watermark passes its end; at the end of bounded input every window that holds an event is.
 A query without GROUP BY answers every instant from its first to its last window that holds an event, so an empty
 window waits until a later one is known to hold something.
+
+Windows that follow one another are kept as a run, its first end and how many there are: a gap of a year that a query
+with SLIDE '1 ms' has to fill is one run of 31,536,000,000 windows. They are counted before they are made, and made in
+portions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from mullion.catalog.queries import StandingQuery
 from mullion.language.query import EVERYTHING, Period
-from mullion.planner.slices import distinct, edges_between, most_edges
+from mullion.planner.slices import edges_between, most_edges
+from mullion.windows.instants import NO_START
 
 Times = npt.NDArray[np.int64]
 
@@ -65,6 +69,52 @@ class Due:
         return len(self.query)
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Windows to answer, as runs that follow one another: those of query[i] end at first[i] and every slide after it,
+    count[i] of them. Sorted by query, then by end."""
+
+    queries: Sequence[StandingQuery]
+    query: npt.NDArray[np.intp]
+    first: Times
+    count: Times
+    exceeded: tuple[int, ...] = ()
+    """The queries that have more windows to answer than they may: these are the first of them."""
+
+    def __len__(self) -> int:
+        return int(self.count.sum())
+
+    @staticmethod
+    def none(queries: Sequence[StandingQuery]) -> Runs:
+        nothing = np.empty(0, np.int64)
+        return Runs(queries, np.empty(0, np.intp), nothing, nothing)
+
+    def whole(self) -> Due:
+        """All windows at once."""
+        if not len(self.query):
+            return Due(np.empty(0, np.intp), np.empty(0, np.int64), np.empty(0, np.int64))
+        windows = np.array([query.window for query in self.queries], np.int64)
+        range_, slide = windows[self.query, 0], windows[self.query, 1]
+        step = np.arange(len(self)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
+        end = np.repeat(self.first, self.count) + step * np.repeat(slide, self.count)
+        return Due(np.repeat(self.query, self.count), end - np.repeat(range_, self.count), end)
+
+    def portions(self, most: int) -> Iterator[Due]:
+        """The windows in their order, at most so many at once, with the bounds that are shown."""
+        ends = np.cumsum(self.count)
+        for low in range(0, len(self), most):
+            yield shown(self._between(ends, low, min(low + most, len(self))).whole(), self.queries)
+
+    def _between(self, ends: Times, low: int, high: int) -> Runs:
+        """The windows from one number to another."""
+        begins = ends - self.count
+        at = slice(int(np.searchsorted(ends, low, "right")), int(np.searchsorted(begins, high)))
+        skipped = np.maximum(low - begins[at], 0)
+        slides = np.array([self.queries[i].window.slide for i in self.query[at]], np.int64)
+        count = np.minimum(high, ends[at]) - np.maximum(low, begins[at])
+        return Runs(self.queries, self.query[at], self.first[at] + skipped * slides, count)
+
+
 @dataclass
 class Seen:
     """What is known of a stream's events: the extremes of their times, and the slices that hold one."""
@@ -80,20 +130,31 @@ def due_windows(
     seen: Seen | None,
     watermark: int | None,
     waiting: Collection[str] = (),
-) -> Due:
-    """The windows to answer, moving the cursors past them. `watermark` is None at the end of the input. Queries that
-    are waiting for their past are not answered yet."""
+    most: int | None = None,
+) -> Runs:
+    """The windows to answer, at most so many of each query, moving the cursors past them. `watermark` is None at the
+    end of the input. Queries that are waiting for their past are not answered yet."""
     if seen is None:
-        return _due([], [], [])
+        return Runs.none(queries)
     is_plain = [_is_plain(q, cursors[q.name]) for q in queries]
     plain = [i for i, simple in enumerate(is_plain) if simple]
-    index, ends, ranges = _plain_windows(plain, queries, cursors, seen, watermark)
-    parts = [(index, ends, ranges)]
+    parts = [_plain_windows(plain, queries, cursors, seen, watermark)]
     for i, query in enumerate(queries):
         if not is_plain[i] and query.name not in waiting:
-            own = _special_windows(query, cursors[query.name], seen, watermark)
-            parts.append((np.full(len(own), i), own, np.full(len(own), query.window.range)))
-    return _due(*(list(column) for column in zip(*parts, strict=True)))
+            first, count = _special_windows(query, cursors[query.name], seen, watermark)
+            parts.append((np.full(len(first), i), first, count))
+    at, first, count = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
+    order = np.lexsort((first, at))
+    at, first, count = at[order].astype(np.intp), first[order], count[order]
+    exceeded: Sequence[int] = ()
+    if most is not None:
+        before = np.cumsum(count) - count
+        begins = np.searchsorted(at, at)
+        before -= before[begins] if len(at) else 0
+        exceeded = np.unique(at[before + count > most]).tolist()
+        count = np.clip(most - before, 0, count)
+    kept = count > 0
+    return Runs(queries, at[kept], first[kept], count[kept], tuple(exceeded))
 
 
 def _is_plain(query: StandingQuery, cursor: Cursor) -> bool:
@@ -105,22 +166,13 @@ def _is_plain(query: StandingQuery, cursor: Cursor) -> bool:
     return (query.start is None and query.after is None) or cursor.begun
 
 
-def _due(index: list[Any], ends: list[Any], ranges: list[Any]) -> Due:
-    if not index:
-        return Due(np.empty(0, np.intp), np.empty(0, np.int64), np.empty(0, np.int64))
-    query, end = np.concatenate(index).astype(np.intp), np.concatenate(ends).astype(np.int64)
-    start = end - np.concatenate(ranges).astype(np.int64)
-    order = np.argsort(query, kind="stable")
-    return Due(query[order], start[order], end[order])
-
-
 def _plain_windows(
     plain: list[int],
     queries: Sequence[StandingQuery],
     cursors: dict[str, Cursor],
     seen: Seen,
     watermark: int | None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Times, Times, Times]:
     if not plain:
         empty = np.empty(0, np.int64)
         return empty, empty, empty
@@ -139,23 +191,21 @@ def _plain_windows(
     for cursor, end, any_ in zip(own, after, (counts > 0).tolist(), strict=True):
         if any_:
             cursor.next_end, cursor.begun = end, True
-    step = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    ends = np.repeat(next_end, counts) + step * np.repeat(slide, counts)
-    return np.repeat(np.array(plain), counts), ends, np.repeat(range_, counts)
+    return np.array(plain), next_end, counts
 
 
-def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark: int | None) -> Times:
-    """The due windows of one query that has keys, gaps, a start or a stop."""
+def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark: int | None) -> tuple[Times, Times]:
+    """The due windows of one query that has keys, gaps, a start or a stop: the first ends of runs, and how many."""
     window = query.window
     if query.frame.since is not None and cursor.next_end is None:
         later = seen.slices[seen.slices >= query.frame.since]
         if not len(later):
-            return np.empty(0, np.int64)
+            return _NONE, _NONE
         cursor.next_end = first_end(int(later[0]), window)
     lowest = first_end(seen.oldest, window) if cursor.next_end is None else cursor.next_end
     since = query.frame.since
     if window.range == EVERYTHING and query.start is not None and (since is None or since < query.start):
-        return np.empty(0, np.int64)
+        return _NONE, _NONE
     if query.start is not None and window.range != EVERYTHING:
         lowest = max(lowest, first_end(query.start + window.range - 1, window))
     if query.after is not None:
@@ -163,43 +213,35 @@ def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark
     highest = last_end(seen.newest, window)
     if query.stop is not None:
         highest = min(highest, first_end(query.stop, window) - window.slide)
-    held = _ends_that_hold(seen.slices, window, lowest, highest)
-    closed = held if watermark is None else held[held <= watermark]
-    if query.keys:
-        ends = closed
-    else:
-        first = lowest if cursor.begun else (int(held[0]) if len(held) else highest + 1)
-        last = int(held[-1]) if len(held) else first - 1
-        if watermark is not None:
-            last = min(last, watermark)
-        ends = _steps(first, last, window.slide)
-    if len(ends):
-        cursor.next_end, cursor.begun = int(ends[-1]) + window.slide, True
-    return ends
+    first, last = _ends_that_hold(seen.slices, window, lowest, highest)
+    if not query.keys and len(first):
+        first, last = np.array([lowest if cursor.begun else first[0]]), last[-1:]
+    if watermark is not None:
+        closed = window.offset + (watermark - window.offset) // window.slide * window.slide
+        last = np.minimum(last, closed)
+        first, last = first[first <= last], last[first <= last]
+    if len(last):
+        cursor.next_end, cursor.begun = int(last[-1]) + window.slide, True
+    return first, (last - first) // window.slide + 1
 
 
-def _ends_that_hold(slices: Times, window: Period, lowest: int, highest: int) -> Times:
-    """The instants in [lowest, highest] whose window holds one of the slices, in order."""
+_NONE: Times = np.empty(0, np.int64)
+
+
+def _ends_that_hold(slices: Times, window: Period, lowest: int, highest: int) -> tuple[Times, Times]:
+    """The instants in [lowest, highest] whose window holds one of the slices: from each first to each last one, in
+    order and apart."""
+    if highest < lowest:
+        return _NONE, _NONE
     if window.range == EVERYTHING:
-        return _steps(lowest, highest, window.slide)
-    if highest < lowest or not len(slices):
-        return np.empty(0, np.int64)
-    instants = (highest - lowest) // window.slide + 1
-    if instants <= 4 * len(slices) * (window.range // window.slide + 1):
-        ends = _steps(lowest, highest, window.slide)
-    else:
-        first = window.offset + ((slices - window.offset) // window.slide + 1) * window.slide
-        later = np.arange(window.range // window.slide + 1) * window.slide
-        ends = distinct(first[:, None] + later[None, :])
-        ends = ends[(ends >= lowest) & (ends <= highest)]
-    holds = np.searchsorted(slices, ends) > np.searchsorted(slices, ends - window.range)
-    return ends[holds]
-
-
-def _steps(first: int, last: int, step: int) -> Times:
-    """first, first + step, .. up to last. numpy's own `arange` reckons how many there are in doubles, which leaves one
-    out now and then where they lie centuries apart."""
-    return first + step * np.arange(max(0, (last - first) // step + 1), dtype=np.int64)
+        return np.array([lowest]), np.array([highest])
+    offset, slide = window.offset, window.slide
+    first = np.maximum(offset + ((slices - offset) // slide + 1) * slide, lowest)
+    last = np.minimum(offset + (slices + window.range - offset) // slide * slide, highest)
+    first, last = first[first <= last], last[first <= last]
+    # Both grow with the slices: a run begins after the one before, and is dropped when that one has all of it.
+    first[1:] = np.maximum(first[1:], last[:-1] + slide)
+    return first[first <= last], last[first <= last]
 
 
 def slices_within(due: Due, windows: Sequence[Period], slicing: str) -> int:
@@ -211,6 +253,16 @@ def slices_within(due: Due, windows: Sequence[Period], slicing: str) -> int:
         return 0
     edges = edges_between(windows, low, high, slicing=slicing)
     return int((np.searchsorted(edges, due.end) - np.searchsorted(edges, due.start)).sum())
+
+
+def shown(due: Due, queries: Sequence[StandingQuery]) -> Due:
+    """The windows with the bounds that are shown: one that reaches back to the first event has no start, a landmark
+    window the landmark's."""
+    if all(query.window.range != EVERYTHING for query in queries):
+        return due
+    frames = [(q.window.range == EVERYTHING, NO_START if q.frame.since is None else q.frame.since) for q in queries]
+    endless, opens = np.array([e for e, _ in frames]), np.array([o for _, o in frames], np.int64)
+    return replace(due, opens=np.where(endless[due.query], opens[due.query], due.start), closes=due.end)
 
 
 MOST_EDGES = 5_000_000

@@ -51,6 +51,8 @@ class Work:
     written: dict[str, int] = field(default_factory=dict)
     """Rows of answers that executors wrote by themselves, by query."""
     bad: dict[str, int] = field(default_factory=dict)
+    over: set[str] = field(default_factory=set)
+    """Queries that have more answers than they may: the rest is not made."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,10 @@ def finalize(
     *,
     counted: Mapping[str, Rows] = NOTHING,
     arranged: bool = True,
-) -> list[Answers]:
-    """Answer the due windows. `counted` are the value counts that the grouping's aggregates need, by the names of their
-    groupings. Without `arranged`, the columns that ORDER BY needs stay for a later `arrange`."""
-    answers = []
+) -> Iterator[Answers]:
+    """Answer the due windows, as many at once as memory allows. `counted` are the value counts that the grouping's
+    aggregates need, by the names of their groupings. Without `arranged`, the columns that ORDER BY needs stay for a
+    later `arrange`."""
     lane = grouping.lane_of[due.query]
     if counted:
         rows.align(list(counted.values()))
@@ -88,13 +90,21 @@ def finalize(
         mine = np.flatnonzero(np.isin(lane, lanes)) if len(lanes) < len(grouping.lanes) else np.arange(len(due))
         for shape, windows in due_by_shape(grouping, due, mine):
             for turn in _turns(windows, lane, sequence, grouped=bool(grouping.keys)):
+                turn = _allowed(turn, grouping, due, work.over)
                 made = _answer(sequence, grouping, shape, due, turn, lane[turn], work)
                 if made is not None:
                     query, table = made
                     query, table = arrange(query, table, shape, final=arranged)
-                    answers.append(_split(grouping, query, table))
+                    yield _split(grouping, query, table)
         work.final += sequence.operations()
-    return answers
+
+
+def _allowed(windows: Index, grouping: Grouping, due: Due, over: set[str]) -> Index:
+    """The windows of queries that may have more answers."""
+    if not over:
+        return windows
+    stopped = [i for i, query in enumerate(grouping.queries) if query.name in over]
+    return windows[~np.isin(due.query[windows], stopped)]
 
 
 def _lanes_in_turns(lanes: Index, rows: Rows) -> Iterator[Index]:

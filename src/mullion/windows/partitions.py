@@ -27,6 +27,7 @@ from mullion.planner.plan import Grouping
 from mullion.windows.axis import AxisSet, Marks
 from mullion.windows.due import Due
 from mullion.windows.finalize import Answers, Work, finalize
+from mullion.windows.limits import Limits
 from mullion.windows.order import times_of
 from mullion.windows.subwindow import Rows, SubWindows
 from mullion.windows.tally import Tally
@@ -97,14 +98,12 @@ class PartitionSet(AxisSet):
 
     # Answers
 
-    def answer(self, settled: int | None, work: Work) -> list[Answers]:
+    def answer(self, settled: int | None, work: Work, limits: Limits) -> Iterator[Answers]:
         assert self.plan is not None
-        found: list[Answers] = []
         for grouping in self.plan.answering:
             for i, query in enumerate(grouping.queries):
                 for after, held in self._windows(self._asked[query.name]):
-                    found += self._finalize(grouping, i, after, held, work)
-        return found
+                    yield from self._finalize(grouping, i, after, held, work)
 
     def _windows(self, query: StandingQuery) -> Iterator[tuple[Times, Held]]:
         """The windows that are due: after how many events, and what they hold."""
@@ -134,7 +133,7 @@ class PartitionSet(AxisSet):
         window = np.repeat(np.arange(len(after)), count.reshape(low.shape).sum(axis=1))
         return Held(window, members.number[index], opens.min(axis=1))
 
-    def _finalize(self, grouping: Grouping, query: int, after: Times, held: Held, work: Work) -> list[Answers]:
+    def _finalize(self, grouping: Grouping, query: int, after: Times, held: Held, work: Work) -> Iterator[Answers]:
         assert self.plan is not None
         by_number = np.argsort(self._members.number)
         numbers = self._members.number[by_number]
@@ -143,10 +142,10 @@ class PartitionSet(AxisSet):
         due = Due(np.full(len(after), query, np.intp), windows, windows + 1, held.oldest, closes)
         due = self._within(grouping, due)
         if not len(due):
-            return []
+            return
         entries = [_gathered(entry, held) for entry in self.tier.entries]
         counted = {other.name: Rows(entries, other) for other in self.plan.counting(grouping)}
-        return finalize(Rows(entries, grouping), grouping, due, work, counted=counted)
+        yield from finalize(Rows(entries, grouping), grouping, due, work, counted=counted)
 
     def forget(self, settled: int) -> None:
         """Keep the last events of each partition."""

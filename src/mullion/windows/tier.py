@@ -6,8 +6,7 @@ Spark, files or threads; `snapshot` and `restore` are all that recovery needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ from mullion.errors import CheckpointError
 from mullion.language.query import EVERYTHING, Period
 from mullion.planner.plan import Grouping, Plan, lane_of, states_of
 from mullion.planner.slices import distinct
-from mullion.windows.due import Cursor, Due, Seen, Times, due_windows, first_end
+from mullion.windows.due import Cursor, Due, Runs, Seen, Times, due_windows, first_end
 from mullion.windows.finalize import Answers, Work, finalize
-from mullion.windows.instants import NO_START, ORIGIN
+from mullion.windows.instants import ORIGIN
 from mullion.windows.subwindow import Rows, SubWindows, merge
 
 MOST_ENTRIES = 48
@@ -54,19 +53,22 @@ class WindowTier:
         self.slices = distinct(np.concatenate([self.slices, slices]))
         return len(self.slices) - before
 
-    def due(self, grouping: Grouping, oldest: int, newest: int, watermark: int | None) -> Due:
-        """The windows of the grouping that are to be answered now; they are not due a second time."""
+    def due(self, grouping: Grouping, oldest: int, newest: int, watermark: int | None, most: int | None = None) -> Runs:
+        """The windows of the grouping that are to be answered now, at most so many of each query; they are not due a
+        second time."""
         for query in grouping.queries:
             self.cursors.setdefault(query.name, Cursor())
         seen = Seen(oldest, newest, self.slices)
-        return shown(due_windows(grouping.queries, self.cursors, seen, watermark, self.waiting), grouping.queries)
+        return due_windows(grouping.queries, self.cursors, seen, watermark, self.waiting, most)
 
-    def answer(self, grouping: Grouping, due: Due, work: Work, counting: Iterable[Grouping] = ()) -> list[Answers]:
+    def answer(
+        self, grouping: Grouping, portions: Iterable[Due], work: Work, counting: Iterable[Grouping] = ()
+    ) -> Iterator[Answers]:
         """Answer windows of the grouping, from the value counts of others where its aggregates need them."""
-        if not len(due):
-            return []
-        counted = {other.name: Rows(self.entries, other) for other in counting}
-        return finalize(Rows(self.entries, grouping), grouping, due, work, counted=counted)
+        counting = list(counting)
+        for due in portions:
+            counted = {other.name: Rows(self.entries, other) for other in counting}
+            yield from finalize(Rows(self.entries, grouping), grouping, due, work, counted=counted)
 
     def forget(self, plan: Plan, watermark: int) -> int:
         """Drop what no later window needs, and return the time before which nothing is kept."""
@@ -118,16 +120,6 @@ class WindowTier:
 def is_endless(plan: Plan) -> bool:
     """Whether some query's windows have no start, so that they need all there ever was."""
     return any(q.window.range == EVERYTHING or q.frame.is_endless for q in plan.queries)
-
-
-def shown(due: Due, queries: Sequence[StandingQuery]) -> Due:
-    """The windows with the bounds that are shown: one that reaches back to the first event has no start, a landmark
-    window the landmark's."""
-    if all(query.window.range != EVERYTHING for query in queries):
-        return due
-    frames = [(q.window.range == EVERYTHING, NO_START if q.frame.since is None else q.frame.since) for q in queries]
-    endless, opens = np.array([e for e, _ in frames]), np.array([o for _, o in frames], np.int64)
-    return replace(due, opens=np.where(endless[due.query], opens[due.query], due.start), closes=due.end)
 
 
 def check_complete(entries: Iterable[SubWindows], plan: Plan) -> None:
