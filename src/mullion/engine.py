@@ -49,6 +49,7 @@ from mullion.language.query import (
     Statement,
 )
 from mullion.operators.in_shards import SHARDS, Sharding
+from mullion.operators.run import run_name
 from mullion.operators.runs import RelationRuns
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
@@ -859,11 +860,22 @@ class Engine:
         gone = None if self.catalog.knows(name) else self._dropped.get(name.lower())
         if gone is None:
             query = self.catalog.known(name)
-            gone = query.name, _columns_of(query)
-        spelt, schema = gone
-        tables = self._memory.tables(spelt) if self._files is None else self._files.tables(spelt)
+            spelt, schema, tables = query.name, _columns_of(query), self._tables_of(query.name, query)
+        else:
+            spelt, schema = gone
+            tables = self._tables_of(spelt, None)
         whole = pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in tables)])
         return Results(whole, self._ensured, spelt, self._memory.dropped.get(spelt, 0))
+
+    def _tables_of(self, name: str, query: StandingQuery | Relation | None) -> list[pa.Table]:
+        """What is there under a name; nothing when it is of another query that had the name until now."""
+        if self._files is None:
+            return self._memory.tables(name)
+        if query is not None:
+            run = run_name(query.streams) if isinstance(query, Relation) else query.stream
+            if not self._files.are_of(name, run, query.text):
+                return []
+        return self._files.tables(name)
 
     def aside(self, kind: str) -> list[pa.Table]:
         """Records that answered no query: kind is 'late', 'ahead' or 'malformed'."""

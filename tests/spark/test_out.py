@@ -117,6 +117,9 @@ def test_crashes_while_files_are_merged(
         key = repr
         assert sorted(rows(tmp_path / "out", name), key=key) == sorted(rows(tmp_path / "whole", name), key=key)
         assert len(list((tmp_path / "out" / name).glob("*.parquet"))) <= 8
+    assert (tmp_path / "out" / "q").is_symlink()
+    for path in (tmp_path / "out" / "q", tmp_path / "out" / "q" / "*.parquet"):
+        assert spark.read.parquet(str(path)).count() == len(rows(tmp_path / "whole"))
 
 
 def test_answers_that_are_gone_are_told_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -152,6 +155,7 @@ def test_another_query_of_the_same_name(spark: SparkSession, batches: Replay, tm
         first = rows(out)
         engine.drop("q")
         engine.query("SELECT x, count(*) AS n FROM s [RANGE '1 min' SLIDE '1 min'] GROUP BY x", name="q")
+        assert len(engine.results("q")) == 0, "the answers that are there are not its own"
         for minute in range(5, 9):
             batches.add([{"ts": f"2024-01-01 00:0{minute}:01", "x": minute}])
         read_all(engine)

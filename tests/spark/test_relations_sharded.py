@@ -83,7 +83,7 @@ def answers(out: Path) -> dict[str, list[Any]]:
 def test_shards_answer_as_the_driver_does(
     spark: SparkSession, script: str, on_the_driver: dict[str, Any], tmp_path: Path
 ) -> None:
-    with Engine(spark, out=tmp_path / "out", shard_above=0) as engine:
+    with Engine(spark, out=tmp_path / "out", compact=False, shard_above=0) as engine:
         engine.execute(script)
         engine.run()
         where = placed(engine)

@@ -173,7 +173,8 @@ class Folder:
     def put_away(self) -> Path | None:
         """Begin anew. Returns where the files are from now on that were there, if there were any."""
         with self.lock:
-            if not self.is_there or not self.files():
+            if not any(file.rows() for file in self.files()):
+                self.keep(None)
                 return None
             self._tidy()
             places = self.out / EARLIER / self.name

@@ -108,7 +108,7 @@ class ParquetSink(Sink):
         identities = self._known_identities()
         before = dict(identities)
         for name, text in queries.items():
-            identity = sha256(f"{stream}\n{text}".encode()).hexdigest()[:16]
+            identity = _identity(stream, text)
             if identities.setdefault(name, identity) != identity:
                 place = self._folder(name).put_away()
                 if place is not None:
@@ -122,6 +122,10 @@ class ParquetSink(Sink):
         if new:
             sync_directory(self.directory)
         self._queries[stream] = dict(queries)
+
+    def are_of(self, name: str, stream: str, text: str) -> bool:
+        """Whether the answers under a name are of this query, and not of an earlier one that had the name."""
+        return self._known_identities().get(name) in (None, _identity(stream, text))
 
     def _known_identities(self) -> dict[str, str]:
         """Which query each name stands for, as a digest of the run that it belongs to and its text."""
@@ -211,6 +215,10 @@ class ParquetSink(Sink):
 
     def aside_tables(self, kind: str) -> list[pa.Table]:
         return self._folder(f"_{kind}").tables()
+
+
+def _identity(stream: str, text: str) -> str:
+    return sha256(f"{stream}\n{text}".encode()).hexdigest()[:16]
 
 
 def _rows(file: AnswerFile, until: Mark) -> int:
