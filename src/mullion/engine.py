@@ -26,14 +26,15 @@ from mullion.arguments import require, require_callable
 from mullion.catalog.algebra import Relation
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.closing import check_close, following_after_the_end, query_after_the_end
+from mullion.catalog.mistakes import ScriptMistakes
 from mullion.catalog.queries import StandingQuery, bind
 from mullion.catalog.relations import bind_relation, is_relational, joining_at
 from mullion.catalog.restart import as_journaled, check_manifest, check_text, from_journal, stream_text, to_journal
 from mullion.catalog.streams import Stream, Table
 from mullion.catalog.synopses import checked
 from mullion.closing import close_at_exit
-from mullion.errors import ArgumentError, CheckError, MullionError, NotSupported, Place
-from mullion.language.parse import parse_duration, parse_query, parse_script
+from mullion.errors import ArgumentError, CheckError, MullionError, NotSupported, Place, refuse
+from mullion.language.parse import parse_duration, parse_query, read_script
 from mullion.language.query import (
     TIME_AXIS,
     Ask,
@@ -237,25 +238,45 @@ class Engine:
 
     @needs_spark
     def execute(self, script: str) -> list[Explanation | OneAnswer]:
-        """Carry out a script's statements, all or none, and return what its EXPLAINs and questions say.
+        """Carry out a script's statements, all or none, and return what its EXPLAINs and questions say. All that is
+        wrong with it is told at once.
 
         A SELECT without CREATE QUERY is asked once. Before the first batch it waits in `questions`, and the stream
         keeps the events that it needs.
         """
         self._check_open()
         require("a script", script, str, "text")
-        statements = parse_script(script)
+        parsed = read_script(script)
+        mistakes = ScriptMistakes(parsed)
         with self._lock:
             before, waiting = self.catalog, list(self.questions)
             self.catalog = before.copy()
             dropped = list[StandingQuery | Relation]()
+            said = list[Explanation | OneAnswer]()
             try:
-                said = [explained for s in statements if (explained := self._execute(s, dropped)) is not None]
+                for statement in parsed.statements:
+                    try:
+                        if mistakes.found:
+                            self._check(statement)
+                        elif (told := self._execute(statement, dropped)) is not None:
+                            said.append(told)
+                    except MullionError as mistake:
+                        mistakes.note(statement, mistake)
+                refuse(mistakes.found)
             except BaseException:
                 self.catalog, self.questions = before, waiting
                 raise
             self._note_dropped(dropped)
             return said
+
+    def _check(self, statement: Statement) -> None:
+        """Find what is wrong with a statement that will not be carried out, since others are wrong."""
+        if isinstance(statement, Ask):
+            prepare(statement.query, self.catalog)
+        elif not isinstance(statement, Explain):
+            self._execute(statement, [])
+        elif statement.name is not None:
+            self.catalog.known(statement.name, statement.place)
 
     def _execute(self, statement: Statement, dropped: list[StandingQuery | Relation]) -> Explanation | OneAnswer | None:
         match statement:

@@ -11,7 +11,7 @@ All of them are `MullionError`. Errors about text carry the place in it and prin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -89,6 +89,31 @@ class TextError(MullionError):
     def __str__(self) -> str:
         drawn = f"\n{self.place.drawn()}" if self.place else ""
         return self.message + drawn + (f"\n  {self.hint}" if self.hint else "")
+
+
+class Mistakes(TextError):
+    """Several errors of one script. Its place is that of the first."""
+
+    def __init__(self, errors: Sequence[MullionError]) -> None:
+        places = (error.place for error in errors if isinstance(error, TextError))
+        super().__init__(f"{len(errors)} mistakes", next(places, None))
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        shown = [str(error) for error in self.errors[:MOST_TOLD]]
+        if len(self.errors) > MOST_TOLD:
+            shown.append(f"... and {len(self.errors) - MOST_TOLD:,} more")
+        return "\n\n".join([f"{self.message}; nothing was done", *shown])
+
+
+MOST_TOLD = 50
+"""Mistakes that are told in full."""
+
+
+def refuse(errors: Sequence[MullionError]) -> None:
+    """Raise what was found wrong, if anything was."""
+    if errors:
+        raise errors[0] if len(errors) == 1 else Mistakes(errors)
 
 
 class ParseError(TextError):

@@ -251,6 +251,17 @@ class TestMistakes:
         assert lines[4] == "  did you mean 'price'?"
         assert not (here / "nothing").exists()
 
+    def test_all_of_a_script_are_told(self, here: Path) -> None:
+        wrong = SCRIPT.replace("max(price)", "max(prise)") + ";\nCREATE QUERY more AS SELEC 1;\nDROP QUERY nobody;"
+        (here / "wrong.sql").write_text(wrong)
+        result = inside("run", "wrong.sql", "--out", "nothing")
+        assert (result.code, result.stdout) == (1, "")
+        assert result.stderr.startswith("error: 3 mistakes; nothing was done\n")
+        for told in ("expected SELECT, found 'SELEC'", "unknown column 'prise'", "unknown query 'nobody'", "'price'?"):
+            assert told in result.stderr
+        assert result.stderr.count("^^^^^") >= 3
+        assert not (here / "nothing").exists()
+
     def test_a_script_that_is_not_there(self, here: Path) -> None:
         result = inside("run", "scrip.sql", "--out", "nothing")
         assert (result.code, result.stderr) == (

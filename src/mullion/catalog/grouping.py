@@ -16,6 +16,7 @@ from mullion.errors import CheckError, NotSupported, closest
 from mullion.language.dialect import AGGREGATES
 from mullion.language.evaluate import evaluate
 from mullion.language.functions import NAMES
+from mullion.language.functions.sparks import unknown_function
 from mullion.language.query import Aggregate as Written
 from mullion.language.query import Call, Case, Cast, Column, Exists, Expr, Item, Literal, Query, rewrite, walk
 from mullion.language.render import render
@@ -243,8 +244,7 @@ def known_functions(*expressions: Expr) -> None:
     """A misspelt aggregate looks like a scalar function: say so before complaining of what is in it."""
     for node in (node for expr in expressions for node in walk(expr)):
         if isinstance(node, Call) and node.function not in NAMES:
-            hint = closest(node.function, [*NAMES, *AGGREGATES])
-            raise CheckError(f"unknown function '{node.function}'", node.place, hint=hint)
+            raise unknown_function(node.function, node.place, [*NAMES, *AGGREGATES])
 
 
 def no_aggregate(expr: Expr, where: str) -> None:

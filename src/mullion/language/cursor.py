@@ -159,6 +159,12 @@ class Cursor:
             case _:
                 return f"'{shown}'" if "'" not in shown else shown
 
+    def recover(self) -> None:
+        """After a mistake: on to the next semicolon."""
+        self._guessed = None
+        while not self.ended and not self.is_symbol(";"):
+            self.at += 1
+
     def finish(self, *words: str) -> None:
         """Refuses what follows."""
         if not self.ended:

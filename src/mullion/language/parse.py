@@ -6,10 +6,10 @@ Whatever the text, the outcome is a tree or a `TextError` that shows the place.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from mullion.errors import ParseError, Place
+from mullion.errors import MullionError, ParseError, Place, TextError, refuse
 from mullion.language.cursor import Cursor
 from mullion.language.durations import TOO_LONG
 from mullion.language.expressions import expression
@@ -18,12 +18,31 @@ from mullion.language.literals import duration
 from mullion.language.queries import query
 from mullion.language.query import Ask, CreateQuery, Expr, Query, Statement
 from mullion.language.statements import check_name, statement
+from mullion.language.tokens import Kind
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Parsed:
+    """A script, as far as it could be read."""
+
+    statements: tuple[Statement, ...]
+    mistakes: tuple[MullionError, ...]
+    broken: frozenset[str]
+    """The names, in lower case, that statements were to define which could not be read."""
+
+
 def parse_script(text: str) -> tuple[Statement, ...]:
-    """All statements of a script."""
+    """All statements of a script. What is wrong with any of them is told, not only the first mistake."""
+    parsed = read_script(text)
+    refuse(parsed.mistakes)
+    return parsed.statements
+
+
+def read_script(text: str) -> Parsed:
+    """The statements of a script that can be read, and what is wrong with the others: after a mistake it goes on behind
+    the next semicolon."""
     return _guarded(text, _script)
 
 
@@ -60,20 +79,40 @@ def parse_duration(text: str) -> int:
     return found
 
 
-def _script(c: Cursor) -> tuple[Statement, ...]:
+def _script(c: Cursor) -> Parsed:
     found: list[Statement] = []
+    mistakes: list[MullionError] = []
+    broken: set[str] = set()
     while True:
         while c.accept_symbol(";"):
             pass
         if c.ended:
-            return tuple(found)
-        found.append(statement(c))
-        if not c.ended and not c.is_symbol(";"):
-            raise c.expected("';' or the end of the text", *_CLAUSES)
+            return Parsed(tuple(found), tuple(mistakes), frozenset(broken))
+        start = c.at
+        try:
+            made = statement(c)
+            if not c.ended and not c.is_symbol(";"):
+                raise c.expected("';' or the end of the text", *_CLAUSES)
+            found.append(made)
+        except TextError as mistake:
+            mistakes.append(mistake)
+            broken |= _to_be_defined(c, start)
+            c.recover()
+
+
+def _to_be_defined(c: Cursor, start: int) -> set[str]:
+    """The name that a statement would have defined: what follows CREATE STREAM and the like, also misspelt."""
+    words = [token.text.lower() for token in c.tokens[start : start + 4] if token.kind in (Kind.WORD, Kind.QUOTED)]
+    if words[1:2] == ["retroactive"]:
+        del words[1]
+    is_definition = words[:1] == ["create"] or words[1:2] in (["stream"], ["table"], ["query"], ["synopsis"])
+    return set(words[2:3]) if is_definition else set()
 
 
 def _one_statement(c: Cursor) -> Statement:
-    found = _script(c)
+    parsed = _script(c)
+    refuse(parsed.mistakes)
+    found = parsed.statements
     if len(found) != 1:
         message = "expected one statement, found " + (str(len(found)) if found else "none")
         raise ParseError(message, found[1].place if found else c.place(c.at))

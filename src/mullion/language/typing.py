@@ -14,10 +14,11 @@ import numpy as np
 
 import mullion.language.functions  # noqa: F401  (fills the registry)
 from mullion.errors import CheckError, NotSupported, Place, closest
-from mullion.language.dialect import OPERATOR_ONLY
+from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY
 from mullion.language.functions.base import NAMES, Function
 from mullion.language.functions.casts import cast_row, castable
 from mullion.language.functions.coercion import common
+from mullion.language.functions.sparks import unknown_function
 from mullion.language.query import Aggregate, Call, Case, Cast, Column, Exists, Expr, Literal, walk
 from mullion.language.types import BIGINT, BOOLEAN, DATE, FLOAT, NULL, STRING, TIMESTAMP, Type, decimal
 
@@ -139,7 +140,7 @@ class _Resolver:
         function = NAMES.get(call.function) or NAMES.get(call.function.lower())
         if function is None:
             public = [name for name in NAMES if "$" not in name and name not in OPERATOR_ONLY]
-            raise CheckError(f"unknown function '{call.function}'", call.place, hint=closest(call.function, public))
+            raise unknown_function(call.function, call.place, [*public, *AGGREGATES])
         check_arity(function, call)
         args = [self.resolve(arg) for arg in call.args]
         if function.rewrite is not None:

@@ -1,0 +1,78 @@
+"""What is wrong with a script: every mistake of its own, and none that only follows from another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from mullion.errors import MullionError
+from mullion.language.parse import Parsed
+from mullion.language.query import (
+    Ask,
+    CreateQuery,
+    CreateStream,
+    CreateSynopsis,
+    CreateTable,
+    DropQuery,
+    DropSynopsis,
+    Explain,
+    Named,
+    Statement,
+)
+
+
+class ScriptMistakes:
+    """Mistakes in the order in which they were met, those of reading first.
+
+    A statement that could not be read or checked defines nothing, so others that speak of its name cannot be judged:
+    what is wrong with them may come of that alone.
+    """
+
+    def __init__(self, parsed: Parsed) -> None:
+        self.found: list[MullionError] = list(parsed.mistakes)
+        self._missing = set(parsed.broken)
+
+    def note(self, statement: Statement, mistake: MullionError) -> None:
+        """A statement that was refused."""
+        if not self._speaks_of_missing(statement):
+            self.found.append(mistake)
+        self.leave_out(statement)
+
+    def leave_out(self, statement: Statement) -> None:
+        """A statement that defines nothing after all."""
+        match statement:
+            case CreateStream(name=name) | CreateTable(name=name) | CreateSynopsis(name=name):
+                self._missing.add(name.lower())
+            case CreateQuery(query=query) if query.name is not None:
+                self._missing.add(query.name.lower())
+
+    def _speaks_of_missing(self, statement: Statement) -> bool:
+        return any(name.lower() in self._missing for name in _names_used(statement))
+
+
+def _names_used(statement: Statement) -> Iterator[str]:
+    """The streams, tables and queries that a statement speaks of."""
+    match statement:
+        case CreateQuery(query=query) | Ask(query=query):
+            yield from _sources(query)
+        case CreateSynopsis(stream=name) | DropQuery(name=name) | DropSynopsis(name=name):
+            yield name
+        case Explain(name=str(name)):
+            yield name
+
+
+def _sources(node: Any) -> Iterator[str]:
+    """Every name in a FROM, also of sub-queries and of those within expressions."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Named):
+            yield node.name
+        elif isinstance(node, tuple):
+            stack += node
+        elif is_dataclass(node):
+            stack += (getattr(node, field.name) for field in fields(node) if field.name != "place")
+
+
+__all__ = ["ScriptMistakes"]

@@ -1,0 +1,118 @@
+"""All mistakes of a script are told at once, each once, and nothing of it is done."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mullion.engine import Engine
+from mullion.errors import CheckError, Mistakes, MullionError, NotSupported, ParseError
+from mullion.language.dialect import AGGREGATES
+from mullion.language.functions import NAMES
+from mullion.language.functions.sparks import sparks_names
+from mullion.language.parse import parse_script, read_script
+
+STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING, x INT) USING parquet OPTIONS (path 'nowhere') TIMESTAMP BY ts"
+WINDOW = "[RANGE 10 s SLIDE 5 s]"
+
+
+def told(script: str) -> list[tuple[str, int]]:
+    """The message and the line of each mistake."""
+    engine = Engine()
+    with pytest.raises(MullionError) as refused:
+        engine.execute(script)
+    assert not engine.catalog.streams and not engine.catalog.queries and not engine.catalog.relations
+    found = refused.value.errors if isinstance(refused.value, Mistakes) else (refused.value,)
+    assert all(re.search(re.escape(str(error)), str(refused.value)) for error in found)
+    return [(error.message, error.place.line) for error in found]  # type: ignore[attr-defined]
+
+
+def test_mistakes_of_reading_and_of_checking_together() -> None:
+    script = f"""{STREAM};
+CREATE QUERY a AS SELECT sum(y) FROM s {WINDOW};
+CREATE QUERY b AS SELEC count(*) FROM s {WINDOW};
+CREATE QUERY c AS SELECT count(*) AS n FROM s {WINDOW};
+CREATE QUERY d AS SELECT count(*) FROM s [RANGE 10 s SLID 5 s];
+CREATE QUERY e AS SELECT median(k, k) FROM s {WINDOW};
+DROP QUERY nobody;
+EXPLAIN c;
+EXPLAIN nothing;
+SELECT max(z) FROM s [RANGE 1 s];
+"""
+    assert told(script) == [
+        ("expected SELECT, found 'SELEC'", 3),
+        ("expected SLIDE, OFFSET, WATTR, INTERNAL or ']', found 'SLID'", 5),
+        ("unknown column 'y'", 2),
+        ("median takes one argument; what comes after it must be constant", 6),
+        ("unknown query 'nobody'", 7),
+        ("unknown query 'nothing'", 9),
+        ("unknown column 'z'", 10),
+    ]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "CREATE STREAM s (ts TIMESTAMP k STRING) USING parquet OPTIONS (path 'p') TIMESTAMP BY ts",
+        "CREAT STREAM s (ts TIMESTAMP) USING parquet OPTIONS (path 'p') TIMESTAMP BY ts",
+        "CREATE STREAM s (ts TIMESTAMP) USING parquet OPTIONS (path 'p') TIMESTAMP BY tss",
+        "CREATE STREAM s (ts TIMESTAMP) USING parqet OPTIONS (path 'p') TIMESTAMP BY ts",
+    ],
+)
+def test_what_only_follows_from_a_mistake_is_not_told(first: str) -> None:
+    """The stream is not there, so neither are its queries, nor those that read them."""
+    script = f"""{first};
+CREATE QUERY a MATERIALIZED AS SELECT DISTINCT k FROM s [RANGE 10 s];
+CREATE QUERY b AS SELECT count(*) AS n FROM a [RANGE 10 s];
+EXPLAIN b; DROP QUERY a;
+SELECT count(*) FROM S [RANGE 1 s];
+CREATE QUERY own AS SELECT count(*) FROM elsewhere {WINDOW}
+"""
+    assert [line for _, line in told(script)] == [1, 6]
+
+
+def test_a_broken_query_hides_no_other_mistake() -> None:
+    script = f"{STREAM};\nCREATE QUERY a AS SELECT FROM s {WINDOW};\nEXPLAIN a;\nEXPLAIN aa"
+    assert [line for _, line in told(script)] == [2, 4]
+
+
+def test_one_mistake_is_raised_as_it_is() -> None:
+    with pytest.raises(ParseError, match="expected SELECT"):
+        parse_script("CREATE QUERY a AS SELEC 1")
+    with pytest.raises(CheckError, match="unknown column"):
+        Engine().execute(f"{STREAM}; CREATE QUERY a AS SELECT sum(y) FROM s {WINDOW}")
+
+
+def test_reading_goes_on_behind_the_next_semicolon() -> None:
+    parsed = read_script("SELEC 1; ; EXPLAIN; CREATE TABLE t (; 'a;b' ; EXPLAIN q")
+    assert len(parsed.statements) == 2 and len(parsed.mistakes) == 3 and parsed.broken == {"t"}
+    with pytest.raises(Mistakes) as refused:
+        parse_script("x;" * 200)
+    assert str(refused.value).startswith("200 mistakes; nothing was done\n\n") and "and 150 more" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message", "hint"),
+    [
+        ("corr(x, x)", "the function corr is not supported yet", "list those that are"),
+        ("CORR(x, x)", "the function corr is not supported yet", "list those that are"),
+        ("max(sha2(k, 256))", "the function sha2 is not supported yet", "list those that are"),
+        ("cuont(x)", "unknown function 'cuont'", "did you mean 'count'?"),
+        ("max(uper(k))", "unknown function 'uper'", "did you mean 'upper'?"),
+        ("frobnicate(x)", "unknown function 'frobnicate'", ""),
+    ],
+)
+def test_functions_that_spark_has_are_not_supported_and_others_are_unknown(call: str, message: str, hint: str) -> None:
+    engine = Engine()
+    with pytest.raises((CheckError, NotSupported)) as refused:
+        engine.execute(f"{STREAM}; CREATE QUERY q AS SELECT {call} AS c FROM s {WINDOW}")
+    assert refused.value.message == message
+    assert hint in (refused.value.hint or "")
+
+
+def test_the_list_of_sparks_functions() -> None:
+    listed = sparks_names()
+    assert len(listed) > 500 and {"corr", "sha2", "upper", "collect_list"} <= listed
+    own = {name for name in (*NAMES, *AGGREGATES) if "$" not in name}
+    assert len(own & listed) > 100
