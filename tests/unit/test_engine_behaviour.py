@@ -106,6 +106,14 @@ class TestMemory:
             assert sum(len(engine.results(name)) for name in ("counts", "keys")) <= 6
             assert whole.keep_answers == KEEP_ANSWERS
 
+    def test_records_that_answered_nobody_leave_too(self) -> None:
+        with local_engine(SCRIPT, keep_answers=6) as engine:
+            for number in range(8):
+                late = [number] * 3 if number else []
+                engine.deliver("s", events(100 + number, *late), number)
+            assert engine.counts["s"].late == 21
+            assert [len(table) for table in engine.aside("late")] == [3, 3]
+
     def test_all_stay_where_that_is_wanted(self) -> None:
         with local_engine(SCRIPT, keep_answers=None) as engine:
             run(engine)

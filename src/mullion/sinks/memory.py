@@ -18,6 +18,7 @@ class MemorySink(Sink):
     """Keeps answers as they came; a query's own are cut out when they are asked for.
 
     With more than `most` rows of all queries together the oldest batches leave, whole; the newest stays in any case.
+    The same holds for records that answered nobody.
     """
 
     def __init__(self, most: int | None = KEEP_ANSWERS) -> None:
@@ -39,7 +40,12 @@ class MemorySink(Sink):
                 self.dropped[name] = self.dropped.get(name, 0) + rows
 
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
+        """Bounded as answers are; how many there were is counted elsewhere."""
+        self.asides.pop((kind, stream, mark), None)
         self.asides[kind, stream, mark] = rows
+        held = sum(map(len, self.asides.values()))
+        while self.most is not None and held > self.most and len(self.asides) > 1:
+            held -= len(self.asides.pop(next(iter(self.asides))))
 
     def tables(self, query: str) -> list[pa.Table]:
         """The query's answers, oldest first."""
@@ -55,11 +61,11 @@ class MemorySink(Sink):
     def forget(self, query: str) -> None:
         """Another query has taken the name: what is here is not its own."""
         self.dropped.pop(query, None)
-        for at, answers in self.answers.items():
+        for at, answers in list(self.answers.items()):
             self.answers[at] = [_without(some, query) for some in answers]
 
     def aside_tables(self, kind: str) -> list[pa.Table]:
-        return [table for (of, _, _), table in self.asides.items() if of == kind]
+        return [table for (of, _, _), table in list(self.asides.items()) if of == kind]
 
 
 def _rows(answers: Sequence[Answers]) -> int:
