@@ -278,6 +278,31 @@ def test_a_column_that_no_file_has_is_told_or_refused(
     assert error.value.message == said
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("USING parquet OPTIONS (path '{path}')", "a.txt"),
+        ("(ts TIMESTAMP) USING orc OPTIONS (path '{path}')", "a.txt"),
+        ("(ts TIMESTAMP) USING json OPTIONS (path 'nope://x/y')", 'No FileSystem for scheme "nope"'),
+        ("(ts TIMESTAMP) USING json OPTIONS (path '{path}', maxFilesPerTrigger 'x')", "Invalid value 'x' for option"),
+        ("(ts TIMESTAMP) USING csv OPTIONS (path '{path}', header 'true', sep '')", "Delimiter cannot be empty"),
+        ("(ts TIMESTAMP, value BIGINT) USING rate OPTIONS (rowsPerSecond 'x')", 'For input string: "x"'),
+        ("(ts TIMESTAMP, value STRING) USING kafka OPTIONS (subscribe 'x')", "Spark needs a package for it"),
+    ],
+)
+def test_a_source_that_spark_refuses_is_a_sentence(source: str, said: str, spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "a.txt").write_text("no such thing\n" * 10)
+    with Engine(spark) as engine, pytest.raises(MullionError) as error:
+        engine.execute(
+            f"CREATE STREAM s {source.format(path=tmp_path / 's')} TIMESTAMP BY ts;"
+            "CREATE QUERY n AS SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]"
+        )
+        engine.run()
+    assert said in str(error.value)
+    assert "terminated with exception" not in str(error.value) and "org.apache" not in error.value.message
+
+
 def test_every_option_that_spark_knows_is_known(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     datasources = jvm.org.apache.spark.sql.execution.datasources

@@ -11,6 +11,9 @@ from mullion.language.query import AHEAD_BY_DEFAULT
 from mullion.language.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, Type
 from mullion.language.vector import has_arrow_type
 
+RESERVED = ("_corrupt_record", "_source", "_metadata")
+"""Names of columns that readers add."""
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -46,6 +49,9 @@ class Stream:
         by_lower = {name.lower(): name for name, _ in self.columns}
         if len(by_lower) < len(self.columns):
             raise CheckError(f"two columns of {self.name} have the same name", place)
+        for column in by_lower.values():
+            if column.lower() in RESERVED or column.startswith("#") or "${" in column:
+                raise CheckError(f"a column of {self.name} cannot be called '{column}'", place, hint="rename it")
         name = by_lower.get(self.time_column.lower())
         if name is None:
             hint = closest(self.time_column, by_lower.values())

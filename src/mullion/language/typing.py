@@ -21,6 +21,7 @@ from mullion.language.functions.coercion import common
 from mullion.language.functions.sparks import unknown_function
 from mullion.language.query import Aggregate, Call, Case, Cast, Column, Exists, Expr, Literal, walk
 from mullion.language.types import BIGINT, BOOLEAN, DATE, FLOAT, NULL, STRING, TIMESTAMP, Type, decimal
+from mullion.language.vector import has_arrow_type
 
 Typed = tuple[Expr, Type]
 
@@ -92,6 +93,14 @@ def converted(literal: Literal, source: Type, target: Type) -> Literal | None:
     return Literal(float(np.float32(value)) if target == FLOAT else value, target, place=literal.place)
 
 
+def _plain(column: Column, type_: Type) -> Type:
+    """The type of a column; refuses those that hold structs, arrays or maps."""
+    if not has_arrow_type(type_) and type_.kind != "counted":
+        hint = "name the columns that you want in place of *; fields of nested values must be columns of the source"
+        raise NotSupported(f"a column of type {type_} ('{column.name.rpartition('.')[2]}')", column.place, hint=hint)
+    return type_
+
+
 class _Resolver:
     """One resolution. What it has made is remembered by identity, so that rewritten calls are not resolved again."""
 
@@ -127,12 +136,12 @@ class _Resolver:
         if column.table is None:
             type_ = self.columns.get(column.name)
             if type_ is not None:
-                return column, type_
+                return column, _plain(column, type_)
             if self.by_lower is None:
                 self.by_lower = {name.lower(): name for name in self.columns}
             name = self.by_lower.get(column.name.lower())
             if name is not None:
-                return Column(name, place=column.place), self.columns[name]
+                return Column(name, place=column.place), _plain(column, self.columns[name])
         written = column.name if column.table is None else f"{column.table}.{column.name}"
         raise CheckError(f"unknown column '{written}'", column.place, hint=closest(column.name, self.columns))
 

@@ -15,6 +15,7 @@ SparkFailure = (PySparkException, Py4JJavaError)
 
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[\w$]+(?:: |$)")
 _CODE = re.compile(r"^\[[A-Z_.0-9]+\] ")
+_QUERY = re.compile(r"^Query \[id = .*?\] terminated with exception: ")
 _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _FILE = re.compile(r"Encountered error while reading file (.+?)\.(?=\s| Data type|$)")
 _TYPES = re.compile(r"Parquet column \[(.*?)\]\. Expected Spark type (\S+), actual Parquet type (\S+?)\.")
@@ -58,7 +59,10 @@ def _cause(problem: BaseException) -> str:
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by:")]
     for line in [*reversed(causes), *lines]:
-        plain = _STATE.sub("", _CODE.sub("", _JAVA_CLASS.sub("", line.removeprefix(": ")))).strip()
+        plain = _JAVA_CLASS.sub("", line.removeprefix(": "))
+        for noise in (_CODE, _QUERY, _JAVA_CLASS, _CODE, _STATE):
+            plain = noise.sub("", plain)
+        plain = plain.strip()
         if plain and not plain.startswith("An error occurred while calling"):
             return plain
     return causes[-1] if causes else lines[0] if lines else type(problem).__name__
@@ -76,6 +80,8 @@ def _hint(text: str) -> str | None:
             return (
                 f"Spark needs a package for it: --conf spark.jars.packages=org.apache.spark:{package}:{spark_version}"
             )
+    if "No FileSystem for scheme" in text or "FileSystem not found" in text:
+        return "Spark needs the file system's package: --conf spark.jars.packages=..., such as hadoop-aws for s3a"
     if "OutOfMemoryError" in text:
         return "give Spark more memory: --conf spark.driver.memory=4g, in Python Engine(config={...})"
     if _FILE.search(text) or any(sign in text for sign in _DAMAGED):

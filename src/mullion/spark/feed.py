@@ -51,7 +51,7 @@ class Feed:
         writer = writer.trigger(processingTime=pause) if self.follow else writer.trigger(availableNow=True)
         try:
             self._query = writer.start()
-        except PySparkException as problem:
+        except SparkFailure as problem:
             raise source_error(f"stream '{self.stream.name}'", problem) from problem
 
     def _batch(self, batch: DataFrame, number: int) -> None:

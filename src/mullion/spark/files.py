@@ -25,7 +25,7 @@ from mullion.errors import SourceError
 from mullion.kernels.arrival import ARRIVAL
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import Type
-from mullion.language.vector import arrow_type
+from mullion.language.vector import arrow_type, has_arrow_type
 from mullion.spark.footers import WHOLE
 
 MOST_FILES = 2000
@@ -143,7 +143,7 @@ def _is_as_declared(schema: pa.Schema, types: Mapping[str, Type]) -> bool:
             aware = type_.kind == "timestamp"
             if not pa.types.is_timestamp(found) or found.unit not in ("us", "ms") or (found.tz is not None) != aware:
                 return False
-        elif found != arrow_type(type_):
+        elif not has_arrow_type(type_) or found != arrow_type(type_):
             return False
     return True
 

@@ -17,7 +17,6 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameReader
@@ -26,7 +25,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from mullion.catalog.streams import Stream, Table
 from mullion.errors import CheckError, Place, SourceError, closest
 from mullion.language.types import Type
-from mullion.spark.failures import source_error
+from mullion.spark.failures import SparkFailure, source_error
 from mullion.spark.files import local
 from mullion.spark.footers import check_files
 from mullion.spark.hadoop import head
@@ -87,7 +86,7 @@ def read_columns(spark: SparkSession, name: str, format_: str, options: dict[str
         else:
             frame = spark.readStream.format(format_).options(**options).load()
         return tuple(c for c in columns_from_spark(frame.schema) if c[0] != CORRUPT)
-    except PySparkException as problem:
+    except SparkFailure as problem:
         raise source_error(name, problem) from None
 
 
@@ -124,7 +123,7 @@ def open_stream(spark: SparkSession, stream: Stream) -> DataFrame:
             reader = reader.option("pathGlobFilter", glob.escape(os.path.basename(path)))
             path = os.path.dirname(path) or "."
         return with_source(_reporting(reader, stream.format, stream.columns).load(located(path)))
-    except PySparkException as problem:
+    except SparkFailure as problem:
         raise source_error(stream.name, problem) from None
 
 
@@ -132,7 +131,7 @@ def open_files(spark: SparkSession, stream: Stream, uris: list[str]) -> DataFram
     """Files that a stream reads, as it reads them."""
     try:
         return _read_parts(spark, stream, _parts(spark, stream, uris) or [(stream.columns, uris)])
-    except PySparkException as problem:
+    except SparkFailure as problem:
         raise source_error(stream.name, problem) from None
 
 
@@ -147,7 +146,7 @@ def as_declared(stream: Stream, batch: DataFrame, uris: list[str]) -> DataFrame:
         return batch
     try:
         return _read_parts(batch.sparkSession, stream, parts)
-    except PySparkException as problem:
+    except SparkFailure as problem:
         raise source_error(stream.name, problem) from None
 
 
@@ -165,7 +164,7 @@ def open_table(spark: SparkSession, table: Table) -> DataFrame:
         if all(columns == table.columns for columns, _ in parts):
             return frame
         return _read_parts(spark, table, parts)
-    except PySparkException as problem:
+    except SparkFailure as problem:
         raise source_error(table.name, problem) from None
 
 
@@ -225,7 +224,7 @@ def with_places(frame: DataFrame) -> DataFrame:
         while plan.getClass().getSimpleName() in ("Project", "Filter", "SubqueryAlias"):
             plan = plan.child()
         return with_source(frame) if plan.toString().startswith("FileSource[") else frame
-    except (Py4JError, PySparkException):
+    except (Py4JError, *SparkFailure):
         return frame
 
 

@@ -36,6 +36,7 @@ from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.language.evaluate import is_kernel_only
 from mullion.language.query import EVERYTHING, TIME_AXIS, Axis
+from mullion.language.vector import has_arrow_type
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
@@ -513,7 +514,8 @@ class StreamRun:
             return None
         if self.keeper is None:
             self.keeper = Keeper(self.stream, self.files)
-        table = self._read(events, [name for name, _ in self.stream.columns], paths)
+        usable = [name for name, type_ in self.stream.columns if has_arrow_type(type_)]
+        table = self._read(events, usable, paths)
         found = self._sifted(sift(table, self._bounds), events, mark)
         self.keeper.add(mark, found.taken)
         return found.told
