@@ -34,7 +34,7 @@ from mullion.catalog.streams import Stream, Table
 from mullion.catalog.synopses import checked
 from mullion.closing import close_at_exit
 from mullion.errors import ArgumentError, CheckError, MullionError, NotSupported, Place, refuse
-from mullion.language.parse import parse_duration, parse_query, read_script
+from mullion.language.parse import parse_duration, parse_event_time, parse_query, read_script
 from mullion.language.query import (
     TIME_AXIS,
     Ask,
@@ -310,7 +310,7 @@ class Engine:
     def _create_stream(self, create: CreateStream) -> None:
         format_, options = check_format(create.format, create.options, create.place)
         columns = create.columns or read_columns(self.session, create.name, format_, dict(options))
-        kept = create.keep, create.keep_rows, create.ahead
+        kept = create.keep, create.keep_rows, create.ahead, create.time
         made = Stream(create.name, columns, create.time_column, create.lateness, format_, options, *kept)
         self.catalog.add_stream(made.check(create.place), create.place)
 
@@ -344,7 +344,9 @@ class Engine:
         kept = parse_duration(keep) if isinstance(keep, str) else None
         rows = keep if isinstance(keep, int) else None
         furthest = None if ahead is None else parse_duration(ahead)
-        made = Stream(name, columns, time, parse_duration(lateness), keep=kept, keep_rows=rows, ahead=furthest)
+        is_column = time.lower() in (column.lower() for column, _ in columns)
+        named, computed = (time, None) if is_column else parse_event_time(time)
+        made = Stream(name, columns, named, parse_duration(lateness), "", (), kept, rows, furthest, computed)
         with self._lock:
             self.catalog.add_stream(made.check())
             self._frames[name] = with_places(adopt(self.session, dataframe))
@@ -572,7 +574,7 @@ class Engine:
         feed = Feed(
             stream=run.stream,
             frame=self._frames.get(name),
-            open=partial(open_stream, self.session, run.stream),
+            open=partial(open_stream, self.session, run.stream.stored),
             session=self.session,
             directory=self._notes_of_spark(name),
             process=partial(self._process, name),

@@ -148,3 +148,36 @@ def test_a_stream_keeps_what_it_was_told_to() -> None:
     streams = engine.catalog.streams
     assert [(s.keep, s.keep_rows) for s in streams.values()] == [(3_600_000_000, None), (None, 1000), (None, None)]
     assert (streams["rows"].lateness, streams["rows"].time_column) == (1_000_000, "TS")
+
+
+@pytest.mark.parametrize(
+    ("time", "message", "hint"),
+    [
+        (
+            "ms",
+            "column 'ms' of s is bigint",
+            "timestamp_seconds(ms), timestamp_millis(ms)",
+        ),
+        ("text", "column 'text' of s is string", "to_timestamp(text)"),
+        ("ms + 1", "is bigint", "timestamp_millis(ms + 1)"),
+        ("timestamp_millis(m)", "unknown column 'm'", "ms"),
+        ("timestamp_millis(max(ms))", "aggregate max is not allowed here", ""),
+        ("timestamp_millis(ms) AS Text", "s has a column 'Text' already", "another name"),
+    ],
+)
+def test_an_event_time_that_cannot_be(time: str, message: str, hint: str) -> None:
+    engine = Engine()
+    with pytest.raises(CheckError) as raised:
+        engine.execute(f"CREATE STREAM s (ms BIGINT, text STRING) USING json OPTIONS (path 'x') TIMESTAMP BY {time}")
+    assert message in str(raised.value) and hint in str(raised.value)
+
+
+def test_an_event_time_that_is_computed() -> None:
+    engine = Engine()
+    engine.execute(
+        "CREATE STREAM s (MS BIGINT) USING json OPTIONS (path 'x') TIMESTAMP BY timestamp_millis(ms) KEEP 1 h"
+    )
+    stream = engine.catalog.streams["s"]
+    assert (stream.time_column, stream.types["event_time"], stream.keep) == ("event_time", TIMESTAMP, 3_600_000_000)
+    assert stream.stored.columns == (("MS", BIGINT),)
+    engine.query("SELECT count(*) AS n FROM s GROUP BY window(event_time, '1 minute')")

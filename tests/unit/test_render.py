@@ -156,6 +156,7 @@ def test_canonical_statements() -> None:
         "CREATE STREAM s USING csv TIMESTAMP BY ts LATENESS '5 s' KEEP '1 h'; "
         "CREATE STREAM r USING csv TIMESTAMP BY `keep` AHEAD UNBOUNDED KEEP 1000000 ROWS; "
         "CREATE STREAM r USING csv TIMESTAMP BY `ahead` LATENESS '1 s' AHEAD '2 d'; "
+        "CREATE STREAM r USING csv TIMESTAMP BY timestamp_millis(ms + 1) AS t KEEP '1 h'; "
         "CREATE SYNOPSIS t ON trades(price) USING timegram (buckets 64, rows 100000); "
         "CREATE SYNOPSIS t ON trades(price) USING timegram (boundaries (-10, -6.5, 2, 1e+300D), rows 4); "
         "CREATE SYNOPSIS u ON trades(`range`) USING ordered_sharing (rows 100000); DROP SYNOPSIS t"

@@ -12,12 +12,15 @@ from mullion.catalog.queries import StandingQuery, bind, starting
 from mullion.catalog.streams import Stream
 from mullion.errors import CheckpointError
 from mullion.language.parse import parse_query
+from mullion.language.render import render
 from mullion.storage.manifest import Manifest
 
 
 def stream_text(stream: Stream) -> str:
+    time = "" if stream.time is None else f"{render(stream.time)} AS "
     columns = ", ".join(f"{name} {type_}" for name, type_ in stream.columns)
-    return f"{stream.name} ({columns}) {stream.format} {sorted(stream.options)} {stream.time_column} {stream.lateness}"
+    read = f"{stream.name} ({columns}) {stream.format} {sorted(stream.options)}"
+    return f"{read} {time}{stream.time_column} {stream.lateness}"
 
 
 def check_manifest(found: Manifest, streams: dict[str, str], out: str | None, where: Path) -> None:

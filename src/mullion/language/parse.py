@@ -17,7 +17,7 @@ from mullion.language.limits import LONGEST
 from mullion.language.literals import duration
 from mullion.language.queries import query
 from mullion.language.query import Ask, CreateQuery, Expr, Query, Statement
-from mullion.language.statements import check_name, statement
+from mullion.language.statements import check_name, event_time, statement
 from mullion.language.tokens import Kind
 
 T = TypeVar("T")
@@ -71,6 +71,15 @@ def parse_expression(text: str) -> Expr:
     return _guarded(text, _one_expression)
 
 
+def parse_event_time(text: str) -> tuple[str, Expr | None]:
+    """What may stand after TIMESTAMP BY: a column, or an expression and a name.
+
+    >>> parse_event_time("ts")
+    ('ts', None)
+    """
+    return _guarded(text, _one_event_time)
+
+
 def parse_duration(text: str) -> int:
     """Microseconds of a duration such as `12 min`, `1 h 30 min` or `1.5 s`, of at most 10,000 years."""
     found = duration(text)
@@ -122,6 +131,13 @@ def _one_statement(c: Cursor) -> Statement:
 def _one_expression(c: Cursor) -> Expr:
     found = expression(c)
     c.finish("and", "or", "in", "like", "is", "between", "not")
+    return found
+
+
+def _one_event_time(c: Cursor) -> tuple[str, Expr | None]:
+    found = event_time(c)
+    if not c.ended:
+        raise c.expected("AS and a name, or the end of the text", "as")
     return found
 
 

@@ -386,6 +386,8 @@ class CreateStream:
     format: str
     options: tuple[tuple[str, str], ...]
     time_column: str
+    time: Expr | None = None
+    """What the column is computed by, when it is not one of the source."""
     lateness: int = 0
     ahead: int | None = AHEAD_BY_DEFAULT
     """How far past the clock events may be (microseconds); None when they may be anywhere."""

@@ -62,7 +62,8 @@ def render(node: Statement | Query | Expr) -> str:
             keep = "" if node.keep is None else f" KEEP {_span(node.keep)}"
             keep += "" if node.keep_rows is None else f" KEEP {node.keep_rows} ROWS"
             created = f"CREATE STREAM {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
-            return f"{created} TIMESTAMP BY {render_name(node.time_column)}{late}{ahead}{keep}"
+            time = "" if node.time is None else f"{_expr(node.time)} AS "
+            return f"{created} TIMESTAMP BY {time}{render_name(node.time_column)}{late}{ahead}{keep}"
         case CreateTable():
             kind = "RETROACTIVE TABLE" if node.retroactive else "TABLE"
             return f"CREATE {kind} {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"

@@ -9,10 +9,12 @@ from typing import Any
 from mullion.errors import NotSupported, ParseError, Place
 from mullion.language.cursor import Cursor
 from mullion.language.durations import time_span
+from mullion.language.expressions import expression
 from mullion.language.limits import MOST_ROWS
 from mullion.language.queries import OUTPUTS, query
 from mullion.language.query import (
     Ask,
+    Column,
     CreateQuery,
     CreateStream,
     CreateSynopsis,
@@ -20,6 +22,7 @@ from mullion.language.query import (
     DropQuery,
     DropSynopsis,
     Explain,
+    Expr,
     Statement,
 )
 from mullion.language.synopses import synopsis
@@ -29,6 +32,9 @@ from mullion.language.types import Type
 from mullion.language.windows import timestamp
 
 _NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,127}", re.ASCII)
+_BOUNDS = ("lateness", "ahead", "keep")
+EVENT_TIME = "event_time"
+"""The column of an event time that is computed and not given a name."""
 _BEGINNINGS = ("create", "drop", "explain", "select", *OUTPUTS)
 
 
@@ -79,9 +85,9 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
     if not c.is_words("timestamp", "by"):
         raise c.expected("TIMESTAMP BY and the column with the event time", "timestamp", "options")
     c.expect("timestamp", "by")
-    time_column = c.name("the column with the event time")
+    time_column, time = event_time(c)
     bounds: dict[str, Any] = {}
-    while (word := c.word()) in ("lateness", "ahead", "keep"):
+    while (word := c.word()) in _BOUNDS:
         at = c.at
         c.step()
         if word in bounds or (word == "keep" and "keep_rows" in bounds):
@@ -101,9 +107,20 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
         format=format_,
         options=options,
         time_column=time_column,
+        time=time,
         **bounds,
         place=c.since(start),
     )
+
+
+def event_time(c: Cursor) -> tuple[str, Expr | None]:
+    """A column, or an expression with the name that its value gets."""
+    if c.word(1) in _BOUNDS or c.ahead().kind is Kind.END or c.is_symbol(";", 1):
+        return c.name("the column with the event time"), None
+    found = expression(c)
+    if c.accept("as"):
+        return c.name("a name for the event time"), found
+    return (found.name, None) if isinstance(found, Column) and found.table is None else (EVENT_TIME, found)
 
 
 def _not_negative(c: Cursor, what: str) -> int:

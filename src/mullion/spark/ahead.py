@@ -46,8 +46,12 @@ class Ahead:
             return self._noted[batch].time
         if self._stream.ahead is None:
             return None
-        limit = int(self._clock() * SECOND) + self._stream.ahead + 1
+        limit = self.now() + self._stream.ahead + 1
         return limit if newest is None else max(limit, newest + 1)
+
+    def now(self) -> int:
+        """What the clock says (microseconds)."""
+        return int(self._clock() * SECOND)
 
     def note(self, batch: int, time: int, offsets: Sequence[int]) -> None:
         """Some events of the batch lie beyond its limit."""

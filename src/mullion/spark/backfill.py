@@ -78,7 +78,7 @@ class Backfill:
         plan = make_plan(self.stream, [self.query], way="kernel" if self.query.lookups else "auto")
         lookups = self.query.lookups
         tables = tuple(prepare(lookup, self.table(lookup.table, self.query.joined or 0)) for lookup in lookups)
-        events = Events(open_files(self.session, self.stream, paths), self.stream, tables=tables, files=order)
+        events = Events(open_files(self.session, self.stream.stored, paths), self.stream, tables=tables, files=order)
         collected = collect_partials(events.of(stretch), plan)
         told = Tally()
         for table in collected[0]:

@@ -15,6 +15,8 @@ class Counts:
     ahead: int = 0
     """Events too far past the clock."""
     malformed: int = 0
+    odd_times: str = ""
+    """What is odd about the times of most events, if anything is."""
     slices: int = 0
     fragments: int = 0
     groups: int = 0

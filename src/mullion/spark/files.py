@@ -149,7 +149,7 @@ def _is_as_declared(schema: pa.Schema, types: Mapping[str, Type]) -> bool:
 
 
 def can_tell_time(stream: Stream) -> bool:
-    return stream.types[stream.time_column].kind in ("timestamp", "timestamp_ntz")
+    return stream.time is None and stream.types[stream.time_column].kind in ("timestamp", "timestamp_ntz")
 
 
 def shares(pieces: Sequence[Piece], tasks: int) -> list[list[Piece]]:

@@ -87,14 +87,25 @@ class Events:
         self.batch.createOrReplaceTempView(view)
         session = self.batch.sparkSession
         try:
-            timed = f"(SELECT *, {self._time()} AS {TIME} FROM {view})"
+            timed = f"(SELECT *, {self._time()} AS {TIME}{self._computed()} FROM {view})"
             selected = f"SELECT {', '.join(columns)} FROM {timed} WHERE {self.within.where(TIME)}"
             return session.sql(f"{before}{selected}{after}")
         finally:
             session.catalog.dropTempView(view)
 
+    def _computed(self) -> str:
+        """The time column, where it is no column of the source."""
+        stream = self.stream
+        if stream.time is None or stream.time_column in self.batch.columns:
+            return ""
+        return f", {spark_text(stream.time)} AS {identifier(stream.time_column)}"
+
     def _time(self) -> str:
-        time = f"unix_micros(CAST({identifier(self.stream.time_column)} AS TIMESTAMP))"
+        name = self.stream.time_column
+        told = (
+            identifier(name) if self.stream.time is None or name in self.batch.columns else spark_text(self.stream.time)
+        )
+        time = f"unix_micros(CAST({told} AS TIMESTAMP))"
         time = f"CASE WHEN {time} BETWEEN {FIRST_TIME}L AND {LAST_TIME}L THEN {time} END"
         if CORRUPT not in self.batch.columns:
             return time

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -81,6 +82,7 @@ from mullion.windows.finalize import Answers, Work
 from mullion.windows.intake import Intake
 from mullion.windows.limits import Limits
 from mullion.windows.most import MOST_ANSWERS
+from mullion.windows.odd_times import FAR, odd_times
 from mullion.windows.portions import Portions
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
@@ -149,7 +151,7 @@ class StreamRun:
         """The source is read to its end, and nobody waits for an answer before that."""
         self._restored = False
         self._restored_order: tuple[dict[str, Any], list[tuple[str, pa.Table]]] = {}, []
-        self._unseen = Unseen(stream, strict=settings.strict)
+        self._unseen = Unseen(stream.stored, strict=settings.strict)
         self.counts = Counts()
         self.limits = Limits(settings.most_answers)
         self.oldest: int | None = None
@@ -180,6 +182,8 @@ class StreamRun:
         """The files of the batch, where the kernel may read them itself."""
         self._bounds = Stretch()
         """What the batch takes of its events."""
+        self._far_ahead = 0
+        """Events of the batch that are more than ten years ahead."""
         self._put_aside: set[str] = set()
         """What of the batch was written aside."""
         self.backfilled: set[str] = set()
@@ -379,10 +383,12 @@ class StreamRun:
         self._session = batch.sparkSession
         self._bounds = Stretch(self.watermark, self.ahead.limit(number, self.newest))
         self._put_aside.clear()
+        self._far_ahead = 0
         self._start_side_jobs()
         events = self._events(batch, number)
         step("before partials")
         seen = self._absorb(events, mark)
+        self._tell_odd_times(seen)
         if seen.malformed:
             self.sink.aside("malformed", self.stream.name, mark, malformed_records(events))
         self.counts.batches += 1
@@ -449,7 +455,7 @@ class StreamRun:
         if order and SOURCE not in batch.columns:
             batch = with_source(batch)
         if self.plain and self.log is not None:
-            batch = as_declared(self.stream, batch, order)
+            batch = as_declared(self.stream.stored, batch, order)
             look_for_columns(self._unseen, batch, order)
         return Events(batch, self.stream, number=number, files=FileOrder(tuple(order)) if order else None)
 
@@ -872,11 +878,24 @@ class StreamRun:
             self.ahead.note(mark.batch, bounds.high, offsets)
             rows = beyond(self._records(events.of(bounds.ahead)), bounds.high)
             self.counts.ahead += len(rows)
+            times = rows.column(self.stream.time_column)
+            if pa.types.is_timestamp(times.type):
+                micros = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
+                self._far_ahead = pc.sum(pc.greater(micros, self.ahead.now() + FAR)).as_py() or 0
             self._write_aside("ahead", mark, rows)
         if late and "late" not in self._put_aside and bounds.low is not None:
             rows = behind(self._records(events.of(bounds.late)), bounds.low)
             self.counts.late += len(rows)
             self._write_aside("late", mark, rows)
+
+    def _tell_odd_times(self, seen: Tally) -> None:
+        """Once for each stream."""
+        found = (
+            None if self.counts.odd_times else odd_times(self.stream.name, seen.events, seen.newest, self._far_ahead)
+        )
+        if found is not None:
+            self.counts.odd_times = found
+            log.warning("%s", found)
 
     def _records(self, events: Events) -> pa.Table:
         return records(events)

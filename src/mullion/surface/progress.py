@@ -148,6 +148,8 @@ def warnings(
             hit = ", ".join(f"{query} {number:,}" for query, number in told.late_by_query.items() if number)
             missed = f" (missed by {hit})" if hit else ""
             yield f"{plural(told.late, 'event')} of {name} came too late{missed}; kept in {out / '_late'}"
+        if told.odd_times:
+            yield told.odd_times
         if told.ahead:
             what = plural(told.ahead, "event")
             yield f"{what} of {name} lay further past the clock than AHEAD allows; kept in {out / '_ahead'}"
