@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 import time
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from faults.damage import KINDS, files
 from mullion.engine import Engine
 from mullion.errors import CheckpointError
 from mullion.spark.repair import Repair
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+CAMPAIGN = int(os.environ.get("MULLION_CAMPAIGN") or 0)
+SHARDED: dict[str, Any] = {"shard_above": 1} if CAMPAIGN else {}
+"""Groups are few here, and yet in shards when there is time for it."""
 BEFORE, ALL = 4, 6
 """Batches before the power cut, and all of them."""
 
@@ -29,7 +35,8 @@ BEFORE, ALL = 4, 6
 def script(events: Path) -> str:
     source = f"(ts TIMESTAMP, x INT) USING json OPTIONS (path '{events}', maxFilesPerTrigger '1') TIMESTAMP BY ts"
     total = "CREATE QUERY total AS SELECT sum(x) AS total, count(*) AS n FROM s [RANGE '4 s' SLIDE '2 s']"
-    return f"CREATE STREAM s {source};\n{total};"
+    groups = "CREATE QUERY groups AS SELECT x % 3 AS k, sum(x) AS total FROM s [RANGE '4 s' SLIDE '2 s'] GROUP BY x % 3"
+    return f"CREATE STREAM s {source};\n{total};\n{groups};"
 
 
 def add(events: Path, number: int) -> None:
@@ -39,7 +46,8 @@ def add(events: Path, number: int) -> None:
 
 
 def rows(engine: Engine) -> list[dict[str, Any]]:
-    return sorted(engine.results("total").to_arrow().to_pylist(), key=lambda row: row["window_end"])
+    found = [row for name in ("total", "groups") for row in engine.results(name).to_arrow().to_pylist()]
+    return sorted(found, key=repr)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +55,7 @@ def left(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has read some batches and was stopped."""
     base = tmp_path_factory.mktemp("cut")
     add(base / "events", BEFORE)
-    with Engine(spark, out=base / "out", checkpoint=base / "checkpoint") as engine:
+    with Engine(spark, out=base / "out", checkpoint=base / "checkpoint", **SHARDED) as engine:
         engine.execute(script(base / "events"))
         engine.start(follow=True)
         while "s" not in engine.counts or engine.counts["s"].batches < BEFORE:
@@ -60,7 +68,7 @@ def left(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def uncut(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     add(events := tmp_path_factory.mktemp("uncut"), ALL)
-    with Engine(spark) as engine:
+    with Engine(spark, **SHARDED) as engine:
         engine.execute(script(events))
         engine.run()
         return rows(engine)
@@ -73,7 +81,7 @@ def copy(left: Path, base: Path) -> dict[str, Any]:
     manifest = Manifest.read(base / "checkpoint")
     assert manifest is not None
     replace(manifest, out=str((base / "out").resolve())).write(base / "checkpoint")
-    return {"out": base / "out", "checkpoint": base / "checkpoint"}
+    return {"out": base / "out", "checkpoint": base / "checkpoint", **SHARDED}
 
 
 def newest(spark_notes: Path, number: int) -> list[Path]:
@@ -109,6 +117,33 @@ def test_notes_of_spark_that_are_lost_are_put_right(
         engine.run(close=True)
         assert engine.counts["s"].events == 3 * ALL
         assert rows(engine) == uncut
+
+
+TRIALS = max(4, CAMPAIGN // 50)
+
+
+@pytest.mark.parametrize("seed", range(TRIALS))
+def test_damage_to_notes_of_spark_and_to_shards(
+    seed: int, spark: SparkSession, left: Path, uncut: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """As tests/faults/damage.py, for what only Spark writes."""
+    dice, options = random.Random(seed), copy(left, tmp_path)
+    add(left / "events", ALL)
+    by_kind = files(tmp_path / "checkpoint")
+    mine = [kind for kind in sorted(by_kind) if "/spark" in kind or "/shards" in kind]
+    assert len(mine) >= 4
+    path = dice.choice(by_kind[mine[seed % len(mine)]])
+    damage = dice.choice(KINDS)
+    others = [p for p in path.parent.iterdir() if p.is_file() and p != path and p.stat().st_size]
+    damage(path, dice, others)
+    with Engine(spark, **options) as engine:
+        engine.execute(script(left / "events"))
+        try:
+            engine.run(close=True)
+        except CheckpointError as error:
+            assert any(p.name in str(error) for p in (path, path.parent, *others))
+        else:
+            assert rows(engine) == uncut
 
 
 def flip_the_newest(stream: Path) -> None:
