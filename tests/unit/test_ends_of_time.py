@@ -61,9 +61,9 @@ def frames(draw: Any) -> str:
                 f"RANGE UNBOUNDED {periodic}",
                 f"FROM TIMESTAMP '{since.isoformat(sep=' ')}' {periodic}",
                 f"FROM TIMESTAMP '{since.isoformat(sep=' ')}'",
-                "ROWS 1000",
-                "ROWS 2 SLIDE 1000",
-                "PARTITION BY symbol ROWS 1000 SLIDE 2",
+                f"ROWS {MOST_ROWS}",
+                f"ROWS 2 SLIDE {MOST_ROWS}",
+                f"PARTITION BY symbol ROWS {MOST_ROWS} SLIDE 2",
                 "NOW",
             )
         )

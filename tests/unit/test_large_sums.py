@@ -20,6 +20,7 @@ from mullion.aggregates.sum import SumOfIntegers
 from mullion.catalog.queries import bind
 from mullion.catalog.streams import Stream
 from mullion.kernels import rows as dense
+from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.partial import TIME, Input, Job, partials
 from mullion.kernels.rows import MOST_EVENTS, UNITS, in_units
 from mullion.language.parse import parse_query
@@ -209,4 +210,4 @@ def test_a_large_row_group_is_read_in_portions(tmp_path: Path, monkeypatch: pyte
     whole = pa.concat_tables(found)
     assert whole.column("x").to_pylist() == [float(i % length) for i in range(2 * length)]
     assert whole.column("k").to_pylist() == ["a", "b"] * length
-    assert whole.column("a").to_pylist() == list(range(2 * length))
+    assert whole.column(ARRIVAL).to_pylist() == list(range(2 * length))
