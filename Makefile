@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench format lint clean
+.PHONY: help setup demo test check campaign bench format lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test: setup lint ## everything: style, types, all tests
 
 check: setup lint ## style, types and the tests that need no Spark: under a minute
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not spark and not slow"
+
+campaign: setup ## damaged checkpoints, seams and real kills at length: 15 minutes; ONLY=kind SEED=n replays one
+	@$(BIN)/python tests/campaign.py --only "$(ONLY)" --seed "$(SEED)" --trials "$(TRIALS)"
 
 lint: setup
 	@$(BIN)/ruff check

@@ -1,5 +1,5 @@
-"""A run that a test kills. Arguments: script, out, checkpoint and, to crash by itself, a step, an occurrence and the
-processes to kill before itself."""
+"""A run that a test kills. Arguments: script, out, checkpoint, whether to close, and, to crash by itself, a step, an
+occurrence and the processes to kill before itself."""
 
 import os
 import signal
@@ -28,7 +28,9 @@ def write_questions(engine: Engine, out: Path) -> None:
         pq.write_table(engine.ask(text).to_arrow(), out / "questions" / f"{i}.parquet")
 
 
-def main(script: str, out: str, checkpoint: str, step: str = "", occurrence: str = "1", *others: str) -> None:
+def main(
+    script: str, out: str, checkpoint: str, close: str, step: str = "", occurrence: str = "1", *others: str
+) -> None:
     def kill() -> None:
         for other in others:
             os.kill(int(other), signal.SIGKILL)
@@ -40,7 +42,7 @@ def main(script: str, out: str, checkpoint: str, step: str = "", occurrence: str
             engine.execute(file.read())
         print("running", flush=True)
         with crash_at(step, int(occurrence), kill) if step else nullcontext():
-            engine.run(close=True)
+            engine.run(close=close == "close")
         write_questions(engine, Path(out))
     session.stop()
 

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
-from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -20,17 +12,14 @@ import pytest
 
 from mullion.engine import Engine
 from mullion.errors import CheckpointError
-from mullion.spark.java import find_java
 from mullion.testing import STEPS, Crash, Replay, crash_at
 from spark.killed_run import write_questions
-from spark.warm import WarmJava
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-KILLS, KILLS_WITH_JAVA = 28, 4
 BATCHES = 10
 QUERIES = """
 CREATE QUERY total AS SELECT sum(price) AS total, count(*) AS n, max(price) AS hi
@@ -49,8 +38,6 @@ CREATE QUERY quoted AS SELECT t.symbol AS symbol, count(*) AS n, sum(q.volume) A
   FROM trades [ROWS 7] t, quotes [RANGE '10 s' SLIDE '10 s'] q WHERE t.symbol = q.symbol GROUP BY t.symbol;
 """
 RELATIONS = ("pairs", "unquoted", "symbols", "quoted")
-FEW = ("total", "last_rows", "pairs", "unquoted")
-"""The queries of runs that are killed for real."""
 
 
 def script(batches: Replay, queries: str = QUERIES) -> str:
@@ -62,11 +49,6 @@ def script(batches: Replay, queries: str = QUERIES) -> str:
     )
     streams = f"CREATE STREAM trades {source} KEEP '1 min';\nCREATE STREAM quotes {source};"
     return f"{streams}\n{synopses}\n{queries}"
-
-
-def some(names: Sequence[str]) -> str:
-    """The queries of these names."""
-    return "".join(f"{q};" for q in QUERIES.split(";") if any(f"CREATE QUERY {n} " in q for n in names))
 
 
 def replay(directory: Path, *, number: int, seed: int = 1, clean: bool = False) -> Replay:
@@ -140,72 +122,6 @@ def test_starting_a_finished_run_again_changes_nothing(
             engine.run(close=close)
             write_questions(engine, tmp_path / "out")
         assert answers(tmp_path / "out") == uninterrupted
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
-def test_killed_for_real(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGKILL at random moments from outside, and at random steps from inside; two runs side by side.
-
-    Some kills take the JVM as well. The others leave it to the driver that follows, because most of the time would go
-    into starting Java; for the same reason the input is clean and asked little.
-    """
-    monkeypatch.setenv("JAVA_HOME", str(find_java().home))
-    path = tmp_path / "script.sql"
-    path.write_text(script(replay(tmp_path / "events", number=BATCHES, clean=True), some(FEW)))
-    with Engine(spark, out=tmp_path / "whole") as engine:
-        engine.execute(path.read_text())
-        engine.run()
-        write_questions(engine, tmp_path / "whole")
-    whole = answers(tmp_path / "whole")
-    with ThreadPoolExecutor(2) as pool:
-        kills = list(pool.map(lambda seed: _kill_again_and_again(path, tmp_path, seed, whole), (1, 2)))
-    assert sum(kills) == KILLS
-
-
-def _kill_again_and_again(path: Path, base: Path, seed: int, uninterrupted: dict[str, Any]) -> int:
-    """Start runs, kill each some times, compare each when it is through; returns how often one was killed."""
-    rnd = random.Random(seed)
-    most = KILLS // 2
-    with_java = rnd.sample(range(most), KILLS_WITH_JAVA // 2)
-    kills, run = 0, 0
-    with ExitStack() as stack:
-        java = stack.enter_context(WarmJava())
-        while kills < most:
-            out, checkpoint = base / f"out{seed}.{run}", base / f"checkpoint{seed}.{run}"
-            for left in reversed(range(min(KILLS // 4, most - kills) + 1)):
-                too = [java.pid] if kills in with_java else []
-                if not _run_once(rnd if left else None, java, too, [str(path), str(out), str(checkpoint)]):
-                    break
-                kills += 1
-                if too:
-                    java = stack.enter_context(WarmJava())
-                else:
-                    java.take_over()
-            assert answers(out) == uninterrupted
-            run += 1
-    return kills
-
-
-def _run_once(rnd: random.Random | None, java: WarmJava, too: list[int], arguments: list[str]) -> bool:
-    """Run to the end, or to a kill of the driver, and of these other processes, at a random moment; whether killed."""
-    command = [sys.executable, str(Path(__file__).with_name("killed_run.py")), *arguments]
-    from_inside = rnd is not None and rnd.random() < 0.6
-    if rnd is not None and from_inside:
-        command += [rnd.choice(STEPS), str(rnd.randrange(1, 4)), *map(str, too)]
-    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, env=java.environment) as child:
-        try:
-            assert child.stdout is not None
-            if rnd is not None and not from_inside:
-                child.stdout.readline()
-                time.sleep(rnd.random() * 1.5)
-                for pid in (*too, child.pid):
-                    os.kill(pid, signal.SIGKILL)
-            _, errors = child.communicate(timeout=120)
-        finally:
-            child.kill()
-    assert child.returncode in (0, -signal.SIGKILL), errors.decode()
-    return child.returncode != 0
 
 
 def test_changed_stream_is_refused(spark: SparkSession, batches: Replay, tmp_path: Path) -> None:
