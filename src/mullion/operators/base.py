@@ -41,7 +41,7 @@ class Operator(ABC):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         """What becomes known of the output when this became known of the inputs. `now` never goes back."""
 
-    most: int = sys.maxsize
+    most_rows: int = sys.maxsize
     """How many rows it may give in one step; only joins can give many more than they take."""
     bad: int = 0
     """How many bad values its expressions met, which became NULL: overflows, divisions by zero, failed casts."""

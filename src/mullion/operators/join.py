@@ -96,7 +96,7 @@ class JoinOperator(Operator):
     def _within_limit(self, found: list[Lives], views: list[tuple[int, ...]]) -> list[Lives]:
         """The results, if they are not too many. Otherwise the views with the longest windows are given up, one after
         the other, so that those with shorter ones have theirs."""
-        while (rows := sum(map(len, found))) > self.most:
+        while (rows := sum(map(len, found))) > self.most_rows:
             if len(views) < 2:
                 raise TooManyRows(rows)
             self.too_many[views.pop(0)] = rows

@@ -128,7 +128,7 @@ class Network:
             below = [working[source].operator for source in inputs_of(node)]
             inputs = [Narrowed(source, names) for source, names in zip(below, takes, strict=True)]
         made = Working(node, make(node, inputs, self.strategy, needed), needed, takes, inputs)
-        made.operator.most = self._most
+        made.operator.most_rows = self._most
         if old is not None:
             self._hand_on(old.operator.parts(), old.takes, made)
         return made
