@@ -881,7 +881,7 @@ class StreamRun:
             times = rows.column(self.stream.time_column)
             if pa.types.is_timestamp(times.type):
                 micros = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
-                self._far_ahead = pc.sum(pc.greater(micros, self.ahead.now() + FAR)).as_py() or 0
+                self._far_ahead = pc.sum(pc.greater(micros, bounds.high + FAR)).as_py() or 0
             self._write_aside("ahead", mark, rows)
         if late and "late" not in self._put_aside and bounds.low is not None:
             rows = behind(self._records(events.of(bounds.late)), bounds.low)
