@@ -18,7 +18,7 @@ import pyarrow as pa
 from mullion.catalog.streams import Stream
 from mullion.engine import Engine
 from mullion.kernels.arrival import ARRIVAL
-from mullion.kernels.partial import Input, Job, partials
+from mullion.kernels.partial import TIME, Input, Job, partials
 from mullion.language.vector import Vector
 from mullion.planner.plan import Grouping
 from mullion.spark.pipeline import Events
@@ -42,7 +42,7 @@ class Batch:
         """The events in the order of arrival, with their time as `t`."""
         columns = {n: Vector.of(t, [e[n] for e in self.rows]).to_arrow() for n, t in self.stream.columns}
         times = pa.array([e[self.stream.time_column] for e in self.rows], pa.int64())
-        return pa.table({"t": times, **columns})
+        return pa.table({TIME: times, **columns})
 
 
 def _table(events: Events) -> pa.Table:
@@ -57,13 +57,13 @@ class LocalRun(StreamRun):
 
     def _in_order(self, events: Events) -> pa.Table:
         self.ordered.look_up(events.tables)
-        return _table(events).select(["t", *self.ordered._input.columns])
+        return _table(events).select([TIME, *self.ordered._input.columns])
 
     def _events(self, batch: Any, number: int) -> Events:
         return Events(batch, self.stream, number=number)
 
     def _read(self, events: Events, names: Sequence[str], paths: list[str] | None) -> pa.Table:
-        return _table(events).select(["t", *names])
+        return _table(events).select([TIME, *names])
 
     def _records(self, events: Events) -> pa.Table:
         return _table(events)

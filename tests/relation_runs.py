@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from mullion.catalog.relations import bind_relation
 from mullion.catalog.streams import Stream
+from mullion.kernels.partial import TIME
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.operators.run import RelationRun
@@ -104,7 +105,7 @@ class Source:
         name, events = self.given[self.done]
         columns = {column: [event[column] for event in events] for column, _ in COLUMNS}
         table = pa.table({c: pa.array(values, ARROW[c]) for c, values in columns.items()})
-        self.intakes[name].add(Mark(self.done), table.append_column("t", pa.array(columns["ts"], pa.int64())))
+        self.intakes[name].add(Mark(self.done), table.append_column(TIME, pa.array(columns["ts"], pa.int64())))
         times = [self.newest[name], *columns["ts"]]
         self.newest[name] = max([t for t in times if t is not None], default=None)
         self.done += 1

@@ -27,6 +27,7 @@ import pytest
 from mullion import engine as engines
 from mullion.catalog.streams import Stream
 from mullion.engine import Engine
+from mullion.kernels.partial import TIME
 from mullion.language.vector import Vector
 from mullion.operators.sharded import Done, ShardedStep, Writer
 from mullion.planner.plan import Plan
@@ -121,7 +122,7 @@ def write_events(folder: Path, number: int, stream: Stream, events: Sequence[Map
 def _rows(events: Events) -> pa.Table:
     """The events of a batch with their time."""
     whole = pa.concat_tables([pq.read_table(path) for path in events.batch.paths])  # type: ignore[attr-defined]
-    whole = whole.append_column("t", whole.column(events.stream.time_column).cast(pa.int64()))
+    whole = whole.append_column(TIME, whole.column(events.stream.time_column).cast(pa.int64()))
     return events.within.of(whole)
 
 
@@ -131,7 +132,7 @@ class ListedRun(StreamRun):
         return Events(batch, self.stream, number=number)
 
     def _records(self, events: Events) -> pa.Table:
-        return _rows(events).drop_columns(["t"])
+        return _rows(events).drop_columns([TIME])
 
     def _is_large(self, *_: object) -> bool:
         return False
@@ -139,11 +140,11 @@ class ListedRun(StreamRun):
 
 def _malformed_records(events: Events) -> pa.Table:
     rows = _rows(events)
-    return rows.filter(pc.is_null(rows.column("t"))).drop_columns(["t"])
+    return rows.filter(pc.is_null(rows.column(TIME))).drop_columns([TIME])
 
 
 def _times_in(events: Events) -> Tally:
-    times = _rows(events).column("t")
+    times = _rows(events).column(TIME)
     extremes = pc.min_max(times).as_py()
     return Tally(
         events=len(times) - times.null_count,

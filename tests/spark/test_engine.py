@@ -134,6 +134,37 @@ def test_the_order_of_columns_and_the_types_are_sparks(spark: SparkSession, tmp_
     assert found.drop("window_start", "window_end").collect() == wanted.collect()
 
 
+@pytest.mark.parametrize("way", ["native", "kernel", "direct"])
+def test_columns_may_be_called_as_ours_are(way: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Every way has columns of its own beside the user's."""
+    names = ("t", "slice", "events", "k0", "a0", "start", "end", "row")
+    times = pa.array([second * 1_000_000 for second in (1, 2, 3)], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"ts": times} | {name: [i, i + 1, i + 2] for i, name in enumerate(names)}), tmp_path / "e")
+    sums = ", ".join(f"sum(`{name}`) AS `{name}`" for name in names)
+    sources = {
+        "slices": "s [RANGE 10 s SLIDE 10 s]",
+        "rows": "s [ROWS 3 SLIDE 3]",
+        "joined": "s [RANGE 10 s SLIDE 10 s] x, (SELECT t AS other FROM s [RANGE 10 s SLIDE 10 s]) y WHERE t = other",
+    }
+    with Engine(spark, way=way) as engine:
+        engine.execute(f"CREATE STREAM s USING parquet OPTIONS (path '{tmp_path}') TIMESTAMP BY ts")
+        for query, source in sources.items():
+            engine.query(f"SELECT {sums} FROM {source}", name=query)
+            engine.query(
+                f"SELECT t, slice, {sums.replace('AS `', 'AS `s_')} FROM {source} GROUP BY t, slice", name=f"g{query}"
+            )
+        engine.run()
+        for query in sources:
+            (found,) = engine.results(query).to_arrow().to_pylist()
+            assert [found[name] for name in names] == [3 * i + 3 for i in range(len(names))]
+            grouped = engine.results(f"g{query}").to_arrow().to_pylist()
+            assert sorted((row["t"], row["slice"], row["total"]) for row in grouped) == [
+                (0, 1, 3),
+                (1, 2, 4),
+                (2, 3, 5),
+            ]
+
+
 def test_queries_join_and_leave_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
     def write(number: int, *seconds: int) -> None:
         times = pa.array([s * 1_000_000 for s in seconds], pa.timestamp("us", "UTC"))

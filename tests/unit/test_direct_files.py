@@ -11,6 +11,7 @@ import pytest
 
 from mullion.catalog.queries import bind
 from mullion.catalog.streams import Stream
+from mullion.kernels.partial import TIME
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, TIMESTAMP_NTZ, decimal
 from mullion.planner.rules import make_plan
@@ -84,7 +85,7 @@ def test_milliseconds_are_read_and_local_times_where_they_are_declared(tmp_path:
     found = pieces_of([path], STREAM, ["x"])
     assert found is not None
     (table,) = read(found, ["x"], "ts", [])
-    assert table.to_pydict() == {"x": [1, None, 3], "t": [1000, 2000, 3000]}
+    assert table.to_pydict() == {"x": [1, None, 3], TIME: [1000, 2000, 3000]}
     local = Stream("s", (("ts", TIMESTAMP_NTZ), ("x", INT)), "ts")
     assert pieces_of([path], local, ["x"]) is None
     path = written(tmp_path, events(ts=pa.array([1, 2, 3], pa.timestamp("us"))), "local.parquet")
@@ -149,9 +150,9 @@ def test_reading_gives_columns_and_times_in_their_order(tmp_path: Path, monkeypa
         found = list(read(pieces, ["x", "name"], "ts", ["name"]))
         assert len(found) == chunks
         whole = pa.concat_tables(found).to_pydict()
-        assert whole == {"x": [1, None, 3] * 2, "name": ["a", "ä", None] * 2, "t": [1, 2, None] * 2}
+        assert whole == {"x": [1, None, 3] * 2, "name": ["a", "ä", None] * 2, TIME: [1, 2, None] * 2}
     (times,) = read(pieces[:1], ["ts"], "ts", [])
-    assert times.column("t").to_pylist() == [1] and times.schema.field("ts").type == UTC
+    assert times.column(TIME).to_pylist() == [1] and times.schema.field("ts").type == UTC
 
 
 def test_shares_are_neighbours_and_about_equal() -> None:
@@ -169,10 +170,10 @@ def test_shares_are_neighbours_and_about_equal() -> None:
 
 
 def test_within_a_stretch_of_time() -> None:
-    table = pa.table({"t": pa.array([1, None, 5, 3])})
+    table = pa.table({TIME: pa.array([1, None, 5, 3])})
 
     def times(stretch: Stretch) -> list[Any]:
-        return list(stretch.of(table).column("t").to_pylist())
+        return list(stretch.of(table).column(TIME).to_pylist())
 
     assert times(Stretch()) == [1, None, 5, 3]
     assert times(Stretch(3, 5)) == [None, 3]

@@ -17,6 +17,7 @@ from any_window import TICKS
 from mullion import reference
 from mullion.catalog.relations import bind_relation
 from mullion.errors import CheckError, MullionError, ParseError
+from mullion.kernels.partial import TIME
 from mullion.language.limits import FIRST_TIME, FURTHEST, LAST_TIME, LONGEST, MOST_ROWS, moment
 from mullion.language.parse import parse_duration, parse_query, parse_statement
 from mullion.language.render import render
@@ -198,4 +199,4 @@ def test_event_times_lie_in_the_years_1_to_9999(tmp_path: Any) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "x": list(range(7))}), path)
     (found,) = read([Piece(path, 0, 7)], ["x"], "ts", [])
-    assert found.column("t").to_pylist() == [None, FIRST_TIME, LAST_TIME, None, None, None, None]
+    assert found.column(TIME).to_pylist() == [None, FIRST_TIME, LAST_TIME, None, None, None, None]

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion.catalog.synopses import Synopsis
+from mullion.kernels.partial import TIME
 from mullion.language.types import DOUBLE, INT, Type
 from mullion.language.vector import Vector
 from mullion.storage.files import serialised
@@ -34,7 +35,7 @@ events = st.lists(st.tuples(st.integers(0, 20), doubles | whole.map(lambda v: v 
 
 def table(rows: list[tuple[int, Any]], type_: Type = DOUBLE) -> pa.Table:
     times = pa.array([t for t, _ in rows], pa.int64())
-    return pa.table({"t": times, "x": Vector.of(type_, [v for _, v in rows]).to_arrow()})
+    return pa.table({TIME: times, "x": Vector.of(type_, [v for _, v in rows]).to_arrow()})
 
 
 def fed_with(fed: Fed, order: Order, rows: list[tuple[int, Any]], batches: int, lag: int) -> list[tuple[int, Any]]:

@@ -38,7 +38,7 @@ from mullion.language.types import BIGINT, Type
 from mullion.language.vector import Vector, arrow_type
 from mullion.planner.plan import FRAGMENTS, ROWS, Grouping
 
-TIME = "t"
+TIME = "#t"
 """The event time in microseconds; NULL for a record that has no place in time."""
 
 

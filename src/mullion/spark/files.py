@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame
 from mullion.catalog.streams import Stream
 from mullion.errors import SourceError
 from mullion.kernels.arrival import ARRIVAL
+from mullion.kernels.partial import TIME
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import Type
 from mullion.language.vector import arrow_type, has_arrow_type
@@ -175,7 +176,7 @@ def read(
             at = _in_years(
                 table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64())
             )
-            chunk.append(table.select(list(columns)).append_column("t", at))
+            chunk.append(table.select(list(columns)).append_column(TIME, at))
             if arrival:
                 chunk[-1] = chunk[-1].append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
             first += len(table)

@@ -44,7 +44,8 @@ from mullion.storage.files import serialised
 from mullion.windows.bounds import Stretch
 
 TIME = "`#t`"
-"""The event time in microseconds; NULL for a record that has no place in time, or none in the years 1 to 9999."""
+"""`kernels.partial.TIME` as Spark's text: the event time in microseconds; NULL for a record that has no place in time,
+or none in the years 1 to 9999."""
 
 EVERYWHERE = Stretch()
 _views = count()
@@ -349,7 +350,7 @@ def columns_sent(stream: Stream, groupings: Sequence[Grouping], also: Sequence[s
     evaluated: dict[Expr, str] = {}
     bad: dict[Expr, str] = {}
     columns: dict[str, Type] = {}
-    selected = [f"{TIME} AS t"]
+    selected = [TIME]
 
     def add(name: str, type_: Type, text: str) -> None:
         if name not in columns:

@@ -545,7 +545,7 @@ class StreamRun:
         pieces = None if paths is None else pieces_of(paths, self.stream, names)
         if pieces:
             return pa.concat_tables(read(pieces, names, self.stream.time_column, []))
-        return events.read([f"{TIME} AS t", *map(identifier, names)])
+        return events.read([TIME, *map(identifier, names)])
 
     def _order(self, events: Events, mark: Mark, paths: list[str] | None) -> Tally:
         """Let the batch's events wait for their place in the order; late events are put aside."""

@@ -76,8 +76,8 @@ class Sifted(NamedTuple):
 def sift(events: pa.Table, bounds: Stretch) -> Sifted:
     """Events with their time as `t`, by what is made of them.
 
-    >>> taken, told, late, ahead = sift(pa.table({"t": [5, None, 2, 99, 7]}), Stretch(3, 10))
-    >>> taken["t"].to_pylist(), late["t"].to_pylist(), ahead["t"].to_pylist(), told.malformed
+    >>> taken, told, late, ahead = sift(pa.table({"#t": [5, None, 2, 99, 7]}), Stretch(3, 10))
+    >>> taken["#t"].to_pylist(), late["#t"].to_pylist(), ahead["#t"].to_pylist(), told.malformed
     ([5, 7], [2], [99], 1)
     """
     malformed = events.column(TIME).null_count

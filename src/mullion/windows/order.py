@@ -36,11 +36,11 @@ class Order:
     Time: O(n) for events that come in order, O(n log n) otherwise. Space: the events that wait.
 
     >>> order = Order()
-    >>> order.add(pa.table({"t": [5, 3, 9]}))
-    >>> order.settle(9)["t"].to_pylist()
+    >>> order.add(pa.table({"#t": [5, 3, 9]}))
+    >>> order.settle(9)["#t"].to_pylist()
     [3, 5]
-    >>> order.add(pa.table({"t": [9, 12]}))
-    >>> order.settle(None)["t"].to_pylist()
+    >>> order.add(pa.table({"#t": [9, 12]}))
+    >>> order.settle(None)["#t"].to_pylist()
     [9, 9, 12]
     """
 
