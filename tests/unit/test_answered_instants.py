@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from any_relation import ORIGINS, STREAMS, TABLES, Example, events
 from mullion.catalog.relations import bind_relation
 from mullion.language.parse import parse_query
+from mullion.language.vector import Vector
+from mullion.operators.network import Events
+from mullion.operators.once import answer_now
 from mullion.reference import answer
 from mullion.reference.relations import answer_relation
 from strategies import timestamp
@@ -113,3 +118,16 @@ def test_groups_of_what_never_leaves_are_not_told_gone_at_the_end() -> None:
 
 def rows(ts: int, value: str = "v", k: int = 1) -> dict[str, Any]:
     return {"ts": ts, "k": k, value: 1.0}
+
+
+def test_a_question_asked_once_is_answered_where_no_window_holds_an_event() -> None:
+    """It is about one instant, whatever the windows hold then."""
+    text = "SELECT count(*) AS n FROM a [RANGE 3 us], b [RANGE 3 us] WHERE a.k = b.k"
+    relation = bind_relation(parse_query(text), STREAMS, TABLES)
+    events = {}
+    for at, (name, value) in enumerate((("a", "v"), ("b", "w"))):
+        happened = [rows(5 + at, value)]
+        columns = {c: Vector.of(t, [one[c] for one in happened]).to_arrow() for c, t in STREAMS[name].columns}
+        events[name] = Events(pa.table(columns), np.array([5 + at]))
+    for now, pairs in ((6, 1), (60, 0)):
+        assert answer_now(relation, events, now, lambda name: pa.table({})).column("n").to_pylist() == [pairs]

@@ -47,8 +47,15 @@ class Result:
     """
 
     def __init__(
-        self, relation: Relation, pattern: Pattern, schema: pa.Schema | None = None, strategy: str = "upa"
+        self,
+        relation: Relation,
+        pattern: Pattern,
+        schema: pa.Schema | None = None,
+        strategy: str = "upa",
+        *,
+        asked_once: bool = False,
     ) -> None:
+        """`asked_once`: a question about one instant, which is told also where no window holds an event."""
         self.relation, self.pattern, self.strategy = relation, pattern, strategy
         self.schema = answer_schema(relation) if schema is None else schema
         self._signed = has_sign(relation)
@@ -59,7 +66,7 @@ class Result:
         """The last time that is told."""
         self._left = 0
         self._cover = Cover()
-        self._has_total = has_total(relation.plan)
+        self._has_total = has_total(relation.plan) and not asked_once
         self.watches = self._has_total or (self._periodic is not None and not all(map(_lets_go, nodes(relation.plan))))
         """Whether it must be told what comes into the windows."""
 
