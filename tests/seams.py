@@ -1,5 +1,7 @@
 """Random runs that share a checkpoint: what comes, how it is cut into files and runs, where a run is killed, who asks.
 
+After every run, questions are asked once: of the events that a stream keeps, of synopses, of what queries hold.
+
     trial = draw(trials())
     play(trial, tmp_path)        # raises where the answers of all its runs are not those of one run over everything
 
@@ -23,16 +25,20 @@ from hypothesis import strategies as st
 import any_relation
 from any_window import KINDS, TICKS, ticks, windows_of
 from mullion import reference
-from mullion.catalog.algebra import Aggregated, Relation, nodes
+from mullion.catalog.algebra import Relation
 from mullion.catalog.queries import bind
 from mullion.catalog.relations import bind_relation, is_relational, joining_at
+from mullion.engine import Engine
+from mullion.errors import MullionError
 from mullion.language.parse import parse_query
+from mullion.language.query import Named, Query
 from mullion.language.vector import Vector
 from mullion.planner.rules import make_plan
 from mullion.reference.relations import answer_relation
 from mullion.spark.pipeline import kernel_columns
 from mullion.testing import STEPS, Crash, crash_at
-from strategies import EVERY_AGGREGATE, Draw, Event, queries, settings_of_time
+from strategies import EVERY_AGGREGATE, Draw, Event, Frame, Setting, queries, settings_of_time
+from unit.test_asking import micros
 from unit.test_core_differential import assert_same, rows_of
 from unit.test_relations_differential import as_rows, comparable
 from without_spark import engine_without_spark, write_events
@@ -41,6 +47,13 @@ T = TypeVar("T")
 YEAR_9999 = 253_370_764_800
 """In seconds: no event is ahead of it."""
 STREAMS = {"trades": TICKS, **any_relation.STREAMS}
+SYNOPSES = {
+    "best": "ON trades(price) USING ordered_sharing (rows 8)",
+    "most": "ON trades(volume) USING ordered_sharing (rows 20)",
+    "grams": "ON trades(volume) USING timegram (buckets 4, rows 12)",
+}
+EXTREMES = (("max", "min"), ("price", "volume"), (1, 3, 8, 12, 20))
+BOUNDS = "SELECT APPROX count(volume) AS n, max(volume) AS high, min(volume) AS low, sum(volume) AS total"
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,17 @@ class OneRun:
 
     files: Mapping[str, int]
     kill: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What is asked about trades after every run."""
+
+    keep: str
+    """KEEP and how much, or nothing."""
+    synopses: Mapping[str, int]
+    """The run with which each is made."""
+    questions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -66,6 +90,7 @@ class Trial:
     at_a_time: int
     """Files in a batch."""
     sharded: bool
+    asking: Asking
 
 
 # Drawing
@@ -86,9 +111,20 @@ def is_for_the_kernel(text: str) -> bool:
     )
 
 
-def has_an_ungrouped_aggregate(text: str) -> bool:
-    relation = bind_relation(parse_query(text), any_relation.STREAMS, any_relation.TABLES)
-    return any(isinstance(node, Aggregated) and not node.keys for node in nodes(relation.plan))
+@st.composite
+def asked_once(
+    draw: Draw[Any], setting: Setting, windows: st.SearchStrategy[Frame], standing: Sequence[str], runs: int
+) -> Asking:
+    """Questions about trades, some of them what queries answer all the time, and what is kept for them."""
+    plain = queries(setting, windows=windows, among=EVERY_AGGREGATE, created=False).filter(is_for_the_kernel)
+    extreme = st.builds("SELECT {}({}) AS c0 FROM trades [ROWS {}]".format, *map(st.sampled_from, EXTREMES))
+    keep = f" KEEP '{draw(st.integers(1, 20)) * setting.unit} us'"
+    made = draw(st.sampled_from(((), (), tuple(SYNOPSES), *((name,) for name in SYNOPSES))))
+    return Asking(
+        draw(st.sampled_from(("", "", keep, " KEEP 5 ROWS", " KEEP 1000 ROWS"))),
+        {name: draw(st.sampled_from((0, 0, *range(runs)))) for name in made},
+        (*draw(st.lists(plain | extreme, max_size=2)), *(text.split(" AS ", 1)[1] for text in standing)),
+    )
 
 
 @st.composite
@@ -100,7 +136,7 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
     texts = {
         f"q{i}": draw(plain).replace("CREATE QUERY q", f"CREATE QUERY q{i}", 1) for i in range(draw(st.integers(0, 3)))
     }
-    related = any_relation.relations(origin=origin).filter(lambda text: not has_an_ungrouped_aggregate(text))
+    related = any_relation.relations(origin=origin)
     for i in range(draw(st.integers(0 if texts else 1, 2))):
         text = draw(related)
         named = text.replace("CREATE QUERY q", f"CREATE QUERY r{i}", 1)
@@ -140,6 +176,7 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         draw(st.sampled_from(("upa", "upa", "nt", "direct"))),
         draw(st.sampled_from((1, 2, 10))),
         draw(st.sampled_from((False, False, True))),
+        draw(asked_once(setting, windows, [text for name, text in texts.items() if name < "r"], len(runs))),
     )
 
 
@@ -170,13 +207,17 @@ def script(trial: Trial, base: Path, run: int) -> str:
     for name, stream in STREAMS.items():
         columns = ", ".join(f"{column} {type_}" for column, type_ in stream.columns)
         options = f"path '{base / name}', maxFilesPerTrigger '{trial.at_a_time}'"
+        keep = trial.asking.keep if name == "trades" else ""
         made.append(
             f"CREATE STREAM {name} ({columns}) USING parquet OPTIONS ({options}) "
-            f"TIMESTAMP BY ts LATENESS '{trial.lateness[name]} us'"
+            f"TIMESTAMP BY ts LATENESS '{trial.lateness[name]} us'{keep}"
         )
     columns = ", ".join(f"{column} {type_}" for column, type_ in any_relation.NAMED.columns)
     made.append(f"CREATE TABLE named ({columns}) USING parquet OPTIONS (path '{base / 'named.parquet'}')")
     made += [text for name, text in trial.texts.items() if trial.joining.get(name, 0) <= run]
+    made += [
+        f"CREATE SYNOPSIS {name} {SYNOPSES[name]}" for name, since in trial.asking.synopses.items() if since <= run
+    ]
     return ";\n".join(made)
 
 
@@ -200,7 +241,9 @@ class Oracle:
     def asks(self, run: int) -> set[str]:
         """The streams that somebody asks by then; nobody reads the others."""
         present = [name for name in self.trial.texts if self.trial.joining.get(name, 0) <= run]
-        return {stream for name in present for stream in self.streams_of(name)}
+        asking = self.trial.asking
+        once = asking.keep or any(since <= run for since in asking.synopses.values())
+        return {stream for name in present for stream in self.streams_of(name)} | ({"trades"} if once else set())
 
     def streams_of(self, name: str) -> Sequence[str]:
         bound = self.bound(name)
@@ -252,6 +295,49 @@ class Oracle:
             right = reference.answer(replace(query, start_at=start), TICKS, self.kept["trades"]).rows
             assert_same(bound, rows_of(bound, table), right)
 
+    def asks_once(self, engine: Engine, run: int) -> None:
+        """Every question is answered for the time that it states, or refused when what it needs was not kept."""
+        asking, events = self.trial.asking, self.kept["trades"]
+        for text in asking.questions:
+            try:
+                answer = engine.ask(text)
+            except MullionError as problem:
+                assert "KEEP" in str(problem) and asking.keep != " KEEP 1000 ROWS", text
+                continue
+            query = parse_query(text)
+            bound = bind(query, {"trades": TICKS})
+            right = reference.ask(query, TICKS, events).rows
+            if events and bound.frame.attribute is None and bound.frame.slide is None:
+                right = right_at(query, events, micros(answer.answered_up_to))
+            assert_same(bound, rows_of(bound, answer.to_arrow()), right)
+        if asking.synopses.get("grams", run + 1) <= run:
+            for rows in (1, 4, 12):
+                self._check_bounds(engine, f"{BOUNDS} FROM trades [ROWS {rows}]", events, rows)
+
+    def _check_bounds(self, engine: Engine, text: str, events: Sequence[Event], rows: int) -> None:
+        try:
+            (row,) = engine.ask(text).to_arrow().to_pylist()
+        except MullionError as problem:
+            assert "has not seen" in str(problem) and self.trial.asking.synopses["grams"]
+            return
+        last = sorted(events, key=lambda event: event["ts"])[-rows:]
+        held = [event["volume"] for event in last if event["volume"] is not None]
+        assert row["n_low"] == row["n_high"] == len(held), (text, row, held)
+        if held:
+            for name, value in (("high", max(held)), ("low", min(held)), ("total", sum(held))):
+                assert row[f"{name}_low"] <= value <= row[f"{name}_high"], (text, row, held)
+
+
+def right_at(query: Query, events: Sequence[Event], up_to: int) -> list[tuple[Any, ...]]:
+    """What a question would have been answered when it was up to some time, now or earlier."""
+    if up_to == max(event["ts"] for event in events):
+        return reference.ask(query, TICKS, events).rows
+    # A window that ends at an edge before now holds what came before the edge, as if it slid there.
+    assert isinstance(query.source, Named) and query.source.window is not None
+    sliding = replace(query, source=replace(query.source, window=replace(query.source.window, slide=1)))
+    known = [event for event in events if event["ts"] <= up_to]
+    return reference.ask(sliding, TICKS, [*known, {**events[0], "ts": up_to + 1}]).rows
+
 
 def play(trial: Trial, base: Path) -> None:
     """All runs one after the other, the last of them closed, and then what they have answered."""
@@ -269,7 +355,7 @@ def play(trial: Trial, base: Path) -> None:
         for name in asked:
             oracle.reads(name, written[name])
         if asked:
-            _run(trial, base, number, run.kill, close=close)
+            _run(trial, base, number, run.kill, oracle, close=close)
     with _engine(trial, base) as engine:
         engine.execute(script(trial, base, len(trial.runs)))
         for name in trial.texts:
@@ -287,7 +373,7 @@ def _engine(trial: Trial, base: Path) -> Any:
     )
 
 
-def _run(trial: Trial, base: Path, number: int, kill: tuple[str, int] | None, *, close: bool) -> None:
+def _run(trial: Trial, base: Path, number: int, kill: tuple[str, int] | None, oracle: Oracle, *, close: bool) -> None:
     for crash in ([crash_at(*kill)] if kill else []) + [nullcontext()]:
         with _engine(trial, base) as engine:
             engine.execute(script(trial, base, number))
@@ -296,4 +382,6 @@ def _run(trial: Trial, base: Path, number: int, kill: tuple[str, int] | None, *,
                     engine.run(close=close)
             except Crash:
                 continue
+            if "trades" in oracle.asks(number):
+                oracle.asks_once(engine, number)
         return

@@ -22,7 +22,7 @@ COUNTS = "SELECT count(*) AS n FROM s [RANGE 10 us SLIDE 10 us]"
 KEYS = "SELECT DISTINCT k FROM s [RANGE 10 us SLIDE 10 us]"
 
 
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(trials())
 def test_many_runs_are_one_run(trial: Trial) -> None:
     with tempfile.TemporaryDirectory() as base:
@@ -179,3 +179,13 @@ def test_everything_since_a_start_goes_on_after_a_restart(world: World, window: 
         world.run({"q": text})
     assert world.run({"q": text}, close=True)["q"] == expected
     assert expected[-1][1] == 9
+
+
+def test_a_window_without_events_waits_for_the_next_one_of_a_query_that_stops(world: World) -> None:
+    """Nothing is answered after the last window that holds an event, and it is not known before which one that is."""
+    text = "SELECT count(*) AS n FROM s [RANGE 3 us]"
+    asked = {"q": f"CREATE QUERY q STOP AT TIMESTAMP '1970-01-01 00:00:00.000022' AS {text}"}
+    for time in (1, 10, 10, 20, 30):
+        world.add([time])
+        world.run(asked)
+    assert world.run(asked, close=True)["q"] == [(1, 1), (4, 0), (10, 2), (13, 0), (20, 1)]

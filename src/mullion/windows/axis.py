@@ -242,7 +242,11 @@ class AxisSet:
             if query.name not in self.begun and not len(held):
                 first = len(found.end)
             if settled is None or query.stop is not None:
-                until = int(found.closes[last - 1]) if last and settled is not None else until
+                if settled is not None and last:
+                    until = int(found.closes[last - 1])
+                elif query.stop is not None and until < query.stop and query.name in self.begun:
+                    # Windows without events wait: they are answered once one that holds an event follows.
+                    until = self.since[query.name]
                 found = found.part(first, max(first, last))
             else:
                 found = found.part(first, len(found.end))
