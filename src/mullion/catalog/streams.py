@@ -97,7 +97,7 @@ def _conversion(written: str, type_: Type) -> str:
         forms = ", ".join(f"timestamp_{unit}({written})" for unit in ("seconds", "millis", "micros"))
         return f"write TIMESTAMP BY {forms}, as fits"
     if type_ == STRING:
-        return f"write TIMESTAMP BY to_timestamp({written})"
+        return f"write TIMESTAMP BY to_timestamp({written}), or to_timestamp({written}, 'dd/MM/yyyy HH:mm:ss')"
     return f"give the schema with {written} TIMESTAMP"
 
 

@@ -28,10 +28,12 @@ from mullion.spark.java import cache_dir, find_java, write_atomically
 from mullion.spark.jvm import forget_dead, is_dead, note_start
 from mullion.spark.options import IN_SESSION, check_session
 
-# What answers depend on: a bad value is NULL instead of the end of the batch that it shares, and instants are UTC.
+# What answers depend on: a bad value is NULL instead of the end of the batch that it shares, instants are UTC, and
+# formats of times mean what they mean now, not what they meant in old versions.
 MEANING = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
 }
 
 SPEED = {

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -82,7 +81,7 @@ from mullion.windows.finalize import Answers, Work
 from mullion.windows.intake import Intake
 from mullion.windows.limits import Limits
 from mullion.windows.most import MOST_ANSWERS
-from mullion.windows.odd_times import FAR, odd_times
+from mullion.windows.odd_times import count_far, odd_times
 from mullion.windows.portions import Portions
 from mullion.windows.subwindow import SubWindows
 from mullion.windows.tally import Tally, late_for, tally
@@ -878,10 +877,7 @@ class StreamRun:
             self.ahead.note(mark.batch, bounds.high, offsets)
             rows = beyond(self._records(events.of(bounds.ahead)), bounds.high)
             self.counts.ahead += len(rows)
-            times = rows.column(self.stream.time_column)
-            if pa.types.is_timestamp(times.type):
-                micros = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
-                self._far_ahead = pc.sum(pc.greater(micros, bounds.high + FAR)).as_py() or 0
+            self._far_ahead = count_far(rows.column(self.stream.time_column), bounds.high)
             self._write_aside("ahead", mark, rows)
         if late and "late" not in self._put_aside and bounds.low is not None:
             rows = behind(self._records(events.of(bounds.late)), bounds.low)

@@ -6,10 +6,21 @@ such event may be right; a batch of them is worth a word.
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 YEAR = 31_556_952_000_000
 EARLIEST = 31_536_000_000_000
 """1971-01-01."""
 FAR = 10 * YEAR
+
+
+def count_far(times: pa.ChunkedArray, limit: int) -> int:
+    """How many of these event times lie more than ten years past the time that is allowed. Numbers have no clock."""
+    if not pa.types.is_timestamp(times.type):
+        return 0
+    micros = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
+    return int(pc.sum(pc.greater(micros, limit + FAR)).as_py() or 0)
 
 
 def odd_times(name: str, events: int, newest: int | None, far: int) -> str | None:
@@ -30,4 +41,4 @@ timestamp_seconds(...) or timestamp_millis(...) says what they are
     return f"event times of {name} lie {lie}: they look like {unit}; {hint}"
 
 
-__all__ = ["FAR", "odd_times"]
+__all__ = ["FAR", "count_far", "odd_times"]

@@ -12,6 +12,7 @@ from mullion.language.functions import (
     readers,
     rounding,
     text,
+    time_formats,
 )
 from mullion.language.functions.base import FUNCTIONS, NAMES, Function, Signature
 
@@ -31,4 +32,5 @@ __all__ = [
     "readers",
     "rounding",
     "text",
+    "time_formats",
 ]

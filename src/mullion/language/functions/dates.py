@@ -219,7 +219,6 @@ register(
     spelling("timestamp_millis", 1, 1, from_number(1000)),
     counted("unix_timestamp", takes(TIMESTAMP), BIGINT, truncated_seconds),
     spelling("to_date", 1, 1, cast_call(DATE)),
-    spelling("to_timestamp", 1, 1, cast_call(TIMESTAMP)),
     *(
         spelling(name, 1, 1, cast_call(NAMES[name]))
         for name in (
