@@ -40,19 +40,21 @@ class World:
         write_events(self.base / stream, self.files, EVENTS, events)
         self.files += 1
 
-    def run(self, queries: dict[str, str], *, checkpoint: bool = True, **how: Any) -> dict[str, list[Any]]:
+    def run(
+        self, queries: dict[str, str], *, checkpoint: bool = True, lateness: int = 0, **how: Any
+    ) -> dict[str, list[Any]]:
         """What queries have answered after one more run: the ends of windows with the first item."""
         place = {"checkpoint": self.base / "state"} if checkpoint else {}
         with engine_without_spark(out=self.base / "out", **place) as engine:
-            self.prepare(engine, queries)
+            self.prepare(engine, queries, lateness)
             engine.run(**how)
             return {name: told(engine, name) for name in queries}
 
-    def prepare(self, engine: Engine, queries: dict[str, str]) -> None:
+    def prepare(self, engine: Engine, queries: dict[str, str], lateness: int = 0) -> None:
         for name in "st":
             engine.execute(
                 f"CREATE STREAM {name} (ts TIMESTAMP, k STRING, v BIGINT) USING parquet "
-                f"OPTIONS (path '{self.base / name}') TIMESTAMP BY ts"
+                f"OPTIONS (path '{self.base / name}') TIMESTAMP BY ts LATENESS '{lateness} us'"
             )
         for name, text in queries.items():
             engine.query(text if text.startswith("CREATE") else f"CREATE QUERY {name} AS {text}")
@@ -189,3 +191,12 @@ def test_a_window_without_events_waits_for_the_next_one_of_a_query_that_stops(wo
         world.add([time])
         world.run(asked)
     assert world.run(asked, close=True)["q"] == [(1, 1), (4, 0), (10, 2), (13, 0), (20, 1)]
+
+
+def test_a_window_from_a_landmark_begins_with_an_earlier_event_that_comes_later(world: World) -> None:
+    """As long as no window was answered, it is not known which one is the first."""
+    text = "SELECT count(*) AS n FROM s [FROM TIMESTAMP '1970-01-01 00:00:00' SLIDE 10 us]"
+    for time in (25, 5, 18):
+        world.add([time])
+        world.run({"q": text}, lateness=50)
+    assert world.run({"q": text}, lateness=50, close=True)["q"] == [(10, 1), (20, 2), (30, 3)]

@@ -197,11 +197,14 @@ def _plain_windows(
 def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark: int | None) -> tuple[Times, Times]:
     """The due windows of one query that has keys, gaps, a start or a stop: the first ends of runs, and how many."""
     window = query.window
-    if query.frame.since is not None and cursor.next_end is None:
+    if query.frame.since is not None and not cursor.begun:
         later = seen.slices[seen.slices >= query.frame.since]
-        if not len(later):
+        if len(later):
+            # Until a window was answered an earlier event may come; slices, however, may be forgotten meanwhile.
+            end = first_end(int(later[0]), window)
+            cursor.next_end = end if cursor.next_end is None else min(end, cursor.next_end)
+        elif cursor.next_end is None:
             return _NONE, _NONE
-        cursor.next_end = first_end(int(later[0]), window)
     lowest = first_end(seen.oldest, window) if cursor.next_end is None else cursor.next_end
     since = query.frame.since
     if window.range == EVERYTHING and query.start is not None and (since is None or since < query.start):
