@@ -36,4 +36,7 @@ def _close_all() -> None:
         try:
             one.close()
         except Exception as problem:
+            # A batch at work finds no threads any more. It is cut off as by a kill: the next run plays it again.
+            if "interpreter shutdown" in str(problem):
+                continue
             log.warning("an engine that was left open failed: %s", problem)

@@ -64,7 +64,8 @@ def check(engine: Engine, example: Example) -> None:
 @given(example=examples(most_queries=6))
 def test_one_batch(manner: str, example: Example, spark: SparkSession) -> None:
     with Engine(spark, **MANNERS[manner]) as engine:
-        engine.stream("trades", spark.createDataFrame(table(example.stream, example.events)), time="ts")
+        frame = spark.createDataFrame(table(example.stream, example.events))
+        engine.stream("trades", frame, time="ts", ahead=None)
         for text in example.queries:
             engine.query(text)
         engine.run()
@@ -88,7 +89,7 @@ def test_many_batches_with_a_restart_after_each(
         with Engine(spark, out=base / "out", checkpoint=base / "checkpoint", way=way) as engine:
             engine.execute(
                 f"CREATE STREAM trades ({_columns(example.stream)}) USING parquet OPTIONS (path '{source}') "
-                f"TIMESTAMP BY ts LATENESS '{lateness} us'"
+                f"TIMESTAMP BY ts LATENESS '{lateness} us' AHEAD UNBOUNDED"
             )
             for text in example.queries:
                 engine.query(text)

@@ -83,14 +83,20 @@ def test_what_the_command_line_says_at_the_end(spark: SparkSession, tmp_path: Pa
         result = CliRunner().invoke(app, ["run", str(tmp_path / "script.sql"), *places, *more])
         return result.exit_code, result.stderr
 
-    batches.add([{"ts": f"1970-01-01 00:00:{second:02d}.5", "k": "x"} for second in (3, 12)])
-    stays_open = "windows that end after 1970-01-01 00:00:10.500000 UTC stay open until more comes: "
-    assert run() == (0, f"{stays_open}run the same command again then, or with --close to answer them\n")
+    batches.add([{"ts": f"2024-01-01 00:00:{second:02d}.5", "k": "x"} for second in (3, 12)])
+    stays_open = "windows that end after 2024-01-01 00:00:10.500000 UTC stay open until more comes: "
+    stays_open += "run the same command again then, or with --close to answer them"
+    code, text = run()
+    assert code == 0 and text.splitlines()[-1] == stays_open
     assert run("--quiet") == (0, "")
-    assert run("--close") == (0, "")
-    closed = (0, "there was nothing to do: this run was closed before, and nothing has come since\n")
-    assert run() == run("--close") == closed
-    batches.add([{"ts": "1970-01-01 00:00:30", "k": "x"}])
+    code, text = run("--close")
+    assert code == 0 and "stay open" not in text and "nothing to do" not in text
+    for code, text in (run(), run("--close")):
+        assert code == 0
+        assert (
+            text.splitlines()[-1] == "there was nothing to do: this run was closed before, and nothing has come since"
+        )
+    batches.add([{"ts": "2024-01-01 00:00:30", "k": "x"}])
     code, text = run()
     assert code == 1 and "error: stream 's' was closed, and there is more to read" in text
     assert "start over the whole input with a new checkpoint" in text

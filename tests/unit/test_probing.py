@@ -173,7 +173,7 @@ def test_answers_do_not_depend_on_the_choice(number: int, monkeypatch: pytest.Mo
         tier.absorb(sub_windows(grouping, values))
         tier.saw(np.arange(SLICES) * 1_000_000)
         due = tier.due(grouping, 0, (SLICES - 1) * 1_000_000, None)
-        found = {name: table for made in tier.answer(grouping, due, work) for name, table in made}
+        found = {name: table for made in tier.answer(grouping, due.portions(len(due)), work) for name, table in made}
         operations.append(work.final)
         answers.append(found)
     assert answers[0] == answers[1]
