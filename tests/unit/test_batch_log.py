@@ -72,6 +72,7 @@ def test_warnings_are_lines_too(form: str) -> None:
     logger = logging.getLogger("mullion.a_test")
     logger.addHandler(log)
     logger.warning("mind the %s", "gap")
+    log.warn("mind the gap")
     logger.removeHandler(log)
     said = {"time": "1970-01-01T00:00:00Z", "event": "warning", "message": "mind the gap"}
     assert lines == [json.dumps(said) + "\n" if form == "json" else "warning: mind the gap\n"]

@@ -51,6 +51,7 @@ class BatchLog(logging.Handler):
         self._answers: int | None = None
         self._at = time.monotonic()
         self._telling = threading.Lock()
+        self._warned: set[str] = set()
 
     def begin(self, spark_log: Path | None) -> None:
         """Batches are about to be read."""
@@ -94,7 +95,10 @@ class BatchLog(logging.Handler):
         self._write(line + "\n")
 
     def warn(self, sentence: str) -> None:
-        """A warning: a line by itself, which needs no time."""
+        """A warning: a line by itself, which needs no time. One that was told at once is not told again at the end."""
+        if sentence in self._warned:
+            return
+        self._warned.add(sentence)
         if self._json:
             self.say("warning", sentence, message=sentence)
         else:
