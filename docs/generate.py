@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 import mullion
-from mullion.language.functions import FUNCTIONS
+from mullion.expressions.functions import FUNCTIONS
 from mullion.surface.cli import app
 
 DOCS = Path(__file__).parent

@@ -22,7 +22,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from strategies import Draw, Event, timestamp
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.language.types import BIGINT, DATE, INT, TIMESTAMP
 from strategies import (
     EVERY_AGGREGATE,

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mullion.catalog.algebra import Scan
+from mullion.algebra.nodes import Scan
 from mullion.language.query import Window
 from mullion.language.types import DOUBLE, INT
 from mullion.operators.base import Operator

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from mullion.catalog.streams import Table
+from mullion.algebra.streams import Table
 from mullion.language.types import DOUBLE, INT, STRING
 from strategies import (
     NUMBERS,

@@ -15,17 +15,17 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.engine import Engine
+from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL
-from mullion.kernels.partial import TIME, Input, Job, partials
-from mullion.language.vector import Vector
 from mullion.planner.plan import Grouping
+from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.tally import tally
 from mullion.spark.pipeline import Events
 from mullion.spark.sharing_set import Found, SharingSet
 from mullion.spark.stream import StreamRun
 from mullion.storage.marks import Mark
-from mullion.windows.tally import tally
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from changing import Heard, Life
-from mullion.catalog.algebra import Columns, Node, Relation, Scan
-from mullion.catalog.streams import Stream
+from mullion.algebra.nodes import Columns, Node, Relation, Scan
+from mullion.algebra.streams import Stream
+from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import prepare
-from mullion.language.vector import arrow_type
 from mullion.operators.looked_up import LookedUpOperator
 from mullion.operators.network import Events, Network
 from mullion.reference.relations import World

@@ -10,18 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from mullion.catalog.relations import bind_relation
-from mullion.catalog.streams import Stream
-from mullion.kernels.partial import TIME
+from mullion.algebra.streams import Stream
+from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.operators.run import RelationRun
 from mullion.reference.relations import answer_relation
+from mullion.slices.finalize import Answers
+from mullion.slices.intake import Intake
+from mullion.slices.kernels.partial import TIME
 from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Journal
 from mullion.storage.marks import Mark
-from mullion.windows.finalize import Answers
-from mullion.windows.intake import Intake
 
 COLUMNS = (("ts", TIMESTAMP), ("k", STRING), ("v", BIGINT))
 ARROW = {"ts": pa.timestamp("us", "UTC"), "k": pa.string(), "v": pa.int64()}

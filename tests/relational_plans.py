@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mullion.catalog.algebra import Distinct, Filter, Join, Negation, Node, Project, Scan
+from mullion.algebra.nodes import Distinct, Filter, Join, Negation, Node, Project, Scan
+from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column, Expr, Named, Window
 from mullion.language.types import INT, TIMESTAMP
-from mullion.language.typing import resolve_predicate
 
 COLUMNS = (("a", INT), ("b", INT), ("ts", TIMESTAMP))
 

@@ -25,14 +25,14 @@ from hypothesis import strategies as st
 import any_relation
 from any_window import KINDS, TICKS, ticks, windows_of
 from mullion import reference
-from mullion.catalog.algebra import Relation
-from mullion.catalog.queries import bind
-from mullion.catalog.relations import bind_relation, is_relational, joining_at
+from mullion.algebra.nodes import Relation
+from mullion.binding.queries import bind
+from mullion.binding.relations import bind_relation, is_relational, joining_at
 from mullion.engine import Engine
 from mullion.errors import MullionError
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query
-from mullion.language.vector import Vector
 from mullion.planner.rules import make_plan
 from mullion.reference.relations import answer_relation
 from mullion.spark.pipeline import kernel_columns

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
 from mullion.language.limits import FIRST_TIME, LAST_TIME, moment
 from mullion.language.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mullion.aggregates import REGISTRY
-from mullion.catalog.algebra import Relation
-from mullion.catalog.queries import bind
-from mullion.catalog.relations import bind_relation, is_relational
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.nodes import Relation
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.queries import bind
+from mullion.binding.relations import bind_relation, is_relational
 from mullion.language.dialect import AGGREGATES
 from mullion.language.parse import parse_script
 from mullion.language.query import CreateQuery, CreateStream, CreateTable

@@ -25,18 +25,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from mullion import engine as engines
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.engine import Engine
-from mullion.kernels.partial import TIME
-from mullion.language.vector import Vector
+from mullion.expressions.vector import Vector
 from mullion.operators.sharded import Done, ShardedStep, Writer
 from mullion.planner.plan import Plan
+from mullion.slices.kernels.partial import TIME
+from mullion.slices.tally import Tally
 from mullion.spark import stream as streams
 from mullion.spark.feed import Feed
 from mullion.spark.files import pieces_of
 from mullion.spark.pipeline import Events, collect_partials, kernel_columns
 from mullion.spark.stream import StreamRun
-from mullion.windows.tally import Tally
 
 SESSION = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
 

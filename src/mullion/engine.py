@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from mullion.algebra.nodes import Relation
+from mullion.algebra.streams import Stream, Table
 from mullion.arguments import require, require_callable
-from mullion.catalog.algebra import Relation
+from mullion.binding.mistakes import ScriptMistakes
+from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.relations import bind_relation, is_relational, joining_at
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.closing import check_close, following_after_the_end, query_after_the_end
-from mullion.catalog.mistakes import ScriptMistakes
-from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.relations import bind_relation, is_relational, joining_at
 from mullion.catalog.restart import as_journaled, check_manifest, check_text, from_journal, stream_text, to_journal
-from mullion.catalog.streams import Stream, Table
 from mullion.catalog.synopses import checked
 from mullion.closing import close_at_exit
 from mullion.errors import ArgumentError, CheckError, MullionError, NotSupported, Place, refuse
@@ -52,10 +52,10 @@ from mullion.language.query import (
 from mullion.operators.in_shards import SHARDS, Sharding
 from mullion.operators.run import run_name
 from mullion.operators.runs import RelationRuns
+from mullion.planner.answer_schema import answer_schema
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
 from mullion.planner.plan import Plan
-from mullion.planner.relations import answer_schema
 from mullion.planner.rules import make_plan
 from mullion.questions import Question, prepare
 from mullion.sinks.callback import CallbackSink, OnAnswer
@@ -63,6 +63,8 @@ from mullion.sinks.memory import KEEP_ANSWERS, MemorySink
 from mullion.sinks.owner import Owner, lock_of
 from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
+from mullion.slices.axis import by_axis
+from mullion.slices.most import MOST_ANSWERS, MOST_HELD
 from mullion.spark.cluster import ship
 from mullion.spark.counts import Counts
 from mullion.spark.feed import Feed
@@ -90,8 +92,6 @@ from mullion.storage.lock import Lock, take_all
 from mullion.storage.manifest import Manifest, stream_folder
 from mullion.storage.marks import Mark
 from mullion.storage.places import local_path
-from mullion.windows.axis import by_axis
-from mullion.windows.most import MOST_ANSWERS, MOST_HELD
 
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession

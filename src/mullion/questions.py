@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Relation, scans
+from mullion.algebra.nodes import Relation, scans
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.relations import bind_relation, is_relational
 from mullion.catalog.catalog import Catalog
-from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.relations import bind_relation, is_relational
-from mullion.catalog.streams import Stream
 from mullion.errors import CheckError, MullionError, NotSupported, closest
 from mullion.language.query import EVERYTHING, Named, Query, Window
 from mullion.operators.materialized import KeptResult
@@ -30,7 +30,7 @@ from mullion.operators.network import Events
 from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, last_instant, reading_kept
 from mullion.operators.run import run_name
 from mullion.operators.runs import RelationRuns
-from mullion.planner.relations import answer_schema
+from mullion.planner.answer_schema import answer_schema
 from mullion.spark.asking import View, bounds_of
 from mullion.spark.stream import StreamRun
 

@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.sinks.base import Sink
+from mullion.slices.finalize import Answers
 from mullion.storage import steps
 from mullion.storage.marks import Mark
-from mullion.windows.finalize import Answers
 
 STEPS = (
     "before partials",

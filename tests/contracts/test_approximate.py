@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from contracts.algebra import APPROXIMATE, NAN, VALUES, near, picked
 from mullion.aggregates import REGISTRY, Aggregate
 from mullion.aggregates.keys import rank_of, text_of, value_of
+from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, Type, counted, decimal
-from mullion.language.vector import Vector
 
 every_type = pytest.mark.parametrize("type_", VALUES, ids=str)
 SHARES = (0, Decimal("0.1"), 0.5, 0.9, 1)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from contracts.algebra import VALUES, near, picked, stored_values
 from mullion.aggregates import REGISTRY, State
 from mullion.aggregates.base import Places
-from mullion.aggregates.ends import Earliest, EarliestValue, End, Latest, LatestValue
+from mullion.aggregates.first_last import Earliest, EarliestValue, End, Latest, LatestValue
+from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.types import BIGINT, BOOLEAN, INT, STRING, Type
-from mullion.language.vector import Vector, arrow_type
 
 ENDS = [end(type_) for end in (Earliest, Latest, EarliestValue, LatestValue) for type_ in VALUES]
 every_end = pytest.mark.parametrize("end", ENDS, ids=[f"{e.kind}-{e.argument}" for e in ENDS])

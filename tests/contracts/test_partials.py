@@ -18,9 +18,9 @@ from contracts.algebra import AGGREGATES, PARTIALS, SIMPLE, VALUES, near, picked
 from mullion.aggregates import REGISTRY, Invertible, Partial, State
 from mullion.aggregates.spread import Moments
 from mullion.aggregates.sum import SumOfDecimals
-from mullion.catalog.queries import BoundAggregate
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.types import BIGINT, INT, Type
-from mullion.language.vector import Vector, arrow_type
 from mullion.reference.aggregates import aggregate as from_definition
 
 every_partial = pytest.mark.parametrize("partial", PARTIALS.values(), ids=PARTIALS)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.catalog.queries import bind
+from mullion.binding.queries import bind
+from mullion.expressions.pool import Pool
+from mullion.expressions.shared import shared
 from mullion.language.parse import parse_expression, parse_query
-from mullion.language.pool import Pool
 from mullion.language.query import Call, Column, Literal, walk
 from mullion.language.render import render
-from mullion.language.shared import shared
 from mullion.language.types import DOUBLE
 from strategies import ABOVE, EXACT, KEYS, ROUNDED, SIMPLE, TRADES, queries, settings_of_time
 

@@ -14,14 +14,14 @@ from contracts.algebra import PARTIALS, VALUES, near, picked, readable, stored_v
 from mullion.aggregates import Invertible, Partial, State
 from mullion.aggregates.base import Places
 from mullion.aggregates.count import Count
-from mullion.aggregates.ends import Earliest, EarliestValue, End, Latest, LatestValue
 from mullion.aggregates.extremes import Largest
+from mullion.aggregates.first_last import Earliest, EarliestValue, End, Latest, LatestValue
+from mullion.expressions.vector import Vector
 from mullion.language.types import INT
-from mullion.language.vector import Vector
 from mullion.planner.plan import StateColumn
-from mullion.planner.probing import fewest_by_accesses
-from mullion.windows.base import Synopsis
-from mullion.windows.sequence import SYNOPSES
+from mullion.planner.synopsis_choice import fewest_by_accesses
+from mullion.slices.base import Synopsis
+from mullion.slices.sequence import SYNOPSES
 
 MADE = [(s, p) for s in SYNOPSES.values() for p in PARTIALS.values() if s.accepts(p)]
 
@@ -180,7 +180,7 @@ def test_equal_windows_are_walked_once() -> None:
 
 
 def test_long_walks_are_taken_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mullion.windows.basic_interval.MOST_ACCESSES", 10)
+    monkeypatch.setattr("mullion.slices.basic_interval.MOST_ACCESSES", 10)
     basic = SYNOPSES["basic interval"](Largest(INT), (np.arange(100),))
     low, high = np.array([0, 95, 3, 20, 4]), np.array([99, 99, 7, 99, 4])
     assert basic.between(low, high)[0].tolist() == [98, 98, 6, 98, np.iinfo(np.int64).min]

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from contracts.algebra import VALUES, near
 from mullion.aggregates import DISTINCT, REGISTRY
 from mullion.aggregates.values import Median, Mode, OverValues, Percentile, TopK
+from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, Type, decimal
-from mullion.language.vector import Vector
-from mullion.windows import value_counts
-from mullion.windows.ordered_values import ordered_values
-from mullion.windows.value_counts import Counted, ValueCounts
+from mullion.slices import value_counts
+from mullion.slices.ordered_values import ordered_values
+from mullion.slices.value_counts import Counted, ValueCounts
 
 EXACT = Context(prec=200)
 

@@ -20,8 +20,8 @@ from mullion.benchmarks.measuring import Stopwatch
 from mullion.benchmarks.report import Report
 from mullion.benchmarks.workloads import SECOND
 from mullion.errors import MullionError
-from mullion.windows.running import Running
-from mullion.windows.sequence import SYNOPSES
+from mullion.slices.running import Running
+from mullion.slices.sequence import SYNOPSES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

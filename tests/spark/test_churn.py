@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mullion import reference
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.errors import NotSupported
 from mullion.language.parse import parse_query

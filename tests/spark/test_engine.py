@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mullion import reference
-from mullion.catalog.queries import bind
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import bind
 from mullion.engine import Engine
 from mullion.errors import EnvironmentProblem
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
-from mullion.language.vector import Vector
 from mullion.testing import Replay
 from strategies import Event, Example, examples
 from unit.test_core_differential import assert_same, rows_of

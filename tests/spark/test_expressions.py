@@ -15,8 +15,10 @@ import pyarrow as pa
 import pytest
 
 from mullion.errors import CheckError
-from mullion.language.evaluate import count_bad, evaluate
-from mullion.language.functions import FUNCTIONS, NAMES
+from mullion.expressions.evaluate import count_bad, evaluate
+from mullion.expressions.functions import FUNCTIONS, NAMES
+from mullion.expressions.typing import resolve
+from mullion.expressions.vector import Vector
 from mullion.language.query import Call, Case, Cast, Column, Expr, Literal
 from mullion.language.types import (
     BIGINT,
@@ -33,8 +35,6 @@ from mullion.language.types import (
     Type,
     decimal,
 )
-from mullion.language.typing import resolve
-from mullion.language.vector import Vector
 from mullion.spark.expressions import bad_text, spark_text
 
 ROWS = 80

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mullion.engine import Engine
+from mullion.slices import limits, portions
 from mullion.testing import Crash, Replay, crash_at
-from mullion.windows import limits, portions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mullion import reference
-from mullion.catalog.relations import bind_relation
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.binding.relations import bind_relation
 from mullion.engine import Engine
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from mullion.catalog.algebra import Relation
-from mullion.catalog.relations import bind_relation, joining_at
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.nodes import Relation
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.relations import bind_relation, joining_at
 from mullion.engine import Engine
 from mullion.errors import NotSupported
 from mullion.language.parse import parse_query

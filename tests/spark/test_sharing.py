@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from mullion import reference
-from mullion.catalog.queries import bind
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.queries import bind
 from mullion.engine import Engine
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
-from mullion.language.vector import Vector
 from strategies import Event
 from unit.test_core_differential import assert_same, rows_of
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mullion.catalog.streams import Table
+from mullion.algebra.streams import Table
 from mullion.engine import Engine
 from mullion.errors import CheckError, CheckpointError, MullionError, SourceError
+from mullion.expressions.vector import arrow_type
 from mullion.language.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type, decimal
-from mullion.language.vector import arrow_type
 from mullion.spark.tables import TableStore
 from mullion.storage.files import CommittedFiles, label_of
 

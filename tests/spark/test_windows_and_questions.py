@@ -20,14 +20,14 @@ import pytest
 
 from mullion import UserAggregate, reference, register_aggregate
 from mullion.aggregates import REGISTRY
-from mullion.catalog.queries import bind
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import bind
 from mullion.engine import Engine
 from mullion.errors import CheckError, MullionError
+from mullion.expressions.vector import Vector
 from mullion.language.dialect import AGGREGATES
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
-from mullion.language.vector import Vector
 from mullion.spark.results import OneAnswer
 from mullion.spark.stream import Settings
 from mullion.testing import Crash, crash_at

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from any_relation import ORIGINS, STREAMS, TABLES, Example, events
-from mullion.catalog.relations import bind_relation
+from mullion.binding.relations import bind_relation
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
-from mullion.language.vector import Vector
 from mullion.operators.network import Events
 from mullion.operators.once import answer_now
 from mullion.reference import answer

@@ -8,11 +8,11 @@ from random import Random
 from hypothesis import given, settings
 
 from any_relation import KEYS, NAMED, STREAMS, TABLES, VALUES, Example, examples, relation
-from mullion.catalog.algebra import Relation, nodes
-from mullion.catalog.relations import bind_relation
+from mullion.algebra.nodes import Relation, nodes
+from mullion.binding.relations import bind_relation
+from mullion.expressions.vector import arrow_type
 from mullion.language.parse import parse_query
-from mullion.language.vector import arrow_type
-from mullion.planner.relations import answer_schema
+from mullion.planner.answer_schema import answer_schema
 from mullion.planner.update_pattern import Pattern, pattern_of
 from mullion.reference import Answer
 from mullion.reference.patterns import is_strict

@@ -13,8 +13,8 @@ import pytest
 
 from local_engine import LocalEngine, local_engine
 from mullion import reference
-from mullion.catalog.queries import bind
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.spark.results import OneAnswer

@@ -9,7 +9,7 @@ import pytest
 
 from local_engine import local_engine
 from mullion import reference
-from mullion.catalog.queries import bind
+from mullion.binding.queries import bind
 from mullion.errors import MullionError
 from mullion.language.parse import parse_query
 from unit.test_asking import STREAM, micros

@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from any_window import KINDS, TICKS, examples_of, ticks, windows_of
 from joins import CLOSE, SECTORS, close_rows, joined_queries, sector_rows
 from mullion import reference
-from mullion.catalog.queries import StandingQuery
+from mullion.binding.queries import StandingQuery
 from mullion.kernels.lookup import prepare
-from mullion.kernels.partial import Input
 from mullion.language.parse import parse_query
 from mullion.language.query import TIME_AXIS
+from mullion.slices import tier as tiers
+from mullion.slices.bounds import Stretch
+from mullion.slices.finalize import Work
+from mullion.slices.kernels.partial import Input
+from mullion.slices.limits import Limits
 from mullion.spark.ordered import Ordered
 from mullion.storage.files import serialised
-from mullion.windows import tier as tiers
-from mullion.windows.bounds import Stretch
-from mullion.windows.finalize import Work
-from mullion.windows.limits import Limits
 from strategies import ENDS, NUMBERS, OVER_VALUES, Draw, Event, Example, queries, settings_of_time
 from unit.test_core_differential import Manner, Rows, Run, assert_same, bound_in, cut, rows_of, to_batch, to_table
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mullion.catalog.algebra import Relation
-from mullion.catalog.relations import bind_relation
+from mullion.algebra.nodes import Relation
+from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.operators.in_shards import Sharding
 from mullion.operators.run import RelationRun

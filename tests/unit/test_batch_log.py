@@ -13,7 +13,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from local_engine import LocalEngine, local_engine
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.errors import MullionError
 from mullion.language.types import TIMESTAMP
 from mullion.spark.feed import Feed

@@ -14,7 +14,7 @@ from mullion.benchmarks import operators_index
 from mullion.benchmarks.lifetime_records import RECORD, Source, Technique, Workload, look_at, measure
 from mullion.benchmarks.operators_index import Size, fastest
 from mullion.errors import EnvironmentProblem
-from mullion.windows.lifetime_index import LifetimeIndex
+from mullion.storage.lifetime_index import LifetimeIndex
 
 TINY = Workload(1, updates=6, scan_every=3)
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from mullion.benchmarks import operators, operators_joins
 from mullion.benchmarks.connections import UNIT, WINDOW, Connections, join_size
 from mullion.benchmarks.operators_joins import FAST_FIRST, OPTIMAL, SELECTIVE, STREAMS, Size
-from mullion.kernels.multiway import Joined, Mode
+from mullion.operators.kernels.multiway import Joined, Mode
 from mullion.planner.join_order import all_costs
 
 TINY = Size(tuples=3_000, repeat=1)

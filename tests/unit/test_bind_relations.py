@@ -7,7 +7,8 @@ import re
 import pyarrow as pa
 import pytest
 
-from mullion.catalog.algebra import (
+from mullion.algebra.lookups import Lookup
+from mullion.algebra.nodes import (
     Aggregated,
     Difference,
     Distinct,
@@ -24,16 +25,15 @@ from mullion.catalog.algebra import (
     nodes,
     scans,
 )
-from mullion.catalog.lookups import Lookup
-from mullion.catalog.queries import bind
-from mullion.catalog.relations import bind_relation, is_relational, joining_at
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.queries import bind
+from mullion.binding.relations import bind_relation, is_relational, joining_at
 from mullion.errors import NotSupported, TextError
+from mullion.expressions.typing import resolve, resolve_predicate
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column, Expr, Named, Window
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP
-from mullion.language.typing import resolve, resolve_predicate
-from mullion.planner.relations import answer_schema
+from mullion.planner.answer_schema import answer_schema
 
 A = Stream("a", (("ts", TIMESTAMP), ("k", STRING), ("v", INT)), "ts")
 B = Stream("b", (("ts", TIMESTAMP), ("k", STRING), ("v", BIGINT)), "ts")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery, bind
 from mullion.engine import Engine
 from mullion.errors import CheckError, TextError
 from mullion.language.parse import parse_query

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.language.types import TIMESTAMP
 from mullion.sinks.callback import CallbackSink

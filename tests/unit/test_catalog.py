@@ -9,11 +9,11 @@ from types import FrameType
 
 import pytest
 
-from mullion.catalog.algebra import Relation
+from mullion.algebra.nodes import Relation
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.relations import bind_relation
 from mullion.catalog.catalog import Catalog
-from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.relations import bind_relation
-from mullion.catalog.streams import Stream, Table
 from mullion.engine import Engine
 from mullion.errors import CheckError, MullionError
 from mullion.language.parse import parse_query

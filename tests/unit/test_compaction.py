@@ -21,9 +21,9 @@ from mullion.sinks.compaction import first_to_merge
 from mullion.sinks.files import AnswerFile, files_in
 from mullion.sinks.owner import OWN, Owner
 from mullion.sinks.parquet import ParquetSink
+from mullion.slices.finalize import Answers
 from mullion.storage.marks import Mark
 from mullion.testing import COMPACTION_STEPS, STEPS, Crash, crash_at
-from mullion.windows.finalize import Answers
 
 SCHEMA = pa.schema([("batch", pa.int64()), ("n", pa.int64())])
 MINE = Owner("mine", "/the/checkpoint")

@@ -16,22 +16,22 @@ from hypothesis import strategies as st
 
 from joins import joined_examples
 from mullion import reference
-from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.queries import StandingQuery, bind
+from mullion.expressions.vector import Vector, arrow_type
 from mullion.kernels.lookup import Prepared, prepare
-from mullion.kernels.partial import ARRIVAL, TIME, Input, Job, partials
 from mullion.language.parse import parse_query
 from mullion.language.query import Query
 from mullion.language.types import Type
-from mullion.language.vector import Vector, arrow_type
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
+from mullion.slices import tier as tiers
+from mullion.slices.finalize import Work
+from mullion.slices.kernels.partial import ARRIVAL, TIME, Input, Job, partials
+from mullion.slices.subwindow import SubWindows
+from mullion.slices.tally import tally
+from mullion.slices.tier import WindowTier
 from mullion.storage.files import serialised
-from mullion.windows import tier as tiers
-from mullion.windows.finalize import Work
-from mullion.windows.subwindow import SubWindows
-from mullion.windows.tally import tally
-from mullion.windows.tier import WindowTier
 from strategies import Event, Example, examples
 
 Rows = list[tuple[Any, ...]]

@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mullion.catalog.queries import bind
-from mullion.catalog.streams import Stream
-from mullion.kernels.partial import TIME
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, TIMESTAMP_NTZ, decimal
 from mullion.planner.rules import make_plan
+from mullion.slices.bounds import Stretch
+from mullion.slices.kernels.partial import TIME
 from mullion.spark import files
 from mullion.spark.files import Piece, can_tell_time, pieces_of, read, shares
 from mullion.spark.pipeline import kernel_columns
-from mullion.windows.bounds import Stretch
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", INT), ("name", STRING), ("cost", decimal(10, 2))), "ts")
 UTC = pa.timestamp("us", "UTC")

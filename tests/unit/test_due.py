@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.catalog.queries import Shape, StandingQuery
+from mullion.binding.queries import Shape, StandingQuery
 from mullion.language.query import Column, Period
 from mullion.language.types import STRING
 from mullion.planner.slices import edges_between
-from mullion.windows.due import Cursor, Seen, due_windows, first_end, last_end
+from mullion.slices.due import Cursor, Seen, due_windows, first_end, last_end
 
 
 def query(

@@ -15,17 +15,17 @@ import any_relation
 from any_relation import STREAMS
 from any_window import TICKS
 from mullion import reference
-from mullion.catalog.relations import bind_relation
+from mullion.binding.relations import bind_relation
 from mullion.errors import CheckError, MullionError, ParseError
-from mullion.kernels.partial import TIME
 from mullion.language.limits import FIRST_TIME, FURTHEST, LAST_TIME, LONGEST, MOST_ROWS, moment
 from mullion.language.parse import parse_duration, parse_query, parse_statement
 from mullion.language.render import render
+from mullion.slices.kernels.partial import TIME
+from mullion.slices.order import values_on
 from mullion.spark.files import Piece, read
 from mullion.spark.results import OneAnswer
 from mullion.surface.printing import print_answer
 from mullion.surface.progress import instant
-from mullion.windows.order import values_on
 from strategies import Event, Example
 from unit.test_axis_differential import OrderedRun
 from unit.test_axis_differential import run as run_axes

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.language.evaluate import count_bad, evaluate, is_vectorised
+from mullion.expressions.evaluate import count_bad, evaluate, is_vectorised
+from mullion.expressions.typing import resolve
+from mullion.expressions.vector import Vector
 from mullion.language.query import Call, Case, Cast, Column, Expr, Literal
 from mullion.language.types import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, TINYINT, Type, decimal
-from mullion.language.typing import resolve
-from mullion.language.vector import Vector
 from mullion.spark.expressions import bad_text
 
 TYPES = {"a": INT, "b": INT, "x": DOUBLE, "s": STRING, "n": BIGINT, "t": TINYINT, "p": BOOLEAN, "d": decimal(10, 2)}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mullion.aggregates import REGISTRY
-from mullion.catalog.algebra import Aggregated, Difference, Distinct, Join, LookedUp, Node, Relation, Rewindowed, Union
-from mullion.catalog.lookups import Lookup
-from mullion.catalog.queries import BoundAggregate
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.algebra.lookups import Lookup
+from mullion.algebra.nodes import Aggregated, Difference, Distinct, Join, LookedUp, Node, Relation, Rewindowed, Union
 from mullion.language.query import Column
 from mullion.language.types import BIGINT, INT
 from mullion.planner.explain_relations import as_written, explain_relations, operator_text

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion.catalog.synopses import Synopsis
-from mullion.kernels.partial import TIME
+from mullion.expressions.vector import Vector
 from mullion.language.types import DOUBLE, INT, Type
-from mullion.language.vector import Vector
+from mullion.slices.column_synopses import Fed
+from mullion.slices.kernels.partial import TIME
+from mullion.slices.order import Order
 from mullion.storage.files import serialised
-from mullion.windows.fed import Fed
-from mullion.windows.order import Order
 
 ROWS = 8
 ALL_WAIT = 30

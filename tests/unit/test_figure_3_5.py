@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mullion.catalog.algebra import Node
+from mullion.algebra.nodes import Node
 from mullion.operators.network import Events, Network
 from mullion.planner.operator_cost import STRATEGIES
 from mullion.planner.rewrites import optimise

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mullion.expressions.evaluate import evaluate
+from mullion.expressions.typing import resolve_predicate
+from mullion.expressions.vector import Vector
 from mullion.kernels.columns import Columns
-from mullion.kernels.signature import Masks, bytes_for, fragments, masks, unpack
-from mullion.language.evaluate import evaluate
 from mullion.language.parse import parse_expression
 from mullion.language.query import Expr
 from mullion.language.types import (
@@ -33,9 +34,8 @@ from mullion.language.types import (
     Type,
     decimal,
 )
-from mullion.language.typing import resolve_predicate
-from mullion.language.vector import Vector
 from mullion.planner.fragments import PredicateIndex, compared_in
+from mullion.slices.kernels.signature import Masks, bytes_for, fragments, masks, unpack
 from strategies import Draw
 
 Row = Mapping[str, Any]

@@ -15,14 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mullion.errors import CheckError
-from mullion.language.evaluate import evaluate
-from mullion.language.functions import FUNCTIONS, NAMES
-from mullion.language.functions.base import Function, Signature
-from mullion.language.functions.calendar import add_months, civil, day_number, iso_week
-from mullion.language.functions.casts import cast_row, cast_vector, castable
-from mullion.language.functions.formatting import format_double, format_timestamp
-from mullion.language.functions.numbers import BOUNDS
-from mullion.language.functions.parsing import parse_timestamp
+from mullion.expressions.evaluate import evaluate
+from mullion.expressions.functions import FUNCTIONS, NAMES
+from mullion.expressions.functions.base import Function, Signature
+from mullion.expressions.functions.calendar import add_months, civil, day_number, iso_week
+from mullion.expressions.functions.casts import cast_row, cast_vector, castable
+from mullion.expressions.functions.formatting import format_double, format_timestamp
+from mullion.expressions.functions.numbers import BOUNDS
+from mullion.expressions.functions.parsing import parse_timestamp
+from mullion.expressions.typing import resolve
+from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.query import Call, Column, Literal
 from mullion.language.types import (
     BIGINT,
@@ -38,8 +40,6 @@ from mullion.language.types import (
     Type,
     decimal,
 )
-from mullion.language.typing import resolve
-from mullion.language.vector import Vector, dtype_of
 
 LOW, HIGH = BOUNDS["bigint"]
 POOL: dict[Type, list[Any]] = {

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.errors import CheckError, MullionError, NotSupported
-from mullion.language.functions import FUNCTIONS
+from mullion.expressions.functions import FUNCTIONS
 from mullion.language.types import BIGINT, BINARY, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Type, decimal
 
 COLUMNS = (

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.kernels.hashing import keys_of, mixed
-from mullion.kernels.join import Runs, common_runs, overlapping_pairs
+from mullion.expressions.hashing import keys_of, mixed
+from mullion.operators.kernels.join import Runs, common_runs, overlapping_pairs
 
 COLUMNS = {
     "whole": pa.array([1, 2, None, 1, -1]),

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery, bind
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, TIMESTAMP
 from mullion.spark.stream import Settings, StreamRun

@@ -15,23 +15,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mullion.aggregates import REGISTRY, Invertible, Partial, State
-from mullion.aggregates.doubles import CoarseSum, Residue
+from mullion.aggregates.exact_sums import CoarseSum, Residue
 from mullion.aggregates.sum import SumOfIntegers
-from mullion.catalog.queries import bind
-from mullion.catalog.streams import Stream
-from mullion.kernels import rows as dense
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import bind
+from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL
-from mullion.kernels.partial import TIME, Input, Job, partials
-from mullion.kernels.rows import MOST_EVENTS, UNITS, in_units
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, INT, TIMESTAMP
-from mullion.language.vector import Vector
 from mullion.planner.plan import FRAGMENTS, ROWS
 from mullion.planner.rules import make_plan
+from mullion.slices.interval import Interval
+from mullion.slices.kernels import rows as dense
+from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.kernels.rows import MOST_EVENTS, UNITS, in_units
+from mullion.slices.running import Running
 from mullion.spark import files
 from mullion.spark.files import Piece, pieces_of, read
-from mullion.windows.interval import Interval
-from mullion.windows.running import Running
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", DOUBLE), ("k", INT), ("n", INT)), "ts")
 WINDOW = "FROM s [RANGE 60 s SLIDE 60 s]"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from mullion.errors import CheckpointError, NotSupported
 from mullion.storage import steps
-from mullion.windows.lifetime_index import (
+from mullion.storage.lifetime_index import (
     END,
     START,
     DoublyPartitioned,
@@ -27,8 +27,8 @@ from mullion.windows.lifetime_index import (
     wave_by_expiry,
     wave_by_insertion,
 )
-from mullion.windows.lifetime_index.partitioning import Calendar
-from mullion.windows.lifetime_index.rebuild import Rebuilt
+from mullion.storage.lifetime_index.partitioning import Calendar
+from mullion.storage.lifetime_index.rebuild import Rebuilt
 
 SCHEMA = pa.schema({"k": pa.int64(), "v": pa.float64(), "id": pa.int64()})
 LIFETIME, INTERVAL = 16, 2
@@ -269,7 +269,7 @@ def test_an_update_touches_g_plus_e_minus_1_sub_indices(
 def test_rebuild_keeps_the_rows_of_a_key_together_by_their_ends(
     tmp_path: Path, partitioning: DoublyPartitioned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mullion.windows.lifetime_index.rebuild.AT_A_TIME", 5)
+    monkeypatch.setattr("mullion.storage.lifetime_index.rebuild.AT_A_TIME", 5)
     index = create(tmp_path, partitioning, "rebuild")
     random = np.random.default_rng(3)
     for now in range(0, 40, INTERVAL):
@@ -317,7 +317,7 @@ def test_norebuild_adds_to_a_bucket_with_room_without_reading_it(tmp_path: Path)
 def test_large_sub_indices_are_edited_piece_by_piece(
     tmp_path: Path, clustering: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"mullion.windows.lifetime_index.{clustering}.AT_A_TIME", 400)
+    monkeypatch.setattr(f"mullion.storage.lifetime_index.{clustering}.AT_A_TIME", 400)
     index = create(tmp_path, DoublyPartitioned(2, 2), clustering)
     there: list[Row] = []
     for now in range(0, 16, INTERVAL):

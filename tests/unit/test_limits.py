@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.catalog.relations import bind_relation
+from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.language.query import Period
 from mullion.operators import run as running
 from mullion.operators.run import RelationRun
 from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
+from mullion.slices import portions
+from mullion.slices.due import Cursor, Due, Runs, Seen, due_windows
+from mullion.slices.finalize import Answers
+from mullion.slices.limits import Limits
+from mullion.slices.portions import Portions
 from mullion.storage.journal import Journal
 from mullion.storage.marks import Mark
 from mullion.testing import Crash, crash_at
-from mullion.windows import portions
-from mullion.windows.due import Cursor, Due, Runs, Seen, due_windows
-from mullion.windows.finalize import Answers
-from mullion.windows.limits import Limits
-from mullion.windows.portions import Portions
 from relation_runs import STREAMS, Batches, Source, Store, batches
 from unit.test_due import asked, query
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.catalog.lookups import Lookup
-from mullion.catalog.queries import bind
-from mullion.catalog.streams import Table
+from mullion.algebra.lookups import Lookup
+from mullion.algebra.streams import Table
+from mullion.binding.queries import bind
+from mullion.expressions.evaluate import evaluate
+from mullion.expressions.vector import Vector
 from mullion.kernels.lookup import attach, prepare, probe
-from mullion.language.evaluate import evaluate
 from mullion.language.parse import parse_query
-from mullion.language.vector import Vector
 from strategies import PRICES, TRADES, Draw, Event, event_lists, settings_of_time
 
 ITEMS = Table("items", TRADES.columns, "csv")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mullion.catalog.lookups import event_types
-from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.lookups import event_types
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.queries import StandingQuery, bind
 from mullion.errors import CheckError, NotSupported, TextError
 from mullion.language.parse import parse_query
 from mullion.language.query import Call, Column

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.catalog.algebra import Distinct, Filter, Join, Negation, Node, Project, Relation, Scan
+from mullion.algebra.nodes import Distinct, Filter, Join, Negation, Node, Project, Relation, Scan
 from mullion.errors import NotSupported
+from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, STRING, Type
-from mullion.language.typing import resolve_predicate
 from mullion.operators import materialized
 from mullion.operators.lives import FOREVER, THE_END, Delta, Gone, Lives
 from mullion.operators.materialized import MaterializedResult, key_item
 from mullion.operators.network import Network
-from mullion.windows.lifetime_index import END, START
+from mullion.storage.lifetime_index import END, START
 from networks import columns_of, reference_lives
 
 COLUMNS = (("ts", BIGINT), ("k", BIGINT), ("s", STRING))

@@ -8,9 +8,9 @@ import pytest
 
 from mullion.engine import Engine
 from mullion.errors import CheckError, Mistakes, MullionError, NotSupported, ParseError
+from mullion.expressions.functions import NAMES
+from mullion.expressions.functions.sparks import sparks_names
 from mullion.language.dialect import AGGREGATES
-from mullion.language.functions import NAMES
-from mullion.language.functions.sparks import sparks_names
 from mullion.language.parse import parse_script, read_script
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING, x INT) USING parquet OPTIONS (path 'nowhere') TIMESTAMP BY ts"

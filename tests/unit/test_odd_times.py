@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from mullion.windows.odd_times import EARLIEST, FAR, count_far, odd_times
+from mullion.slices.odd_times import EARLIEST, FAR, count_far, odd_times
 
 NOW = 1_790_000_000_000_000
 

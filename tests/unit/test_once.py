@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from any_window import KINDS, examples_of
 from mullion import reference
-from mullion.catalog.queries import StandingQuery
-from mullion.catalog.streams import Stream
-from mullion.kernels.partial import Input
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery
 from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query, Window
 from mullion.language.types import DOUBLE, STRING, TIMESTAMP
 from mullion.planner.plan import Plan
-from mullion.windows.coverage import Coverage
-from mullion.windows.once import (
+from mullion.slices.coverage import Coverage
+from mullion.slices.kernels.partial import Input
+from mullion.slices.once import (
     Past,
     are_enough,
     events_needed,
@@ -30,7 +30,7 @@ from mullion.windows.once import (
     kept_window,
     reaches_back,
 )
-from mullion.windows.order import times_of
+from mullion.slices.order import times_of
 from strategies import Example
 from unit.test_core_differential import Manner, Run, assert_same, bound_in, cut, rows_of, to_batch
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mullion.kernels.agenda import Agenda
-from mullion.kernels.difference import LEFT_STARTS, RIGHT_CHANGES, surplus
-from mullion.kernels.distinct import NEVER, crossings, delta_star
-from mullion.kernels.links import link_all, linked_rows
-from mullion.kernels.negation import uncovered
-from mullion.kernels.words import FREE, lay_out, put, take_out
+from mullion.operators.kernels.difference import LEFT_STARTS, RIGHT_CHANGES, surplus
+from mullion.operators.kernels.distinct import NEVER, crossings, delta_star
+from mullion.operators.kernels.expiry_heap import Agenda
+from mullion.operators.kernels.links import link_all, linked_rows
+from mullion.operators.kernels.negation import uncovered
+from mullion.operators.kernels.row_hash_table import FREE, lay_out, put, take_out
 
 
 def room(*sizes: int) -> list[np.ndarray]:

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lives_in_steps import Life, Source, deltas, lives_of, one, relations, steps
-from mullion.catalog.algebra import Aggregated, Scan
-from mullion.catalog.queries import bind
-from mullion.catalog.streams import Stream
+from mullion.algebra.nodes import Aggregated, Scan
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import bind
+from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.parse import parse_query
 from mullion.language.query import Window
 from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP
-from mullion.language.vector import Vector, arrow_type
 from mullion.operators import grouped
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.lives import FOREVER, THE_END

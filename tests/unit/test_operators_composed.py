@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.catalog.algebra import Difference, Distinct, Filter, Join, Negation, Node, Project, Scan
+from mullion.algebra.nodes import Difference, Distinct, Filter, Join, Negation, Node, Project, Scan
+from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, DOUBLE, STRING
-from mullion.language.typing import resolve_predicate
 from networks import lives_of, reference_lives, same
 
 COLUMNS = (("ts", BIGINT), ("k", BIGINT), ("f", DOUBLE), ("s", STRING))

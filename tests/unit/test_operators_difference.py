@@ -24,7 +24,7 @@ from changing import (
     rows_of,
     same,
 )
-from mullion.catalog.algebra import Difference
+from mullion.algebra.nodes import Difference
 from mullion.operators.difference import DifferenceOperator
 from mullion.operators.lives import EVER_BEFORE
 

@@ -29,7 +29,7 @@ from changing import (
     rows_of,
     same,
 )
-from mullion.catalog.algebra import Distinct
+from mullion.algebra.nodes import Distinct
 from mullion.operators.base import Operator
 from mullion.operators.distinct import DeltaStar, DistinctOperator
 from mullion.operators.lives import FOREVER

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.catalog.algebra import Filter, Join, Project, Scan, Union
-from mullion.kernels import hashing
+from mullion.algebra.nodes import Filter, Join, Project, Scan, Union
+from mullion.expressions import hashing
+from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, DOUBLE, STRING
-from mullion.language.typing import resolve_predicate
 from mullion.operators import state
 from mullion.operators.lives import FOREVER
 from networks import lives_of, reference_lives, same

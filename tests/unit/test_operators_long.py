@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from changing import COUNTED, TIMED, Life, Row, Told, by_negative_tuples, play, rows_of
-from mullion.catalog.algebra import Difference, Distinct, Negation
+from mullion.algebra.nodes import Difference, Distinct, Negation
 from mullion.language.query import Column
 from mullion.operators.base import Operator
 from mullion.operators.difference import DifferenceOperator

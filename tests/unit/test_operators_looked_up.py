@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.catalog.algebra import Join, LookedUp, Project, Scan
-from mullion.catalog.lookups import Lookup
-from mullion.catalog.streams import Table
+from mullion.algebra.lookups import Lookup
+from mullion.algebra.nodes import Join, LookedUp, Project, Scan
+from mullion.algebra.streams import Table
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, STRING
 from networks import lives_of, reference_lives, same

@@ -24,9 +24,9 @@ from changing import (
     rows_of,
     same,
 )
-from mullion.catalog.algebra import Negation
-from mullion.kernels.negation import NEVER, coverage
+from mullion.algebra.nodes import Negation
 from mullion.language.query import Column
+from mullion.operators.kernels.negation import NEVER, coverage
 from mullion.operators.lives import EVER_BEFORE, FOREVER
 from mullion.operators.negation import NegationOperator
 

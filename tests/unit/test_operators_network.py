@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.catalog.algebra import Filter, Join, Project, Restricted, Scan
+from mullion.algebra.nodes import Filter, Join, Project, Restricted, Scan
+from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT
-from mullion.language.typing import resolve_predicate
 from mullion.operators.join import JoinOperator
 from mullion.operators.naming import describe, name_of
 from mullion.operators.network import Network

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lives_in_steps import Life, Source, deltas, lives_of, one, relations, steps
-from mullion.catalog.algebra import Rewindowed, Scan
+from mullion.algebra.nodes import Rewindowed, Scan
 from mullion.language.query import Window
 from mullion.language.types import BIGINT
 from mullion.operators.lives import FOREVER, THE_END

@@ -12,8 +12,8 @@ import pytest
 from mullion.language.query import Column
 from mullion.language.types import BIGINT
 from mullion.operators.expressions import key_function
+from mullion.operators.join_probe import Partial, probe
 from mullion.operators.lives import FOREVER, Gone, Lives
-from mullion.operators.probing import Partial, probe
 from mullion.operators.queue import Queue
 from mullion.operators.state import Calendar, Fifo, Flat, Keyed, Store, store_for
 from mullion.planner.update_pattern import Pattern

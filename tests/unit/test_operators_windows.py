@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.catalog.algebra import Project, Scan
+from mullion.algebra.nodes import Project, Scan
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, DOUBLE
 from mullion.operators.lives import FOREVER

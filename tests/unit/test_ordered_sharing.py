@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.windows.ordered_sharing import FUNCTIONS, Answers, OrderedSharing
+from mullion.slices.ordered_sharing import FUNCTIONS, Answers, OrderedSharing
 
 Row = float | None
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from any_relation import KEYS, STREAMS, TABLES, VALUES, relation
-from mullion.catalog.algebra import Join, Node, Relation, nodes
-from mullion.catalog.relations import bind_relation
-from mullion.catalog.streams import Stream
+from mullion.algebra.nodes import Join, Node, Relation, nodes
+from mullion.algebra.streams import Stream
+from mullion.binding.relations import bind_relation
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
-from mullion.language.vector import Vector
 from mullion.operators.answering import Answering
 from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.network import Events

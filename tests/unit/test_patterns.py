@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.catalog.queries import bind
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import bind
 from mullion.errors import CheckError, NotSupported
-from mullion.language.evaluate import evaluate
-from mullion.language.functions.patterns import LONGEST, like_regex
-from mullion.language.functions.regex import Regex, regex
+from mullion.expressions.evaluate import evaluate
+from mullion.expressions.functions.patterns import LONGEST, like_regex
+from mullion.expressions.functions.regex import Regex, regex
+from mullion.expressions.typing import resolve
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column
 from mullion.language.types import STRING, TIMESTAMP
-from mullion.language.typing import resolve
-from mullion.language.vector import Vector
 from mullion.planner.rules import make_plan
 from mullion.spark.expressions import spark_text
 

@@ -16,11 +16,11 @@ from mullion import Engine
 from mullion.errors import MullionError
 from mullion.sinks.owner import OWN, Owner
 from mullion.sinks.parquet import ParquetSink
+from mullion.slices.finalize import Answers
 from mullion.storage.files import write_whole
 from mullion.storage.lock import InUse, Lock, take_all
 from mullion.storage.marks import Mark
 from mullion.storage.places import check_directory, local_path
-from mullion.windows.finalize import Answers
 
 
 @pytest.mark.parametrize(

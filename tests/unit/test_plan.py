@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mullion.catalog.queries import StandingQuery, bind
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.queries import StandingQuery, bind
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.planner.cost import Observed

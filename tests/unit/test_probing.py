@@ -11,23 +11,23 @@ import pytest
 from mullion.aggregates import Partial
 from mullion.aggregates.extremes import Largest
 from mullion.aggregates.spread import Moments
-from mullion.catalog.queries import bind
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.query import Period
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.planner.plan import Grouping, Plan
-from mullion.planner.probing import LEAST_TOGETHER, fewest_by_accesses, fewest_by_time, walk_pays
 from mullion.planner.rules import make_plan
 from mullion.planner.synopses import Shared, ending_together, shared_synopses
-from mullion.windows.base import Index
-from mullion.windows.basic_interval import BasicInterval
-from mullion.windows.finalize import Work
-from mullion.windows.interval import Interval
-from mullion.windows.running import Running
-from mullion.windows.sequence import sequence_of
-from mullion.windows.subwindow import Rows, SubWindows
-from mullion.windows.tier import WindowTier
+from mullion.planner.synopsis_choice import LEAST_TOGETHER, fewest_by_accesses, fewest_by_time, walk_pays
+from mullion.slices.base import Index
+from mullion.slices.basic_interval import BasicInterval
+from mullion.slices.finalize import Work
+from mullion.slices.interval import Interval
+from mullion.slices.running import Running
+from mullion.slices.sequence import sequence_of
+from mullion.slices.subwindow import Rows, SubWindows
+from mullion.slices.tier import WindowTier
 
 TRADES = Stream("trades", (("ts", TIMESTAMP), ("symbol", STRING), ("price", DOUBLE), ("volume", INT)), "ts")
 
@@ -168,7 +168,7 @@ def test_answers_do_not_depend_on_the_choice(number: int, monkeypatch: pytest.Mo
     values = np.random.default_rng(number).integers(0, 1 << 30, SLICES)
     operations, answers = [], []
     for walks in (True, False):
-        monkeypatch.setattr("mullion.windows.sequence.walk_pays", lambda *_, walks=walks: walks)
+        monkeypatch.setattr("mullion.slices.sequence.walk_pays", lambda *_, walks=walks: walks)
         work, tier = Work(), WindowTier()
         tier.absorb(sub_windows(grouping, values))
         tier.saw(np.arange(SLICES) * 1_000_000)

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion.aggregates import REGISTRY
-from mullion.catalog.queries import BoundAggregate
-from mullion.catalog.streams import Stream
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.algebra.streams import Stream
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.language.query import Column
 from mullion.language.types import BIGINT, DATE, DOUBLE, INT, STRING, decimal
-from mullion.language.vector import Vector
 from mullion.reference import Answer, answer
 from mullion.reference.aggregates import aggregate
 from strategies import NUMBERS, TRADES, Draw, Event, duration, event_lists, settings_of_time

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from any_window import AXES, KINDS, TICKS, Axis, axis_of, ticks
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
-from mullion.language.vector import Vector
 from mullion.reference import answer, ask
 from strategies import NUMBERS, Draw, Event, Setting, duration, settings_of_time, timestamp
 

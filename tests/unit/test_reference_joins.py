@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joins import CLOSE, EXTRA, JOINS, SECTORS, Rows, close_rows, columns_in, sector_rows, with_stream
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
-from mullion.language.vector import Vector
 from mullion.reference import answer
 from strategies import NUMBERS, TRADES, Draw, Event, duration, event_lists, settings_of_time
 from unit.test_reference import equal, in_order, plain, trade

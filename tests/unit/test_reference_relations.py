@@ -9,7 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from mullion.catalog.algebra import (
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.algebra.lookups import Lookup
+from mullion.algebra.nodes import (
     Aggregated,
     Difference,
     Distinct,
@@ -24,14 +26,13 @@ from mullion.catalog.algebra import (
     Scan,
     Union,
 )
-from mullion.catalog.lookups import Lookup
-from mullion.catalog.queries import BoundAggregate, bind
-from mullion.catalog.relations import bind_relation
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.queries import bind
+from mullion.binding.relations import bind_relation
+from mullion.expressions.typing import resolve, resolve_predicate
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column, Expr, Window
 from mullion.language.types import DOUBLE, INT, TIMESTAMP
-from mullion.language.typing import resolve, resolve_predicate
 from mullion.reference.relations import answer_relation
 
 A = Stream("a", (("ts", TIMESTAMP), ("k", INT), ("v", DOUBLE)), "ts")

@@ -20,10 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from any_relation import NAMED, ORIGINS, STREAMS, TABLES, Example, events, examples, table_rows
-from mullion.catalog.algebra import Relation, is_aggregates
-from mullion.catalog.relations import bind_relation
+from mullion.algebra.nodes import Relation, is_aggregates
+from mullion.binding.relations import bind_relation
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
-from mullion.language.vector import Vector
 from mullion.reference.relations import answer_relation, result_rows
 from unit.test_reference_duckdb import equal, in_order
 

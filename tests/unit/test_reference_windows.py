@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from any_window import examples_of
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP
 from mullion.reference import Answer, answer, ask

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mullion.catalog.relations import bind_relation, joining_at
+from mullion.binding.relations import bind_relation, joining_at
 from mullion.language.parse import parse_query
 from mullion.operators.run import RelationRun
 from mullion.testing import Crash, crash_at

@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from any_relation import STREAMS, TABLES, Example, examples
-from mullion.catalog.algebra import LookedUp, Relation, nodes
-from mullion.catalog.relations import bind_relation
+from mullion.algebra.nodes import LookedUp, Relation, nodes
+from mullion.binding.relations import bind_relation
+from mullion.expressions.vector import Vector
 from mullion.kernels.lookup import prepare
 from mullion.language.parse import parse_query
-from mullion.language.vector import Vector
 from mullion.operators.base import Parts
 from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.network import Events, Network
 from mullion.operators.result import Result
-from mullion.planner.relations import answer_schema
+from mullion.planner.answer_schema import answer_schema
 from mullion.planner.update_pattern import pattern_of
 from mullion.reference.aggregates import canonical
 from mullion.reference.relations import answer_relation

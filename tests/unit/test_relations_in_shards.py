@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from any_relation import STREAMS as ANY_STREAMS
 from any_relation import TABLES as ANY_TABLES
 from any_relation import Example, examples
-from mullion.catalog.relations import bind_relation, joining_at
+from mullion.binding.relations import bind_relation, joining_at
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
-from mullion.language.vector import Vector
 from mullion.operators import sharded
 from mullion.operators.in_shards import InShards, Sharding
 from mullion.operators.lives import EVER_BEFORE, THE_END

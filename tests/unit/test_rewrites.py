@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from mullion.aggregates import REGISTRY
-from mullion.catalog.algebra import (
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.algebra.lookups import Lookup
+from mullion.algebra.nodes import (
     Aggregated,
     Difference,
     Distinct,
@@ -19,9 +21,7 @@ from mullion.catalog.algebra import (
     Rewindowed,
     Union,
 )
-from mullion.catalog.algebra import Scan as Window
-from mullion.catalog.lookups import Lookup
-from mullion.catalog.queries import BoundAggregate
+from mullion.algebra.nodes import Scan as Window
 from mullion.language.query import Column
 from mullion.language.types import DOUBLE, INT, TIMESTAMP
 from mullion.planner.operator_cost import plan_cost

@@ -9,7 +9,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from mullion.aggregates import REGISTRY
-from mullion.catalog.algebra import (
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.algebra.lookups import Lookup
+from mullion.algebra.nodes import (
     Aggregated,
     Difference,
     Distinct,
@@ -24,9 +26,7 @@ from mullion.catalog.algebra import (
     Union,
     scans,
 )
-from mullion.catalog.lookups import Lookup
-from mullion.catalog.queries import BoundAggregate
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, INT, TIMESTAMP
 from mullion.planner.operator_cost import STRATEGIES

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.errors import CheckpointError, MullionError
 from mullion.language.types import BIGINT, STRING, TIMESTAMP

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from mullion.operators.shelf import Shelf, files_of
+from mullion.operators.state_files import Shelf, files_of
 from mullion.storage.files import CommittedFiles, label_of
 
 

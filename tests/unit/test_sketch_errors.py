@@ -18,9 +18,9 @@ from mullion.aggregates import REGISTRY, Aggregate
 from mullion.aggregates.approx_distinct import HyperLogLog
 from mullion.aggregates.frequent import Frequent, FrequentItems
 from mullion.aggregates.top_lists import TopLists
+from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, Type, decimal
-from mullion.language.vector import Vector
-from mullion.windows.folded import Folded
+from mullion.slices.folded import Folded
 
 
 def vector(type_: Type, values: Any) -> Vector:

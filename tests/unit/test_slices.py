@@ -9,7 +9,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.kernels.slicing import slice_starts
 from mullion.language.query import Period
 from mullion.planner import slices
 from mullion.planner.slices import (
@@ -22,6 +21,7 @@ from mullion.planner.slices import (
     residues,
     slices_of,
 )
+from mullion.slices.kernels.slicing import slice_starts
 
 SECOND = 1_000_000
 

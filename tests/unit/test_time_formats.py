@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 
 from mullion.errors import CheckError
-from mullion.language.evaluate import count_bad, evaluate
-from mullion.language.functions.time_formats import SUPPORTED, parse_formatted
+from mullion.expressions.evaluate import count_bad, evaluate
+from mullion.expressions.functions.time_formats import SUPPORTED, parse_formatted
+from mullion.expressions.typing import resolve
+from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_expression
 from mullion.language.types import INT, STRING, TIMESTAMP
-from mullion.language.typing import resolve
-from mullion.language.vector import Vector
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.windows import timegram
-from mullion.windows.timegram import FUNCTIONS, Bounds, TimeGram
+from mullion.slices import timegram
+from mullion.slices.timegram import FUNCTIONS, Bounds, TimeGram
 
 Row = float | None
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from mullion.errors import CheckError, Place
+from mullion.expressions.typing import resolve, resolve_predicate
 from mullion.language.query import Aggregate, Call, Case, Cast, Column, Expr, Literal
 from mullion.language.types import (
     BIGINT,
@@ -23,7 +24,6 @@ from mullion.language.types import (
     Type,
     decimal,
 )
-from mullion.language.typing import resolve, resolve_predicate
 
 COLUMNS = {
     "price": DOUBLE, "volume": INT, "big": BIGINT, "tiny": TINYINT, "symbol": STRING, "day": DATE, "ts": TIMESTAMP,

@@ -12,7 +12,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
 from mullion.errors import SourceError
 from mullion.language.types import DOUBLE, INT, TIMESTAMP
 from mullion.spark.files import local

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mullion.catalog.algebra import Aggregated, Difference, Distinct, LookedUp, Node, Rewindowed, Union
-from mullion.catalog.lookups import Lookup
+from mullion.algebra.lookups import Lookup
+from mullion.algebra.nodes import Aggregated, Difference, Distinct, LookedUp, Node, Rewindowed, Union
 from mullion.language.types import INT
 from mullion.planner.update_pattern import Pattern, is_internal, kept_as, life_of, pattern_of
 from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, S1, column, join, scan, unless, where, window

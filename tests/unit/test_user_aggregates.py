@@ -19,15 +19,15 @@ from contracts.algebra import VALUES
 from mullion import UserAggregate, register_aggregate
 from mullion.aggregates import REGISTRY
 from mullion.aggregates.user import InvertibleUserPartial, UserDefined, UserPartial, partial_of
-from mullion.catalog.queries import bind
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import bind
 from mullion.errors import AggregateError, CheckError, MullionError
+from mullion.expressions.vector import Vector
 from mullion.language.dialect import AGGREGATES
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Type, decimal
-from mullion.language.vector import Vector
-from mullion.windows.interval import Interval
-from mullion.windows.running import Running
+from mullion.slices.interval import Interval
+from mullion.slices.running import Running
 from unit.test_core_differential import Manner, Run
 
 Fields = tuple[Any, ...]

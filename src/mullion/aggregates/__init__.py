@@ -7,8 +7,8 @@ from mullion.aggregates.approx_percentile import ApproxPercentile
 from mullion.aggregates.base import Aggregate, Invertible, Partial, State
 from mullion.aggregates.count import CountAggregate
 from mullion.aggregates.distinct import AvgDistinct, SumDistinct
-from mullion.aggregates.ends import FirstAggregate, LastAggregate
 from mullion.aggregates.extremes import MaxAggregate, MinAggregate
+from mullion.aggregates.first_last import FirstAggregate, LastAggregate
 from mullion.aggregates.frequent import Frequent
 from mullion.aggregates.mean import AvgAggregate
 from mullion.aggregates.spread import StddevPopAggregate, StddevSampAggregate, VarPopAggregate, VarSampAggregate

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from mullion.aggregates.base import Aggregate, Index, Partial, State
+from mullion.aggregates.integer_states import always
 from mullion.aggregates.keys import Present, text_of
 from mullion.aggregates.sketched import Sketched, library, objects
-from mullion.aggregates.whole import always
+from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.types import BIGINT, Type
-from mullion.language.vector import Vector, dtype_of
 
 LEAST, USUAL, MOST = 7, 12, 21
 """The logarithms of how many registers a sketch may have; the usual one has a standard error of 1.6 %."""

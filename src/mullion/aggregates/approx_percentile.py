@@ -18,8 +18,8 @@ from mullion.aggregates.base import Aggregate, Array, Index, Partial, State
 from mullion.aggregates.keys import Present
 from mullion.aggregates.sketched import Sketched, library, objects
 from mullion.aggregates.values import a_share
+from mullion.expressions.vector import Vector
 from mullion.language.types import BINARY, Type
-from mullion.language.vector import Vector
 
 USUAL = 100
 """The accuracy unless told: a rank error of 1 / 100."""

@@ -18,8 +18,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mullion.expressions.vector import Vector
 from mullion.language.types import Type
-from mullion.language.vector import Vector
 
 Array = npt.NDArray[Any]
 Index = npt.NDArray[np.intp]

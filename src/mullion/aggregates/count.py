@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Partial
-from mullion.aggregates.whole import WholeNumbers, always
+from mullion.aggregates.integer_states import WholeNumbers, always
+from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, BOOLEAN, Type
-from mullion.language.vector import Vector
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from mullion.aggregates.base import Aggregate
 from mullion.aggregates.mean import AvgAggregate
 from mullion.aggregates.sum import SumAggregate
 from mullion.aggregates.values import Counted, OverValues
+from mullion.expressions.vector import Vector
 from mullion.language.types import Type
-from mullion.language.vector import Vector
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Array, Partial, State
 from mullion.aggregates.count import Count
+from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.types import Type
-from mullion.language.vector import Vector, dtype_of
 
 LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 SIGN = np.int64(HIGHEST)

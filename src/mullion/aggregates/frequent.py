@@ -16,8 +16,8 @@ from mullion.aggregates.keys import Counted, rank_of, text_of, value_of
 from mullion.aggregates.sketched import Sketched, library, objects
 from mullion.aggregates.top_lists import MOST, TopLists
 from mullion.aggregates.values import orderable
+from mullion.expressions.vector import Vector
 from mullion.language.types import Type, counted
-from mullion.language.vector import Vector
 
 FINER = 10
 """So many times smaller than the share is the error of a count."""

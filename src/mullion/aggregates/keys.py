@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates.base import Array
+from mullion.expressions.vector import Vector
 from mullion.language.types import Type
-from mullion.language.vector import Vector
 
 Index = npt.NDArray[np.intp]
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from mullion.aggregates.base import Aggregate, Array, Partial
 from mullion.aggregates.count import Count
-from mullion.aggregates.doubles import total_of_doubles
+from mullion.aggregates.exact_sums import total_of_doubles
 from mullion.aggregates.sum import WIDE, SumOfDecimals, SumOfIntegers, sum_partials
+from mullion.expressions.vector import Vector
 from mullion.language.types import DOUBLE, Type, decimal
-from mullion.language.vector import Vector
 
 
 class AvgAggregate(Aggregate):

@@ -11,6 +11,7 @@ import numpy as np
 
 from mullion.aggregates import REGISTRY
 from mullion.aggregates.base import State
+from mullion.aggregates.integer_states import always
 from mullion.aggregates.user import (
     InvertibleUserPartial,
     Maker,
@@ -22,12 +23,11 @@ from mullion.aggregates.user import (
     named_type,
     partial_of,
 )
-from mullion.aggregates.whole import always
 from mullion.errors import AggregateError
+from mullion.expressions.functions import NAMES
+from mullion.expressions.vector import Vector
 from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY, QUOTED_WHEN_RENDERED
-from mullion.language.functions import NAMES
 from mullion.language.types import BIGINT, DOUBLE
-from mullion.language.vector import Vector
 
 SAMPLES = {
     DOUBLE: (0.1, 1e17, 3.25, 0.1, 7.0, 0.3),

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mullion.aggregates.base import Array, Index, Partial, Places, State
+from mullion.expressions.vector import Vector
 from mullion.language.types import BINARY, Type
-from mullion.language.vector import Vector
 
 
 @dataclass(frozen=True)

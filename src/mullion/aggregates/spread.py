@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates.base import Aggregate, Partial, State, add_runs
-from mullion.aggregates.whole import always
+from mullion.aggregates.integer_states import always
+from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DOUBLE, Type
-from mullion.language.vector import Vector
 
 
 @dataclass(frozen=True)

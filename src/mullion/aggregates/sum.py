@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Array, Invertible, Partial, State, add_runs
 from mullion.aggregates.count import Count
-from mullion.aggregates.doubles import CoarseSum, Residue, total_of_doubles
-from mullion.aggregates.whole import WholeNumbers, always
+from mullion.aggregates.exact_sums import CoarseSum, Residue, total_of_doubles
+from mullion.aggregates.integer_states import WholeNumbers, always
+from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DOUBLE, Type, decimal
-from mullion.language.vector import Vector
 
 WIDE = Context(prec=80)
 """Decimal arithmetic that never rounds a sum of 38-digit decimals."""

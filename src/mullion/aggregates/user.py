@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from mullion.aggregates.base import Aggregate, Array, Invertible, Partial, State
 from mullion.aggregates.count import Count
-from mullion.aggregates.whole import always
+from mullion.aggregates.integer_states import always
 from mullion.errors import AggregateError
+from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.types import NAMES, Type
-from mullion.language.vector import Vector, dtype_of
 
 
 class UserAggregate(ABC):

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates.base import HOLISTIC, Aggregate, Partial
-from mullion.aggregates.whole import always
+from mullion.aggregates.integer_states import always
+from mullion.expressions.vector import Vector, constant, dtype_of
 from mullion.language.types import BIGINT, DOUBLE, Type
 from mullion.language.types import counted as list_of_counted
-from mullion.language.vector import Vector, constant, dtype_of
 
 Counts = npt.NDArray[np.int64]
 

@@ -36,8 +36,8 @@ from mullion.benchmarks.pane_grid import PAPER, PAPER_RATIO, Cell, Measured
 from mullion.benchmarks.report import Bar, Grid, Report
 from mullion.benchmarks.workloads import SECOND, Window, range_slide
 from mullion.engine import Engine
-from mullion.windows.interval import Interval
-from mullion.windows.sequence import SYNOPSES
+from mullion.slices.interval import Interval
+from mullion.slices.sequence import SYNOPSES
 
 WIDE: Window = (3600 * SECOND, 10 * SECOND)
 RECENT = 240 * SECOND

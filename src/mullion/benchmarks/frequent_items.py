@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates.top_lists import TopLists
+from mullion.expressions.vector import Vector
 from mullion.language.types import INT
-from mullion.language.vector import Vector
 
 Items = npt.NDArray[np.int32]
 

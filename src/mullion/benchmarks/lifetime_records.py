@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.windows.lifetime_index import DoublyPartitioned, LifetimeIndex, wave_by_expiry, wave_by_insertion
+from mullion.storage.lifetime_index import DoublyPartitioned, LifetimeIndex, wave_by_expiry, wave_by_insertion
 
 KEYS = 100
 CONTENTS = 980

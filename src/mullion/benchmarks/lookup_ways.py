@@ -14,9 +14,9 @@ from numba import njit
 
 from mullion.aggregates.extremes import Largest, float_from_order, float_order
 from mullion.language.types import DOUBLE
-from mullion.windows.interval import Interval
-from mullion.windows.ordered_sharing import OrderedSharing
-from mullion.windows.timegram import TimeGram
+from mullion.slices.interval import Interval
+from mullion.slices.ordered_sharing import OrderedSharing
+from mullion.slices.timegram import TimeGram
 
 Real = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]

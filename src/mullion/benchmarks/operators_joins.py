@@ -18,7 +18,7 @@ from mullion.benchmarks import operators_plot
 from mullion.benchmarks.operators_part import Part
 from mullion.benchmarks.report import Bar, Grid
 from mullion.errors import MullionError
-from mullion.kernels.multiway import Arrivals, Joined, Mode, join
+from mullion.operators.kernels.multiway import Arrivals, Joined, Mode, join
 from mullion.planner.join_order import Order, StreamStats, all_costs, by_selectivity, choose_order
 
 SEED = 2006

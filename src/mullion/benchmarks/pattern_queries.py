@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mullion.algebra.nodes import Distinct, Filter, Join, Negation, Node, Project, Scan
 from mullion.benchmarks.connections import UNIT
-from mullion.catalog.algebra import Distinct, Filter, Join, Negation, Node, Project, Scan
+from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Type
-from mullion.language.typing import resolve_predicate
 
 COLUMNS: tuple[tuple[str, Type], ...] = (
     ("ts", TIMESTAMP),

@@ -1,0 +1,1 @@
+"""What is registered: streams, tables, queries, synopses."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mullion.catalog.algebra import Relation
-from mullion.catalog.queries import StandingQuery
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.nodes import Relation
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.queries import StandingQuery
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckError, Place, closest
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery, bind, starting
 from mullion.catalog.catalog import Catalog
-from mullion.catalog.queries import StandingQuery, bind, starting
-from mullion.catalog.streams import Stream
 from mullion.errors import CheckpointError
 from mullion.language.parse import parse_query
 from mullion.language.render import render

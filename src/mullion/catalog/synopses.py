@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.errors import CheckError, closest
 from mullion.language.query import CreateSynopsis
 

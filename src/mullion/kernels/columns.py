@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions.evaluate import Evaluation
+from mullion.expressions.vector import Vector, dtype_of
 from mullion.kernels.lookup import Attached
-from mullion.language.evaluate import Evaluation
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import Type
-from mullion.language.vector import Vector, dtype_of
 
 Codes = npt.NDArray[np.int64]
 

@@ -17,12 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.catalog.lookups import Lookup
-from mullion.kernels.encode import canonical_floats
-from mullion.language.evaluate import evaluate
+from mullion.algebra.lookups import Lookup
+from mullion.expressions.encode import canonical_floats
+from mullion.expressions.evaluate import evaluate
+from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.query import Column, walk
 from mullion.language.types import BOOLEAN
-from mullion.language.vector import Vector, arrow_type
 
 Index = npt.NDArray[np.int64]
 Key: TypeAlias = Vector | pa.Array | pa.ChunkedArray

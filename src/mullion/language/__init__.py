@@ -1,0 +1,1 @@
+"""Text to queries and back: tokens, grammar, rendering. Nothing is executed here."""

@@ -29,12 +29,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Aggregated, scans
+from mullion.algebra.nodes import Aggregated, scans
+from mullion.expressions.encode import canonical_floats
+from mullion.expressions.vector import Vector, arrow_type
 from mullion.kernels.columns import Columns
-from mullion.kernels.encode import canonical_floats
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import BOOLEAN, Type
-from mullion.language.vector import Vector, arrow_type
 from mullion.operators.bad_values import BadValues
 from mullion.operators.base import Operator, Parts
 from mullion.operators.clock import Changes, Periodic
@@ -43,7 +43,7 @@ from mullion.operators.grouped import Grouped, Moments, Rows, every_change, ever
 from mullion.operators.held import Held, as_table, from_table
 from mullion.operators.lives import EVER_BEFORE, FOREVER, THE_END, Delta, Gone, Index, Lives, Mask, Times
 from mullion.operators.row_codes import value_codes
-from mullion.windows.arrange import ranked
+from mullion.slices.arrange import ranked
 
 
 class AggregatedOperator(Operator):

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from mullion.catalog.algebra import LookedUp, Node, Relation
+from mullion.algebra.nodes import LookedUp, Node, Relation
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.operators.base import Parts
 from mullion.operators.looked_up import LookedUpOperator
@@ -21,11 +21,11 @@ from mullion.operators.materialized import MaterializedResult
 from mullion.operators.network import Events, Network
 from mullion.operators.observing import Observing
 from mullion.operators.result import Result
+from mullion.planner.answer_schema import answer_schema
 from mullion.planner.relation_stats import Stats
-from mullion.planner.relations import answer_schema
 from mullion.planner.update_pattern import pattern_of
-from mullion.windows.finalize import Answers
-from mullion.windows.limits import Limits, no_limits
+from mullion.slices.finalize import Answers
+from mullion.slices.limits import Limits, no_limits
 
 Tables = Callable[[str], pa.Table]
 """The rows of a table by its name, as a step sees them."""

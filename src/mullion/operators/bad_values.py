@@ -18,12 +18,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Filter, Join, Negation, Node, Rewindowed, Scan, is_aggregates, nodes
-from mullion.language.evaluate import count_bad, is_fallible
+from mullion.algebra.nodes import Filter, Join, Negation, Node, Rewindowed, Scan, is_aggregates, nodes
+from mullion.expressions.evaluate import count_bad, is_fallible
+from mullion.expressions.typing import type_of
+from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.query import Expr
 from mullion.language.types import BOOLEAN, Type
-from mullion.language.typing import type_of
-from mullion.language.vector import Vector, arrow_type
 from mullion.operators.expressions import is_true, names_in
 from mullion.operators.lives import Lives, Mask, Times
 from mullion.planner.column_names import conjuncts, traced

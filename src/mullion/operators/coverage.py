@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mullion.kernels.agenda import Agenda
-from mullion.kernels.negation import NEVER, coverage
+from mullion.operators.kernels.expiry_heap import Agenda
+from mullion.operators.kernels.negation import NEVER, coverage
 from mullion.operators.lives import Gone, Lives, Mask, Times
 from mullion.operators.multiplicities import Crossings
 from mullion.operators.values import Codes, grown, in_time_order

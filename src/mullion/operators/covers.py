@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from mullion.catalog.algebra import Aggregated, Filter, Node, Restricted, Rewindowed, Scan, nodes
+from mullion.algebra.nodes import Aggregated, Filter, Node, Restricted, Rewindowed, Scan, nodes
 from mullion.operators.lives import Lives
 
 

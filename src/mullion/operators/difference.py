@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Difference
-from mullion.kernels.difference import LEFT_ENDS, LEFT_STARTS, NEVER, RIGHT_CHANGES, surplus
+from mullion.algebra.nodes import Difference
 from mullion.operators.base import Operator, Parts
 from mullion.operators.ending import EndingRows, Step
+from mullion.operators.kernels.difference import LEFT_ENDS, LEFT_STARTS, NEVER, RIGHT_CHANGES, surplus
 from mullion.operators.lives import EVER_BEFORE, Delta, Gone, Index, Lives, Mask, Times
 from mullion.operators.values import Codes, Values, decoded_schema, grown, lasting
 from mullion.planner.update_pattern import Pattern, pattern_of

@@ -19,12 +19,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Distinct
-from mullion.kernels.agenda import Agenda
-from mullion.kernels.distinct import NEVER, delta_star, naive
-from mullion.kernels.frozen import frozen
+from mullion.algebra.nodes import Distinct
+from mullion.expressions.readonly import frozen
 from mullion.operators.base import Operator, Parts
 from mullion.operators.kept import KeptRows
+from mullion.operators.kernels.distinct import NEVER, delta_star, naive
+from mullion.operators.kernels.expiry_heap import Agenda
 from mullion.operators.lives import FOREVER, Delta, Gone, Index, Lives
 from mullion.operators.multiplicities import Multiplicities
 from mullion.operators.values import Codes, Values, decoded_schema, grown, in_time_order, lasting

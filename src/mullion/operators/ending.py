@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mullion.kernels.agenda import Agenda
 from mullion.operators.base import Parts
 from mullion.operators.kept import KeptRows
+from mullion.operators.kernels.expiry_heap import Agenda
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Gone, Index, Lives, Times
 from mullion.operators.values import Codes
 

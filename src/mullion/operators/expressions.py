@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from mullion.expressions.hashing import Keys, keys_of
+from mullion.expressions.vector import arrow_type
 from mullion.kernels.columns import Columns, names_read
-from mullion.kernels.hashing import Keys, keys_of
 from mullion.language.query import Column, Expr
 from mullion.language.types import Type
-from mullion.language.vector import arrow_type
 from mullion.operators.lives import Lives, Mask
 
 KeyFunction = Callable[[pa.Table], Keys]

@@ -25,14 +25,14 @@ import numpy.typing as npt
 
 from mullion.aggregates.base import Invertible, Partial, Places
 from mullion.aggregates.values import OverValues
-from mullion.catalog.queries import BoundAggregate
-from mullion.kernels.encode import combine
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.expressions.encode import combine
+from mullion.expressions.vector import Vector
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT
-from mullion.language.vector import Vector
 from mullion.operators.lives import Index, Times
-from mullion.windows.ordered_values import ordered_values
-from mullion.windows.value_counts import ValueCounts
+from mullion.slices.ordered_values import ordered_values
+from mullion.slices.value_counts import ValueCounts
 
 MOST_PAIRS = 1_000_000
 """Pairs of a row and a moment that are made at once."""
@@ -222,7 +222,7 @@ class Repeated:
         return Places(self.rows.start[self.row], np.zeros(len(place), np.int64), place, present)
 
     def _from_values(self, bound: BoundAggregate) -> Vector:
-        """From how often each value is there (see `windows.value_counts`)."""
+        """From how often each value is there (see `slices.value_counts`)."""
         assert isinstance(bound.aggregate, OverValues) and bound.argument_type is not None
         columns = [(self.rows.values[expr], type_) for expr, type_ in bound.values]
         coded = [ordered_values(vector.to_arrow(), type_) for vector, type_ in columns]

@@ -17,14 +17,14 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import LookedUp, Node, Relation, nodes
+from mullion.algebra.nodes import LookedUp, Node, Relation, nodes
 from mullion.operators.answering import Answering, Tables
 from mullion.operators.network import Events
 from mullion.operators.sharded import Done, Group, ShardedStep, Standing, Writer, as_table, grouped
+from mullion.slices.answered import count_rows
+from mullion.slices.finalize import Answers
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
-from mullion.windows.answered import count_rows
-from mullion.windows.finalize import Answers
 
 Tasks = Callable[[ShardedStep, Writer | None], Sequence[Done]]
 """Runs the tasks of a step, one for each shard; what they made, in the order of the shards."""

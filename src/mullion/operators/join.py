@@ -24,13 +24,13 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Filter, Join, LookedUp, Node, Project, Scan, Union
+from mullion.algebra.nodes import Filter, Join, LookedUp, Node, Project, Scan, Union
 from mullion.operators.bad_values import BadConditions, bad_keys
 from mullion.operators.base import Operator, Parts, TooManyRows
+from mullion.operators.column_pruning import HIDDEN_START
 from mullion.operators.expressions import is_true, key_function, names_in
+from mullion.operators.join_probe import Partial, extended, probe
 from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
-from mullion.operators.needs import HIDDEN_START
-from mullion.operators.probing import Partial, extended, probe
 from mullion.operators.state import Cut, Keyed, Store, store_for
 from mullion.operators.sub_window import START, SubWindow, id_names
 from mullion.planner.update_pattern import Pattern, kept_as, pattern_of

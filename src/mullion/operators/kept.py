@@ -18,8 +18,8 @@ from collections.abc import Callable, Hashable
 import numpy as np
 import pyarrow as pa
 
-from mullion.kernels.links import link_all, linked_rows
 from mullion.operators.base import Parts
+from mullion.operators.kernels.links import link_all, linked_rows
 from mullion.operators.lives import EVER_BEFORE, Gone, Ids, Index, Lives, Times
 from mullion.operators.values import Codes, grown, in_time_order
 

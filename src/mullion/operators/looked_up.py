@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import LookedUp
-from mullion.kernels.encode import codes_of, combine
+from mullion.algebra.nodes import LookedUp
+from mullion.expressions.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared, attach, probe
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import computed, schema_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from mullion.catalog.algebra import (
+from mullion.algebra.nodes import (
     Aggregated,
     Difference,
     Distinct,

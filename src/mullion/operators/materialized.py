@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Distinct, Filter, Join, Negation, Node, Project, Relation
+from mullion.algebra.nodes import Distinct, Filter, Join, Negation, Node, Project, Relation
 from mullion.errors import NotSupported
+from mullion.expressions.vector import arrow_type
 from mullion.language.query import Column
-from mullion.language.vector import arrow_type
 from mullion.operators.base import Parts
 from mullion.operators.lives import EVER_BEFORE, Delta, Ids, Lives
-from mullion.windows.lifetime_index import END, START, DoublyPartitioned, LifetimeIndex
-from mullion.windows.lifetime_index.keys import NOT_THERE, Keys
-from mullion.windows.lifetime_index.rows import alive, matching, numbers, stored_schema, timed
-from mullion.windows.lifetime_index.snapshot import Snapshot
+from mullion.storage.lifetime_index import END, START, DoublyPartitioned, LifetimeIndex
+from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
+from mullion.storage.lifetime_index.rows import alive, matching, numbers, stored_schema, timed
+from mullion.storage.lifetime_index.snapshot import Snapshot
 
 PARTITIONING = DoublyPartitioned(4, 4)
 """An update touches 7 of 16 sub-indices, and searches are still fast (golab 4.4.6)."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mullion.kernels.distinct import crossings
 from mullion.operators.base import Parts
 from mullion.operators.ending import EndingRows
+from mullion.operators.kernels.distinct import crossings
 from mullion.operators.lives import Gone, Ids, Lives, Mask, Times
 from mullion.operators.values import Codes, grown
 

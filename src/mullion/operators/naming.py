@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 
-from mullion.catalog.algebra import (
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.algebra.nodes import (
     Aggregated,
     Difference,
     Distinct,
@@ -20,7 +21,6 @@ from mullion.catalog.algebra import (
     Scan,
     Union,
 )
-from mullion.catalog.queries import BoundAggregate
 from mullion.language.query import Expr
 from mullion.language.render import render, render_window
 

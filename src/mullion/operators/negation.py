@@ -28,15 +28,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Negation, Node
+from mullion.algebra.nodes import Negation, Node
 from mullion.kernels.columns import Columns
-from mullion.kernels.negation import uncovered
 from mullion.language.query import Expr
 from mullion.operators.bad_values import bad_keys
 from mullion.operators.base import Operator, Parts
 from mullion.operators.coverage import Coverage
 from mullion.operators.expressions import names_in
 from mullion.operators.kept import KeptRows
+from mullion.operators.kernels.negation import uncovered
 from mullion.operators.lives import EVER_BEFORE, Delta, Gone, Index, Lives, Times
 from mullion.operators.multiplicities import Crossings, Multiplicities
 from mullion.operators.values import Codes, Values, decoded, decoded_schema, grown, lasting

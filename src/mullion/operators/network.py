@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import (
+from mullion.algebra.nodes import (
     Aggregated,
     Filter,
     Join,
@@ -33,18 +33,18 @@ from mullion.catalog.algebra import (
     Scan,
     Union,
 )
-from mullion.language.vector import arrow_type
+from mullion.expressions.vector import arrow_type
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.bad_values import BadEvents
 from mullion.operators.base import Operator, Parts, TooManyRows
+from mullion.operators.column_pruning import chosen, in_order, inputs_of, needs, needs_of, scan_needs
 from mullion.operators.covers import Covered, covers, lives_in, windows_of
 from mullion.operators.expressions import schema_of
-from mullion.operators.handing_on import fitted
 from mullion.operators.join import JoinOperator
+from mullion.operators.join_migration import fitted
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
-from mullion.operators.needs import chosen, in_order, inputs_of, needs, needs_of, scan_needs
 from mullion.operators.stateless import Narrowed
 from mullion.planner.shared_joins import Shared, share_joins
 from mullion.planner.shared_joins import windows_of as windows_of_join

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mullion.catalog.algebra import Join
+from mullion.algebra.nodes import Join
 from mullion.language.render import render
 from mullion.operators.join import JoinOperator
 from mullion.operators.network import Events, Network

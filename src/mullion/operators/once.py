@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Filter, LookedUp, Node, Relation, Scan, nodes, scans, with_inputs
+from mullion.algebra.nodes import Filter, LookedUp, Node, Relation, Scan, nodes, scans, with_inputs
+from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import prepare
 from mullion.language.query import Call, Column, Literal, Window
 from mullion.language.types import TIMESTAMP
-from mullion.language.vector import arrow_type
 from mullion.operators.lives import EVER_BEFORE
 from mullion.operators.looked_up import LookedUpOperator
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events, Network
 from mullion.operators.result import Result
+from mullion.planner.answer_schema import answer_schema
 from mullion.planner.column_names import conjuncts
-from mullion.planner.relations import answer_schema
 from mullion.planner.update_pattern import pattern_of
-from mullion.windows.lifetime_index import START
+from mullion.storage.lifetime_index import START
 
 
 def answer_now(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mullion.catalog.algebra import Node, Relation
+from mullion.algebra.nodes import Node, Relation
 from mullion.errors import CheckpointError
 from mullion.operators.naming import name_of
 from mullion.planner.operator_cost import CostModel

@@ -17,12 +17,12 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Filter, Restricted
+from mullion.algebra.nodes import Filter, Restricted
 from mullion.operators.bad_values import BadConditions
 from mullion.operators.base import Operator
+from mullion.operators.column_pruning import HIDDEN_START
 from mullion.operators.expressions import is_true
 from mullion.operators.lives import Delta, Lives, Mask, Times
-from mullion.operators.needs import HIDDEN_START
 
 
 class RestrictedOperator(Operator):

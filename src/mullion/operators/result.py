@@ -17,20 +17,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.catalog.algebra import Node, Relation, Rewindowed, Scan, has_total, nodes
+from mullion.algebra.nodes import Node, Relation, Rewindowed, Scan, has_total, nodes
+from mullion.expressions.vector import Vector, arrow_type
 from mullion.kernels.columns import Columns
 from mullion.language.types import TIMESTAMP
-from mullion.language.vector import Vector, arrow_type
 from mullion.operators.base import Parts
 from mullion.operators.clock import Changes, Clock, Periodic
 from mullion.operators.cover import Cover
+from mullion.operators.emission import Seen, Told, came, changes, left, missed, new, old, stretches, turns, whole
 from mullion.operators.held import Held
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Index, Lives, Mask, Times
 from mullion.operators.row_codes import Codes, value_codes
-from mullion.operators.telling import Seen, Told, came, changes, left, missed, new, old, stretches, turns, whole
-from mullion.planner.relations import answer_schema, has_lives, has_sign
+from mullion.planner.answer_schema import answer_schema, has_lives, has_sign
 from mullion.planner.update_pattern import Pattern
-from mullion.windows.arrange import ranked
+from mullion.slices.arrange import ranked
 
 
 class Result:

@@ -21,7 +21,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Rewindowed
+from mullion.algebra.nodes import Rewindowed
 from mullion.operators.base import Operator, Parts
 from mullion.operators.held import as_table, from_table
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Gone, Lives, Times

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.kernels.encode import codes_of, combine
+from mullion.expressions.encode import codes_of, combine
 
 Codes = npt.NDArray[np.int64]
 

@@ -23,9 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.catalog.algebra import Aggregated, Node, Relation, Scan, nodes
-from mullion.kernels.partial import TIME
-from mullion.language.vector import arrow_type
+from mullion.algebra.nodes import Aggregated, Node, Relation, Scan, nodes
+from mullion.expressions.vector import arrow_type
 from mullion.operators.answering import Answering
 from mullion.operators.in_shards import InShards, Sharding
 from mullion.operators.lives import EVER_BEFORE, THE_END
@@ -33,20 +32,21 @@ from mullion.operators.materialized import KeptResult
 from mullion.operators.naming import name_of
 from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
-from mullion.operators.shelf import Shelf, files_of
+from mullion.operators.state_files import Shelf, files_of
 from mullion.planner.relation_stats import Stats
+from mullion.slices.answered import count_rows, still_counted
+from mullion.slices.finalize import Answers
+from mullion.slices.intake import Arrived
+from mullion.slices.kernels.partial import TIME
+from mullion.slices.limits import Limits
+from mullion.slices.most import PORTION
+from mullion.slices.order import Order, times_of
+from mullion.slices.portions import Portions
 from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Commit, Journal
 from mullion.storage.manifest import quoted
 from mullion.storage.marks import Mark
 from mullion.storage.steps import step
-from mullion.windows.answered import count_rows, still_counted
-from mullion.windows.finalize import Answers
-from mullion.windows.intake import Arrived
-from mullion.windows.limits import Limits
-from mullion.windows.most import PORTION
-from mullion.windows.order import Order, times_of
-from mullion.windows.portions import Portions
 
 
 class AnswerSink(Protocol):

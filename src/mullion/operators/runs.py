@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mullion.catalog.algebra import Relation
+from mullion.algebra.nodes import Relation
 from mullion.operators.in_shards import Sharding
 from mullion.operators.materialized import KeptResult
 from mullion.operators.planning import plans_at_work
@@ -17,9 +17,9 @@ from mullion.operators.run import AnswerSink, RelationRun, run_name
 from mullion.planner.explain_relations import RelationExplanation, explain_relations
 from mullion.planner.relation_stats import NO_STATS
 from mullion.planner.rewrites import Chosen
+from mullion.slices.limits import Limits
+from mullion.slices.most import MOST_ANSWERS, MOST_HELD
 from mullion.storage.journal import Journal, Standings
-from mullion.windows.limits import Limits
-from mullion.windows.most import MOST_ANSWERS, MOST_HELD
 
 Streams = tuple[str, ...]
 

@@ -24,19 +24,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Node, Relation, scans
+from mullion.algebra.nodes import Node, Relation, scans
+from mullion.expressions.vector import arrow_type
 from mullion.language.types import Type
-from mullion.language.vector import arrow_type
 from mullion.operators.answering import Answering
 from mullion.operators.expressions import key_function, names_in
 from mullion.operators.lives import Index
 from mullion.operators.network import Events
-from mullion.operators.shelf import Shelf, files_of
+from mullion.operators.state_files import Shelf, files_of
 from mullion.planner.partitioning import Keys, describe_keys, relation_keys
+from mullion.slices.answered import count_rows
+from mullion.slices.finalize import Answers
 from mullion.storage.files import CommittedFiles, mapped
 from mullion.storage.marks import Mark
-from mullion.windows.answered import count_rows
-from mullion.windows.finalize import Answers
 
 TIMES, NUMBERS = "#times", "#numbers"
 """Columns of files of events: their times, and their numbers in the stream."""

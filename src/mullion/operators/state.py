@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mullion.kernels.hashing import Keys, keys_of
+from mullion.expressions.hashing import Keys, keys_of
 from mullion.operators.base import Parts
 from mullion.operators.expressions import KeyFunction
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Gone, Index, Lives, Times

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Filter, Project, Union
+from mullion.algebra.nodes import Filter, Project, Union
 from mullion.operators.bad_values import BadConditions, BadValues
 from mullion.operators.base import Operator
 from mullion.operators.expressions import computed, is_true, schema_of

@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from mullion.kernels.hashing import Keys, mixed
-from mullion.kernels.join import Runs, ranges_expanded
+from mullion.expressions.hashing import Keys, mixed
+from mullion.operators.kernels.join import Runs, ranges_expanded
 from mullion.operators.lives import Gone, Ids, Index, Lives, Mask, Times
 
 START, END, HELD = "#start", "#end", "#held"

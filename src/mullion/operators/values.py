@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.kernels.encode import canonical_floats, codes_of, combine
-from mullion.kernels.words import FREE, lay_out, put, take_out
+from mullion.expressions.encode import canonical_floats, codes_of, combine
+from mullion.operators.kernels.row_hash_table import FREE, lay_out, put, take_out
 from mullion.operators.lives import Index, Lives
 
 Codes = npt.NDArray[np.int64]

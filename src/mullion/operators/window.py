@@ -20,8 +20,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.catalog.algebra import Scan
-from mullion.kernels.encode import codes_of, combine
+from mullion.algebra.nodes import Scan
+from mullion.expressions.encode import codes_of, combine
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import computed
 from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Gone, Lives, Times

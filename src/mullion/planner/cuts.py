@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mullion.catalog.queries import StandingQuery
+from mullion.binding.queries import StandingQuery
 from mullion.language.query import EVERYTHING, Axis, Window
 from mullion.language.render import duration_text, render, render_window
 from mullion.planner.slices import paired

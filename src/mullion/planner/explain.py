@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from mullion.aggregates import Invertible
 from mullion.aggregates.base import FULL, PSEUDO
-from mullion.catalog.queries import BoundAggregate, StandingQuery
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.binding.queries import StandingQuery
 from mullion.language.query import EVERYTHING, TIME_AXIS, Period
 from mullion.language.render import duration_text, render
 from mullion.planner.cost import least_rate_to_share

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mullion.expressions.typing import type_of
 from mullion.language.query import Call, Cast, Expr, Literal
 from mullion.language.types import Type
-from mullion.language.typing import type_of
 
 FALSE, UNKNOWN, TRUE = 0, 1, 2
 """SQL's logic as numbers: AND is the smaller, OR the larger, NOT what is missing to TRUE."""

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp
 
-from mullion.catalog.algebra import (
+from mullion.algebra.nodes import (
     Aggregated,
     Difference,
     Distinct,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mullion.catalog.algebra import (
+from mullion.algebra.nodes import (
     Aggregated,
     Difference,
     Distinct,

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mullion.catalog.algebra import (
+from mullion.algebra.nodes import (
     Aggregated,
     Difference,
     Distinct,

@@ -22,9 +22,10 @@ import numpy.typing as npt
 
 from mullion.aggregates import Invertible, Partial
 from mullion.aggregates.count import Count
-from mullion.catalog.lookups import Lookup
-from mullion.catalog.queries import BoundAggregate, Shape, StandingQuery
-from mullion.catalog.streams import Stream
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.algebra.lookups import Lookup
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import Shape, StandingQuery
 from mullion.language.query import TIME_AXIS, Axis, Expr, Literal, Period
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type

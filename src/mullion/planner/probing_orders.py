@@ -5,7 +5,7 @@ The results don't depend on it, only the work does (golab 5.3).
 
 from __future__ import annotations
 
-from mullion.catalog.algebra import Join
+from mullion.algebra.nodes import Join
 from mullion.planner.join_order import ChosenOrder, Order, choose_order, probing_order
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import NO_STATS, Stats

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from mullion.catalog.algebra import Difference, Negation, Node, Scan, scans
+from mullion.algebra.nodes import Difference, Negation, Node, Scan, scans
 from mullion.language.query import Call, Expr
 from mullion.language.render import render
 from mullion.planner.column_names import traced

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
-from mullion.catalog.lookups import Lookup, event_types
-from mullion.catalog.queries import StandingQuery
-from mullion.catalog.streams import Stream
-from mullion.language.evaluate import is_fallible, is_kernel_only
+from mullion.algebra.lookups import Lookup, event_types
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery
+from mullion.expressions.evaluate import is_fallible, is_kernel_only
 from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Expr
 from mullion.language.types import Type
 from mullion.planner.cost import NOTHING_SEEN, Observed, aggregation, choose

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mullion.catalog.algebra import Filter, Join, Node, Restricted, Scan, with_inputs
-from mullion.language.evaluate import is_fallible
+from mullion.algebra.nodes import Filter, Join, Node, Restricted, Scan, with_inputs
+from mullion.expressions.evaluate import is_fallible
 from mullion.language.query import Call, Expr, Window
 from mullion.planner.column_names import conjunction, conjuncts, outside
 

@@ -9,7 +9,7 @@
 | CS3 | avg divides the sum and the count that are computed for others |
 
 Prefixes need an inverse; where there is none, it is a tree of intervals, or only the shortest ones where enough windows
-end together. This is what the windows lead to expect; `windows/sequence.py` asks again with those that are due.
+end together. This is what the windows lead to expect; `slices/sequence.py` asks again with those that are due.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from itertools import pairwise
 import numpy as np
 
 from mullion.aggregates import Invertible
-from mullion.catalog.queries import BoundAggregate
+from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.language.query import EVERYTHING, Period
 from mullion.planner.plan import EVENTS, Grouping, Plan, StateColumn, states_of
-from mullion.planner.probing import LEAST_TOGETHER, fewest_by_accesses, fewest_by_time
 from mullion.planner.slices import slices_of
+from mullion.planner.synopsis_choice import LEAST_TOGETHER, fewest_by_accesses, fewest_by_time
 
 RUNNING, INTERVAL, BASIC_INTERVAL, VALUE_COUNTS = "running", "interval", "basic interval", "value counts"
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from mullion.catalog.algebra import (
+from mullion.algebra.nodes import (
     Aggregated,
     Difference,
     Distinct,

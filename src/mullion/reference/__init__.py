@@ -38,12 +38,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mullion.catalog.queries import WINDOW_COLUMNS, StandingQuery, bind
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.queries import StandingQuery, bind
+from mullion.expressions.vector import Vector
 from mullion.language.limits import FURTHEST
 from mullion.language.query import Query
 from mullion.language.types import DATE, Type
-from mullion.language.vector import Vector
 from mullion.reference.aggregates import aggregate, canonical, sort_key
 from mullion.reference.expressions import contribution, passes, value
 from mullion.reference.lookups import TableRows

@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from mullion.catalog.queries import BoundAggregate
+from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.language.types import Type
 
 EXACT = Context(prec=200)

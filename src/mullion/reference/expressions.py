@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mullion.catalog.queries import BoundAggregate
-from mullion.language.evaluate import evaluate
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.expressions.evaluate import evaluate
+from mullion.expressions.vector import Vector
 from mullion.language.query import Expr
 from mullion.language.types import Type
-from mullion.language.vector import Vector
 from mullion.reference.aggregates import canonical
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mullion.catalog.algebra import Aggregated
-from mullion.language.vector import Vector
+from mullion.algebra.nodes import Aggregated
+from mullion.expressions.vector import Vector
 from mullion.reference.aggregates import aggregate, sort_key
 from mullion.reference.expressions import contribution, one_value, value
 from mullion.reference.rows import FOREVER, Row, glued, moments

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mullion.catalog.lookups import Lookup
+from mullion.algebra.lookups import Lookup
+from mullion.expressions.vector import Vector
 from mullion.language.types import BOOLEAN
-from mullion.language.vector import Vector
 from mullion.reference.expressions import equal, passes, value
 
 

@@ -23,8 +23,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mullion.catalog.algebra import Relation, has_total, is_aggregates
-from mullion.catalog.scope import WINDOW_COLUMNS
+from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
+from mullion.algebra.nodes import Relation, has_total, is_aggregates
 from mullion.language.types import INT, TIMESTAMP
 from mullion.reference import Answer
 from mullion.reference.aggregates import sort_key

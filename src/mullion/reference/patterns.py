@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mullion.catalog.algebra import (
+from mullion.algebra.nodes import (
     Distinct,
     Filter,
     Join,

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from mullion.catalog.algebra import (
+from mullion.algebra.nodes import (
     Aggregated,
     Difference,
     Distinct,
@@ -32,7 +32,7 @@ from mullion.catalog.algebra import (
     Union,
     nodes,
 )
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.language.query import Expr
 from mullion.language.types import DATE
 from mullion.reference import DAY, Answer, Rows, Tables

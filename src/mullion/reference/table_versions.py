@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mullion.catalog.algebra import LookedUp
-from mullion.language.vector import Vector
+from mullion.algebra.nodes import LookedUp
+from mullion.expressions.vector import Vector
 from mullion.reference import Rows
 from mullion.reference.expressions import one_value
 from mullion.reference.lookups import TableRows

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from mullion.catalog.queries import StandingQuery
+from mullion.binding.queries import StandingQuery
 from mullion.language.query import Window
 
 

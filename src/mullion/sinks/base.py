@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from mullion.slices.finalize import Answers
 from mullion.spark.shards import Writer
 from mullion.storage.marks import Mark
-from mullion.windows.finalize import Answers
 
 ASIDE = ("late", "ahead", "malformed")
 """Why records answer no query."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from mullion.sinks.base import Sink
+from mullion.slices.finalize import Answers
 from mullion.storage.marks import Mark
-from mullion.windows.finalize import Answers
 
 log = logging.getLogger("mullion")
 

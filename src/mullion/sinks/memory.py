@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from mullion.sinks.base import Sink
+from mullion.slices.finalize import Answers
 from mullion.storage.marks import Mark
-from mullion.windows.finalize import Answers
 
 KEEP_ANSWERS = 10_000_000
 """Rows of answers that stay in memory, unless told otherwise."""

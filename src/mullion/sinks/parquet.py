@@ -22,11 +22,11 @@ from mullion.sinks.compaction import compact
 from mullion.sinks.files import AnswerFile, file_name, files_in, write_table
 from mullion.sinks.folder import EARLIER, NEW, Folder, sync
 from mullion.sinks.owner import OWN, Owner, is_owner, of_another, take_over
+from mullion.slices.finalize import Answers
 from mullion.spark.shards import Writer
 from mullion.storage.files import sync_directory, write_whole
 from mullion.storage.marks import Mark
 from mullion.storage.steps import step
-from mullion.windows.finalize import Answers
 
 log = logging.getLogger("mullion")
 

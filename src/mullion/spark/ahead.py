@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.storage.files import CommittedFiles, label_of, read_checked
 
 SECOND = 1_000_000

@@ -16,23 +16,22 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from mullion.catalog.queries import WINDOW_COLUMNS, StandingQuery
-from mullion.catalog.streams import Stream
+from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckError, MullionError, NotSupported
+from mullion.expressions.vector import Vector, arrow_type
 from mullion.kernels.lookup import Prepared, prepare
-from mullion.kernels.partial import Input
 from mullion.language.query import Aggregate, Axis, Column, Named, Query, Window
 from mullion.language.types import BIGINT, DOUBLE, TIMESTAMP
-from mullion.language.vector import Vector, arrow_type
 from mullion.operators.network import Events as Relational
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
-from mullion.spark.kept import KeptEvents
-from mullion.spark.pipeline import Events, kernel_columns, send
-from mullion.windows.coverage import Coverage
-from mullion.windows.fed import Fed
-from mullion.windows.once import (
+from mullion.slices.column_synopses import Fed
+from mullion.slices.coverage import Coverage
+from mullion.slices.kernels.partial import Input
+from mullion.slices.once import (
     are_enough,
     events_needed,
     from_events,
@@ -41,8 +40,10 @@ from mullion.windows.once import (
     last_instant,
     reaches_back,
 )
-from mullion.windows.order import times_of
-from mullion.windows.subwindow import SubWindows
+from mullion.slices.order import times_of
+from mullion.slices.subwindow import SubWindows
+from mullion.spark.kept import KeptEvents
+from mullion.spark.pipeline import Events, kernel_columns, send
 
 Found = tuple[pa.Table, str, int | None]
 """Rows, what they are from, and up to which event time."""

@@ -16,18 +16,18 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from mullion.catalog.queries import StandingQuery
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery
 from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import prepare
 from mullion.planner.rules import make_plan
 from mullion.planner.slices import distinct
+from mullion.slices.bounds import Stretch
+from mullion.slices.subwindow import SubWindows
+from mullion.slices.tally import Tally, tally
 from mullion.spark.pipeline import Events, collect_partials
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import open_files
-from mullion.windows.bounds import Stretch
-from mullion.windows.subwindow import SubWindows
-from mullion.windows.tally import Tally, tally
 
 
 @dataclass(frozen=True)

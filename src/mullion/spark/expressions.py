@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from mullion.errors import CheckError
-from mullion.language.functions import FUNCTIONS
-from mullion.language.functions.base import Signature
-from mullion.language.functions.calendar import DAY
-from mullion.language.functions.casts import cast_may_fail
+from mullion.expressions.functions import FUNCTIONS
+from mullion.expressions.functions.base import Signature
+from mullion.expressions.functions.calendar import DAY
+from mullion.expressions.functions.casts import cast_may_fail
 from mullion.language.query import Call, Case, Cast, Column, Expr, Literal
 from mullion.language.types import Type
 

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.spark.failures import SparkFailure, raised_in_worker, source_error
 from mullion.spark.sources import located
 

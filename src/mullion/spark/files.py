@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
 from mullion.errors import SourceError
+from mullion.expressions.vector import arrow_type, has_arrow_type
 from mullion.kernels.arrival import ARRIVAL
-from mullion.kernels.partial import TIME
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import Type
-from mullion.language.vector import arrow_type, has_arrow_type
+from mullion.slices.kernels.partial import TIME
 from mullion.spark.footers import WHOLE
 
 MOST_FILES = 2000

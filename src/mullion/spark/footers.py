@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mullion.errors import SourceError
+from mullion.expressions.vector import has_arrow_type
 from mullion.language.types import (
     BIGINT,
     BINARY,
@@ -31,7 +32,6 @@ from mullion.language.types import (
     Type,
     decimal,
 )
-from mullion.language.vector import has_arrow_type
 
 NANOSECONDS = Type("timestamp in nanoseconds")
 NOTHING = Type("nothing but NULLs, without a type")

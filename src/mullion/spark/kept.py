@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.catalog.streams import Stream
-from mullion.kernels.partial import TIME
+from mullion.algebra.streams import Stream
+from mullion.slices.kernels.partial import TIME
+from mullion.slices.once import Past
+from mullion.slices.order import times_of
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
-from mullion.windows.once import Past
-from mullion.windows.order import times_of
 
 
 class KeptFile(NamedTuple):

@@ -14,24 +14,24 @@ from typing import Any
 
 import pyarrow as pa
 
-from mullion.catalog.queries import StandingQuery
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery
 from mullion.catalog.synopses import Synopsis
+from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import Prepared
-from mullion.kernels.partial import Input
 from mullion.language.query import Axis
-from mullion.language.vector import arrow_type
 from mullion.planner.plan import Grouping
+from mullion.slices.axis import AxisSet, axis_name, by_axis
+from mullion.slices.bounds import Sifted, Stretch, sift
+from mullion.slices.column_synopses import Fed
+from mullion.slices.finalize import Answers, Work
+from mullion.slices.kernels.partial import Input
+from mullion.slices.limits import Limits
+from mullion.slices.order import Order
+from mullion.slices.partitions import PartitionSet
+from mullion.slices.tally import Tally
 from mullion.spark.files import read
 from mullion.spark.pipeline import Events, columns_of, columns_sent, kernel_columns
-from mullion.windows.axis import AxisSet, axis_name, by_axis
-from mullion.windows.bounds import Sifted, Stretch, sift
-from mullion.windows.fed import Fed
-from mullion.windows.finalize import Answers, Work
-from mullion.windows.limits import Limits
-from mullion.windows.order import Order
-from mullion.windows.partitions import PartitionSet
-from mullion.windows.tally import Tally
 
 WAITING, MARKS, ENTRIES, FED = "waiting", "marks ", "axis ", "fed "
 """What the tables of a commit are, by the start of their labels."""

@@ -1,7 +1,8 @@
 """From a batch of events to partials, on Spark.
 
-All ways give the same rows (`kernels.partial.partial_schema`): the native way lets Spark group by the step of the
-common grid, the kernel way hands Arrow batches to `kernels.partial`, and the direct way tells it which files to read.
+All ways give the same rows (`slices.kernels.partial.partial_schema`): the native way lets Spark group by the step of
+the common grid, the kernel way hands Arrow batches to `slices.kernels.partial`, and the direct way tells it which
+files to read.
 
 Each pass is one SQL statement, generated from checked expressions only. Building the same plan from Column objects
 takes hundreds of calls into the JVM, which cost as much as the pass itself.
@@ -22,30 +23,30 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from mullion.catalog.streams import Stream
+from mullion.algebra.streams import Stream
+from mullion.expressions.encode import codes_of, combine
+from mullion.expressions.evaluate import is_event_only, is_kernel_only, is_vectorised
+from mullion.expressions.typing import type_of
 from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, in_order, place_text
 from mullion.kernels.columns import Columns
-from mullion.kernels.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared
-from mullion.kernels.partial import Input, Job, partial_schema, partials, signature_array, takes_order
-from mullion.kernels.signature import WORD, from_words, same_rows, words_for
-from mullion.language.evaluate import is_event_only, is_kernel_only, is_vectorised
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.query import Column, Expr, walk
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
-from mullion.language.typing import type_of
 from mullion.planner.plan import FRAGMENTS, Grouping, Plan, StateColumn
 from mullion.planner.slices import distinct
+from mullion.slices.bounds import Stretch
+from mullion.slices.kernels.partial import Input, Job, partial_schema, partials, signature_array, takes_order
+from mullion.slices.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.spark.expressions import bad_text, identifier, spark_text
 from mullion.spark.files import Piece, read, shares
 from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, SOURCE
 from mullion.storage.files import serialised
-from mullion.windows.bounds import Stretch
 
 TIME = "`#t`"
-"""`kernels.partial.TIME` as Spark's text: the event time in microseconds; NULL for a record that has no place in time,
-or none in the years 1 to 9999."""
+"""`slices.kernels.partial.TIME` as Spark's text: the event time in microseconds; NULL for a record that has no place
+in time, or none in the years 1 to 9999."""
 
 EVERYWHERE = Stretch()
 _views = count()

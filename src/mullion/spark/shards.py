@@ -1,7 +1,7 @@
 """Groupings with very many groups: their sub-windows stay on executors, sharded by group key.
 
     batch ---> partials --hash by key--> shard 0 | shard 1 | ..        each writes FOLDER/<shard>/<mark>
-    due   ---> shard 0 | shard 1 | ..   each reads its own files, calls `windows.finalize`, writes or returns answers
+    due   ---> shard 0 | shard 1 | ..   each reads its own files, calls `slices.finalize`, writes or returns answers
 
 Only tallies and windows travel through the driver. On a cluster the directory must be on shared storage: a machine that
 does not see what another wrote would answer from a part of the events, so every reader looks whether it does.
@@ -25,15 +25,15 @@ from pyspark.sql import functions as F
 
 from mullion.errors import EnvironmentProblem
 from mullion.planner.plan import Grouping
+from mullion.slices.arrange import arrange
+from mullion.slices.due import Due
+from mullion.slices.finalize import Answers, Work, finalize
+from mullion.slices.subwindow import Rows, SubWindows
+from mullion.slices.tally import Tally, tally
 from mullion.spark.counts import add_counts
 from mullion.spark.pipeline import as_schema, plain_schema, typed
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
-from mullion.windows.arrange import arrange
-from mullion.windows.due import Due
-from mullion.windows.finalize import Answers, Work, finalize
-from mullion.windows.subwindow import Rows, SubWindows
-from mullion.windows.tally import Tally, tally
 
 Writer = Callable[[Mark, int, str, pa.Table], Path]
 """Writes the answers of a query from a shard: mark, shard, query, rows. Returns the file."""

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
+from mullion.slices.coverage import Coverage
+from mullion.slices.tally import Tally
+from mullion.slices.tier import WindowTier
 from mullion.spark.shards import Shards
 from mullion.storage.files import CommittedFiles
-from mullion.windows.coverage import Coverage
-from mullion.windows.tally import Tally
-from mullion.windows.tier import WindowTier
 
 
 @dataclass

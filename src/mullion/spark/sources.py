@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
 from mullion.errors import CheckError, Place, SourceError, closest
 from mullion.language.types import Type
 from mullion.spark.failures import SparkFailure, source_error

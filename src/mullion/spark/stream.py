@@ -25,21 +25,36 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from mullion.algebra.lookups import Lookup
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery, starting
 from mullion.catalog.closing import more_after_the_end, other_rows
-from mullion.catalog.lookups import Lookup
-from mullion.catalog.queries import StandingQuery, starting
 from mullion.catalog.restart import to_journal
-from mullion.catalog.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckpointError, MullionError
+from mullion.expressions.evaluate import is_kernel_only
+from mullion.expressions.vector import has_arrow_type
 from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import Prepared, prepare
-from mullion.language.evaluate import is_kernel_only
 from mullion.language.query import EVERYTHING, TIME_AXIS, Axis
-from mullion.language.vector import has_arrow_type
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
+from mullion.slices.answered import count_rows, still_counted
+from mullion.slices.axis import axis_name
+from mullion.slices.bounds import Sifted, Stretch, sift
+from mullion.slices.column_synopses import Fed
+from mullion.slices.coverage import Coverage
+from mullion.slices.due import Cursor, Due, Runs, first_end, shown, slices_within
+from mullion.slices.finalize import Answers, Work
+from mullion.slices.intake import Intake
+from mullion.slices.limits import Limits
+from mullion.slices.most import MOST_ANSWERS
+from mullion.slices.odd_times import count_far, odd_times
+from mullion.slices.portions import Portions
+from mullion.slices.subwindow import SubWindows
+from mullion.slices.tally import Tally, late_for, tally
+from mullion.slices.tier import check_complete, is_endless
 from mullion.spark.ahead import Ahead
 from mullion.spark.aside import behind, beyond, malformed_records, records
 from mullion.spark.asking import Sharing, View
@@ -71,21 +86,6 @@ from mullion.storage.files import REPAIR, CommittedFiles
 from mullion.storage.journal import Commit, Journal, Standings
 from mullion.storage.marks import Mark
 from mullion.storage.steps import step
-from mullion.windows.answered import count_rows, still_counted
-from mullion.windows.axis import axis_name
-from mullion.windows.bounds import Sifted, Stretch, sift
-from mullion.windows.coverage import Coverage
-from mullion.windows.due import Cursor, Due, Runs, first_end, shown, slices_within
-from mullion.windows.fed import Fed
-from mullion.windows.finalize import Answers, Work
-from mullion.windows.intake import Intake
-from mullion.windows.limits import Limits
-from mullion.windows.most import MOST_ANSWERS
-from mullion.windows.odd_times import count_far, odd_times
-from mullion.windows.portions import Portions
-from mullion.windows.subwindow import SubWindows
-from mullion.windows.tally import Tally, late_for, tally
-from mullion.windows.tier import check_complete, is_endless
 
 log = logging.getLogger("mullion")
 

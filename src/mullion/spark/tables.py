@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from mullion.catalog.streams import Table
+from mullion.algebra.streams import Table
 from mullion.errors import CheckpointError, MullionError, SourceError
-from mullion.language.vector import arrow_type
+from mullion.expressions.vector import arrow_type
 from mullion.spark.failures import SparkFailure, source_error
 from mullion.spark.files import are_as_declared, local
 from mullion.spark.footers import check_files

@@ -17,7 +17,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 
-from mullion.catalog.streams import Stream, Table
+from mullion.algebra.streams import Stream, Table
 from mullion.errors import SourceError, closest
 
 log = logging.getLogger("mullion")

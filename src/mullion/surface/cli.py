@@ -23,7 +23,7 @@ import typer
 
 from mullion import __version__
 from mullion.errors import MullionError, closest
-from mullion.windows.most import MOST_ANSWERS, MOST_HELD
+from mullion.slices.most import MOST_ANSWERS, MOST_HELD
 
 if TYPE_CHECKING:
     from rich.console import Console

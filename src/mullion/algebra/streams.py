@@ -1,0 +1,128 @@
+"""Streams and tables: a schema, and where the rows come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from mullion.errors import CheckError, Place, closest
+from mullion.expressions.evaluate import is_kernel_only
+from mullion.expressions.typing import resolve
+from mullion.expressions.vector import has_arrow_type
+from mullion.language.query import AHEAD_BY_DEFAULT, Expr
+from mullion.language.render import render
+from mullion.language.types import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
+
+RESERVED = ("_corrupt_record", "_source", "_block", "_partition", "_offset", "_metadata")
+"""Names of columns that readers add."""
+TIMES = (TIMESTAMP, TIMESTAMP_NTZ, DATE)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Events with a schema, an event-time column and a lateness bound (microseconds).
+
+    `format` is empty for a stream that is a DataFrame of the caller's.
+    """
+
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+    time_column: str
+    lateness: int = 0
+    format: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    keep: int | None = None
+    """For how long events stay to be asked about (microseconds)."""
+    keep_rows: int | None = None
+    """How many events stay to be asked about."""
+    ahead: int | None = AHEAD_BY_DEFAULT
+    """How far past the clock events may be (microseconds); None when they may be anywhere."""
+    time: Expr | None = None
+    """What the time column is computed by, when it is not one of the source."""
+
+    @cached_property
+    def types(self) -> Mapping[str, Type]:
+        return dict(self.columns)
+
+    @cached_property
+    def spelling(self) -> Mapping[str, str]:
+        """The names of the columns by their lower case."""
+        return {name.lower(): name for name, _ in self.columns}
+
+    @cached_property
+    def stored(self) -> Stream:
+        """The stream as its source has it, without what is computed."""
+        return self if self.time is None else replace(self, columns=self.columns[:-1])
+
+    def check(self, place: Place | None = None) -> Stream:
+        """The stream with its time column spelt as in the schema, or with one more that is computed; refuses one that
+        cannot tell the time."""
+        by_lower = {name.lower(): name for name, _ in self.columns}
+        if len(by_lower) < len(self.columns):
+            raise CheckError(f"two columns of {self.name} have the same name", place)
+        for column in by_lower.values():
+            if column.lower() in RESERVED or column.startswith("#") or "${" in column:
+                raise CheckError(f"a column of {self.name} cannot be called '{column}'", place, hint="rename it")
+        if self.time is not None:
+            return self._computed(self.time, place)
+        name = by_lower.get(self.time_column.lower())
+        if name is None:
+            hint = closest(self.time_column, by_lower.values())
+            raise CheckError(f"unknown column '{self.time_column}' in TIMESTAMP BY of {self.name}", place, hint=hint)
+        if self.types[name] not in TIMES:
+            message = f"TIMESTAMP BY needs a TIMESTAMP, and column '{name}' of {self.name} is {self.types[name]}"
+            raise CheckError(message, place, hint=_conversion(name, self.types[name]))
+        return replace(self, time_column=name)
+
+    def _computed(self, time: Expr, place: Place | None) -> Stream:
+        expr, type_ = resolve(time, self.types)
+        if type_ not in TIMES:
+            written = render(time)
+            message = f"TIMESTAMP BY needs a TIMESTAMP, and {written} is {type_}"
+            raise CheckError(message, time.place or place, hint=_conversion(written, type_))
+        if is_kernel_only(expr):
+            raise CheckError("TIMESTAMP BY must be an expression that Spark computes", time.place or place)
+        if self.time_column.lower() in self.spelling:
+            message = f"{self.name} has a column '{self.time_column}' already"
+            raise CheckError(
+                message, time.place or place, hint="give the event time another name: TIMESTAMP BY ... AS t"
+            )
+        return replace(self, time=expr, columns=(*self.columns, (self.time_column, type_)))
+
+
+def _conversion(written: str, type_: Type) -> str:
+    """How to make a time of something that is none."""
+    if type_.is_numeric:
+        forms = ", ".join(f"timestamp_{unit}({written})" for unit in ("seconds", "millis", "micros"))
+        return f"write TIMESTAMP BY {forms}, as fits"
+    if type_ == STRING:
+        return f"write TIMESTAMP BY to_timestamp({written}), or to_timestamp({written}, 'dd/MM/yyyy HH:mm:ss')"
+    return f"give the schema with {written} TIMESTAMP"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows to join to a stream. `format` is 'frame' for rows that the caller handed over."""
+
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+    format: str
+    options: tuple[tuple[str, str], ...] = field(default=())
+    retroactive: bool = False
+    """Whether a change of its rows also changes what earlier events find."""
+
+    @cached_property
+    def types(self) -> Mapping[str, Type]:
+        return dict(self.columns)
+
+    @cached_property
+    def spelling(self) -> Mapping[str, str]:
+        """The names of the columns by their lower case."""
+        return {name.lower(): name for name, _ in self.columns}
+
+    def check(self, place: Place | None = None) -> Table:
+        """The table without columns of nested types, which serve no expression; refuses names that differ by case."""
+        if len(self.spelling) < len(self.columns):
+            raise CheckError(f"two columns of {self.name} have the same name", place)
+        return replace(self, columns=tuple((name, type_) for name, type_ in self.columns if has_arrow_type(type_)))

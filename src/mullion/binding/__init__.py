@@ -1,0 +1,1 @@
+"""From a query and the catalog to the algebra: names, types, windows, grouping, sub-queries."""

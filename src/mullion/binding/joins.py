@@ -1,0 +1,301 @@
+"""FROM and WHERE taken apart: the stream, the lookups of its tables, and the conditions that are left.
+
+Inner joins are filters over lookups, so their order does not matter and all their conditions stand beside WHERE's. An
+equality between a table and what is found before it becomes a key of the table's lookup. Lookups are put in an order
+that depends only on what they are, so that queries which name the tables differently share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+from mullion.algebra.lookups import Lookup, event_types
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.grouping import no_aggregate
+from mullion.binding.scope import Columned, Scope, called
+from mullion.errors import CheckError, NotSupported, Place, closest
+from mullion.expressions.functions import NAMES
+from mullion.expressions.typing import resolve, resolve_predicate
+from mullion.language.query import Call, Column, Derived, Expr, Join, Named, Query, Source, rewrite, walk
+from mullion.language.render import render
+from mullion.language.types import Type
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a query reads. `where` is over the columns of events, not resolved; inner lookups are part of it."""
+
+    source: Named
+    stream: Stream
+    scope: Scope
+    lookups: tuple[Lookup, ...]
+    types: Mapping[str, Type]
+    where: Expr | None
+
+
+def join(query: Query, streams: Mapping[str, Stream], tables: Mapping[str, Table]) -> Joined:
+    """The sources of a query. Raises CheckError or NotSupported with the place."""
+    if isinstance(query.source, Derived):
+        raise NotSupported("a sub-query in FROM", query.source.place)
+    if query.where is not None:
+        no_aggregate(query.where, "WHERE")
+    parts = Parts()
+    parts.take(query.source)
+    sources: list[Named] = []
+    for source in parts.sources:
+        if isinstance(source, Derived):
+            raise NotSupported("a sub-query in FROM", source.place)
+        sources.append(source)
+    relations = [known_relation(source, streams, tables) for source in sources]
+    for source, relation in zip(sources, relations, strict=True):
+        if isinstance(relation, Table) and relation.retroactive:
+            raise NotSupported("a question asked once about a RETROACTIVE table", source.place)
+    scope = Scope(sources, relations, alone=len(sources) == 1)
+    number = _the_stream(sources, relations)
+    stream = relations[number]
+    assert isinstance(stream, Stream)
+    if len(relations) == 1:
+        where = None if query.where is None else scope.plain(query.where)
+        return Joined(sources[0], stream, scope, (), stream.types, where)
+    conditions = parts.conditions(scope) + where_conditions(query.where, scope)
+    attaching = Attaching(scope, parts, number, conditions)
+    attaching.attach([i for i in range(len(sources)) if i != number])
+    found = [*attaching.found, *(scope.plain(condition) for condition in attaching.conditions)]
+    where = None if not found else found[0] if len(found) == 1 else Call("and", tuple(found))
+    lookups = tuple(lookup for _, lookup in attaching.attached)
+    return Joined(sources[number], stream, scope, lookups, event_types(stream, lookups), where)
+
+
+def known_relation(
+    source: Named, streams: Mapping[str, Stream], tables: Mapping[str, Table], others: Sequence[str] = ()
+) -> Stream | Table:
+    """The stream or table that a source names. `others` are names that it might have been meant to be."""
+    found = streams.get(source.name) or tables.get(source.name)
+    if found is not None:
+        return found
+    by_lower: dict[str, Stream | Table] = {name.lower(): table for name, table in tables.items()}
+    by_lower.update((name.lower(), stream) for name, stream in streams.items())
+    found = by_lower.get(source.name.lower())
+    if found is None:
+        what = "stream or table" if tables else "stream"
+        declare = "declare it first with CREATE STREAM" + (" or CREATE TABLE" if tables else "")
+        declare += f", or with CREATE QUERY {source.name} MATERIALIZED if it is a query"
+        hint = closest(source.name, [*streams, *tables, *others]) or declare
+        raise CheckError(f"unknown {what} '{source.name}'", source.place, hint=hint)
+    return found
+
+
+def _the_stream(sources: list[Named], relations: list[Stream | Table]) -> int:
+    numbers = [i for i, relation in enumerate(relations) if isinstance(relation, Stream)]
+    for source, relation in zip(sources, relations, strict=True):
+        check_no_window(source, relation)
+    if not numbers:
+        hint = "join it to a stream with a window"
+        raise CheckError(f"'{relations[0].name}' is a table, and a query needs a stream", sources[0].place, hint=hint)
+    if len(numbers) > 1:
+        raise NotSupported("a join of two streams", sources[numbers[1]].place)
+    return numbers[0]
+
+
+def check_no_window(source: Named | Derived, relation: Columned) -> None:
+    """Refuses a window over a table."""
+    if isinstance(relation, Table) and source.window is not None:
+        hint = "windows are for streams: leave it out"
+        raise CheckError(f"'{relation.name}' is a table and has no window", source.window.place, hint=hint)
+
+
+@dataclass
+class Parts:
+    """The sources of a FROM from left to right; conditions of inner joins; those of LEFT JOINs by their table."""
+
+    sources: list[Named | Derived] = field(default_factory=list)
+    inner: list[tuple[Expr, range]] = field(default_factory=list)
+    left: dict[int, tuple[Join, range]] = field(default_factory=dict)
+
+    def take(self, source: Source) -> range:
+        """Add a source, and tell which numbers its parts have."""
+        start = len(self.sources)
+        if not isinstance(source, Join):
+            self.sources.append(source)
+            return range(start, start + 1)
+        if source.kind in ("right", "full"):
+            hint = "write LEFT JOIN with the stream on its left"
+            raise NotSupported(f"{source.kind.upper()} JOIN", source.place, hint=hint)
+        self.take(source.left)
+        right = self.take(source.right)
+        seen = range(start, right.stop)
+        if source.on is not None:
+            no_aggregate(source.on, "ON")
+        if source.kind == "left":
+            if len(right) > 1:
+                hint = "write one LEFT JOIN for each table"
+                raise NotSupported("a LEFT JOIN of several tables at once", source.right.place, hint=hint)
+            self.left[right.start] = source, seen
+        elif source.on is not None:
+            self.inner += [(condition, seen) for condition in conjuncts(source.on)]
+        return seen
+
+    def conditions(self, scope: Scope) -> list[Expr]:
+        """What inner joins ask, settled."""
+        return [scope.settled(condition, seen) for condition, seen in self.inner]
+
+    def optional(self, scope: Scope) -> dict[int, list[Expr]]:
+        """What LEFT JOINs ask, settled, by their tables."""
+        return {
+            number: [scope.settled(c, seen) for c in ([] if join.on is None else conjuncts(join.on))]
+            for number, (join, seen) in self.left.items()
+        }
+
+
+class Attaching:
+    """Attaches tables to a source one by one, each as a lookup; `known` are the source and the tables that it has.
+
+    `conditions` are settled; those that lookups fulfil are taken out. `found` asks that inner joins find a row.
+    """
+
+    def __init__(self, scope: Scope, parts: Parts, base: int, conditions: list[Expr]) -> None:
+        self.scope, self.parts, self.base = scope, parts, base
+        if base in parts.left:
+            hint = "put the stream on the left, or write JOIN"
+            raise NotSupported("a LEFT JOIN with the stream on its right", parts.left[base][0].place, hint=hint)
+        self.conditions = list(conditions)
+        self.optional = parts.optional(scope)
+        self.types = dict(scope.relations[base].types)
+        self.known = {base}
+        self.attached: list[tuple[int, Lookup]] = []
+        self.found: list[Expr] = []
+
+    def attach(self, tables: list[int]) -> None:
+        """Attach all these tables, or refuse."""
+        rest = self.attach_what_it_can(tables)
+        if rest:
+            raise self.unlinked(rest[0])
+
+    def attach_what_it_can(self, tables: list[int]) -> list[int]:
+        """The tables that are left over."""
+        waiting = list(tables)
+        while waiting:
+            ready = [(lookup.name, i, lookup, used) for i in waiting for lookup, used in self._lookup(i)]
+            if not ready:
+                break
+            _, number, lookup, used = min(ready, key=lambda found: found[:2])
+            waiting.remove(number)
+            self._add(number, lookup, used)
+        return waiting
+
+    def _add(self, number: int, lookup: Lookup, used: list[Expr]) -> None:
+        source = self.parts.sources[number]
+        if any(lookup == other for _, other in self.attached):
+            hint = "its columns are the same: use one alias for both"
+            raise NotSupported(f"table '{lookup.table}' twice by the same keys", source.place, hint=hint)
+        self.attached.append((number, lookup))
+        self.known.add(number)
+        self.scope.prefixes[number] = f"{lookup.name}."
+        self.types.update(lookup.types())
+        if number not in self.optional:
+            self.found.append(Column(lookup.matched))
+            self.conditions = [c for c in self.conditions if not any(c is u for u in used)]
+
+    def _lookup(self, number: int) -> Iterator[tuple[Lookup, list[Expr]]]:
+        """The table's lookup and the conditions that it fulfils; nothing while no key of it is known."""
+        optional = number in self.optional
+        conditions = self.optional[number] if optional else self.conditions
+        keys: list[tuple[Expr, Expr]] = []
+        used, rest = [], []
+        for condition in conditions:
+            sides = self._sides(condition, number)
+            if sides is None:
+                rest.append(condition)
+            elif self.scope.sources_of(sides[0]) <= self.known:
+                keys.append(self._key(number, *sides, condition.place))
+                used.append(condition)
+            elif optional:
+                return
+        if not keys:
+            return
+        table = self.scope.relations[number]
+        assert isinstance(table, Table)
+        where = self._own_condition(number, rest) if optional else None
+        ordered = sorted(set(keys), key=lambda pair: (render(pair[0]), render(pair[1])))
+        lookup = Lookup(table.name, tuple(ordered), where, table.columns)
+        yield _LOOKUPS.setdefault(lookup, lookup), used
+
+    def _sides(self, condition: Expr, number: int) -> tuple[Expr, Expr] | None:
+        """An equality as (the side of other sources, the table's own side); None when it is none."""
+        if not isinstance(condition, Call) or condition.function != "eq" or len(condition.args) != 2:
+            return None
+        a, b = condition.args
+        of_a, of_b = self.scope.sources_of(a), self.scope.sources_of(b)
+        if of_b == {number} and of_a and number not in of_a:
+            return a, b
+        if of_a == {number} and of_b and number not in of_b:
+            return b, a
+        return None
+
+    def _key(self, number: int, event: Expr, own: Expr, place: Place | None) -> tuple[Expr, Expr]:
+        """Both sides resolved, in the type that they are compared in."""
+        prefix = self.scope.prefixes[number]
+        types = {**self.types, **{prefix + name: t for name, t in self.scope.relations[number].columns}}
+        equal = Call("eq", (self.scope.plain(event), self.scope.plain(own)), place=place)
+        resolved, _ = resolve(equal, types)
+        assert isinstance(resolved, Call) and resolved.function == "eq"
+        return resolved.args[0], self._own(number, resolved.args[1])
+
+    def _own_condition(self, number: int, conditions: list[Expr]) -> Expr | None:
+        """What a LEFT JOIN asks of the table's rows."""
+        for condition in conditions:
+            if not self.scope.sources_of(condition) <= {number}:
+                hint = "write equalities with the table's columns, and conditions over the table's columns alone"
+                raise NotSupported("this condition of a LEFT JOIN", condition.place, hint=hint)
+        if not conditions:
+            return None
+        ordered = sorted(conditions, key=lambda c: render(self._own(number, self.scope.plain(c))))
+        whole = ordered[0] if len(ordered) == 1 else Call("and", tuple(ordered), place=ordered[0].place)
+        own = self._own(number, self.scope.plain(whole))
+        return self._own(number, resolve_predicate(own, self.scope.relations[number].types))
+
+    def _own(self, number: int, expr: Expr) -> Expr:
+        """An expression over the table's own names. It is evaluated where Spark is not."""
+        prefix = self.scope.prefixes[number]
+        for node in walk(expr):
+            if isinstance(node, Call) and (function := NAMES.get(node.function)) is not None and function.event_only:
+                raise NotSupported(f"{node.function} over a table's columns in a join", node.place)
+
+        def change(node: Expr) -> Expr | None:
+            if isinstance(node, Column):
+                return Column(node.name.removeprefix(prefix), place=node.place)
+            return None
+
+        return rewrite(expr, change)
+
+    def unlinked(self, number: int) -> CheckError:
+        source = self.parts.sources[number]
+        table, name = self.scope.relations[number], called(source)
+        first = called(self.parts.sources[self.base])
+        common = [name for name in table.types if name.lower() in self.scope.relations[self.base].spelling]
+        column = next(iter(common or table.types), "key")
+        message = f"nothing says which rows of table '{table.name}' belong to an event"
+        equality = f"{first}.{column} = {name}.{column}"
+        clause = "ON" if number in self.optional else "WHERE"
+        return CheckError(message, source.place, hint=f"join it by an equality, such as {clause} {equality}")
+
+
+def where_conditions(where: Expr | None, scope: Scope) -> list[Expr]:
+    """The conditions of WHERE, settled."""
+    everything = range(len(scope.sources))
+    return [] if where is None else [scope.settled(condition, everything) for condition in conjuncts(where)]
+
+
+def conjuncts(expr: Expr) -> list[Expr]:
+    """The conditions that AND holds together."""
+    if isinstance(expr, Call) and expr.function == "and":
+        return [part for arg in expr.args for part in conjuncts(arg)]
+    return [expr]
+
+
+_LOOKUPS: WeakValueDictionary[Lookup, Lookup] = WeakValueDictionary()
+"""Queries with equal lookups hold the same one, and with it its name and its hash."""
+
+__all__ = ["Attaching", "Joined", "Parts", "check_no_window", "conjuncts", "join", "known_relation", "where_conditions"]

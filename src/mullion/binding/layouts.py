@@ -1,0 +1,88 @@
+"""Where the columns of a query's sources are in a relation that is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from mullion.algebra.nodes import Filter, Node
+from mullion.binding.scope import Scope
+from mullion.errors import NotSupported
+from mullion.expressions.evaluate import is_event_only
+from mullion.expressions.shared import shared
+from mullion.expressions.typing import resolve, resolve_predicate
+from mullion.language.query import Call, Column, Expr, rewrite, walk
+from mullion.language.render import render
+from mullion.language.types import Type
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A node that holds columns of sources. `columns` tells what (source number, column) is called there."""
+
+    node: Node
+    scope: Scope
+    columns: Mapping[tuple[int, str], str]
+
+    def plain(self, expr: Expr) -> Expr:
+        """An expression as written, over the node's columns."""
+        return self.placed(self.scope.settled(expr, range(len(self.scope.sources))))
+
+    def placed(self, settled: Expr) -> Expr:
+        """A settled expression over the node's columns."""
+
+        def change(node: Expr) -> Expr | None:
+            if not isinstance(node, Column) or node.table is None:
+                return None
+            return Column(self.columns[self.scope.numbers[node.table], node.name], place=node.place)
+
+        return rewrite(settled, change)
+
+    def has(self, name: str) -> bool:
+        return self.scope.has(name)
+
+    def column_names(self) -> list[str]:
+        return self.scope.column_names()
+
+    def typed(self, settled: Expr) -> tuple[Expr, Type]:
+        return typed(self.placed(settled), self.node.types)
+
+    def predicate(self, settled: Expr) -> Expr:
+        return predicate(self.placed(settled), self.node.types)
+
+    def filtered(self, predicates: Iterable[Expr]) -> Layout:
+        """The rows for which all these are true, which are resolved and over the node's columns."""
+        both = together(predicates)
+        return self if both is None else replace(self, node=Filter(self.node, both))
+
+
+def together(predicates: Iterable[Expr]) -> Expr | None:
+    """The predicates joined by AND, each once, in an order that does not depend on how they were written."""
+    found = sorted(set(predicates), key=render)
+    if len(found) < 2:
+        return found[0] if found else None
+    return shared(Call("and", tuple(found)))
+
+
+def typed(expr: Expr, types: Mapping[str, Type]) -> tuple[Expr, Type]:
+    """The resolved expression and its type. It is evaluated where Spark is not."""
+    resolved, type_ = resolve(expr, types)
+    _refuse_sparks_own(resolved, expr)
+    return shared(resolved), type_
+
+
+def predicate(expr: Expr, types: Mapping[str, Type]) -> Expr:
+    resolved = resolve_predicate(expr, types)
+    _refuse_sparks_own(resolved, expr)
+    return shared(resolved)
+
+
+def _refuse_sparks_own(resolved: Expr, written: Expr) -> None:
+    if not is_event_only(resolved):
+        return
+    only = [node for node in walk(resolved) if isinstance(node, Call) and is_event_only(node)][-1]
+    hint = "Spark alone computes it; it serves aggregates over a single stream"
+    raise NotSupported(f"{only.function} in this query", only.place or written.place, hint=hint)
+
+
+__all__ = ["Layout", "predicate", "together", "typed"]

@@ -1,0 +1,142 @@
+"""Windows of relational queries: which make sense, when the query is answered, and how far back it reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from mullion.algebra.nodes import Node, Relation, Rewindowed, Scan
+from mullion.algebra.streams import Stream
+from mullion.binding.grouping import no_aggregate
+from mullion.binding.scope import Scope
+from mullion.errors import CheckError, NotSupported, Place, closest
+from mullion.expressions.shared import shared
+from mullion.expressions.typing import resolve
+from mullion.language.query import Derived, Exists, Expr, Named, Query, Window, walk
+from mullion.language.sources import leaves
+
+
+class Clock(NamedTuple):
+    """When a query is answered: at the multiples of `slide` shifted by `offset`; None: at every change."""
+
+    slide: int | None = None
+    offset: int = 0
+
+
+CONTINUOUS = Clock()
+
+
+def stream_window(source: Named, stream: Stream) -> tuple[Window, tuple[Expr, ...]]:
+    """The window of a stream, and the resolved keys of PARTITION BY.
+
+    Without its SLIDE: events live for as long, whenever they are looked at, so windows of one range are shared.
+    """
+    window = source.window
+    if window is None:
+        hint = "write one after its name, such as [RANGE '10 min' SLIDE '1 min'] or [RANGE UNBOUNDED]"
+        raise CheckError(f"stream '{stream.name}' needs a window", source.place, hint=hint)
+    if window.attribute is not None:
+        attribute = stream.spelling.get(window.attribute.lower())
+        if attribute is None:
+            near = closest(window.attribute, stream.types)
+            raise CheckError(f"unknown column '{window.attribute}' in {stream.name}", window.place, hint=near)
+        if attribute != stream.time_column:
+            hint = f"windows of rows and joins go over the event time, {stream.time_column}"
+            raise NotSupported("WATTR in this query", window.place, hint=hint)
+    _check(window)
+    keys = _partition(window, source, stream)
+    return _unslid(replace(window, attribute=None, partition_by=keys)), keys
+
+
+def result_window(window: Window) -> Window:
+    """A window over the results of a query, without its SLIDE."""
+    for there, what in [
+        (window.attribute is not None, "WATTR"),
+        (bool(window.partition_by), "PARTITION BY"),
+        (window.internal, "INTERNAL"),
+        (window.since is not None, "FROM TIMESTAMP"),
+    ]:
+        if there:
+            hint = "write [RANGE r], [RANGE r SLIDE s], [ROWS n], [NOW] or [RANGE UNBOUNDED]"
+            raise NotSupported(f"{what} in a window over results", window.place, hint=hint)
+    _check(window)
+    return _unslid(window)
+
+
+def _unslid(window: Window) -> Window:
+    return replace(window, slide=None, offset=0, place=None)
+
+
+def _check(window: Window) -> None:
+    if window.unitless:
+        raise CheckError("a duration needs a unit, such as 10 s", window.place)
+    if window.rows is None and window.slide_rows is not None:
+        hint = "slide in time, or write [ROWS n SLIDE m]"
+        raise NotSupported("SLIDE by TUPLES in this query", window.place, hint=hint)
+    if window.partition_by and (window.slide_rows or 1) > 1:
+        hint = "leave out its SLIDE"
+        raise NotSupported("PARTITION BY with SLIDE in this query", window.place, hint=hint)
+
+
+def _partition(window: Window, source: Named, stream: Stream) -> tuple[Expr, ...]:
+    scope = Scope([source], [stream])
+    keys = []
+    for key in window.partition_by:
+        no_aggregate(key, "PARTITION BY")
+        keys.append(shared(resolve(scope.plain(key), stream.types)[0]))
+    return tuple(keys)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The clock of a query: that of all its windows, in FROM and in EXISTS, in all parts of a union.
+
+    A sub-query with a window over its results keeps its own time: its results are events to the query around.
+    """
+
+    materialized: Mapping[str, Relation]
+
+    def clock(self, query: Query) -> Clock:
+        found = CONTINUOUS
+        for clock, place in self._clocks(query):
+            if found == CONTINUOUS:
+                found = clock
+            elif clock not in (CONTINUOUS, found):
+                hint = "give all windows of the query the same SLIDE and OFFSET"
+                raise NotSupported("a query over windows of different SLIDEs", place, hint=hint)
+        return found
+
+    def _clocks(self, query: Query) -> Iterator[tuple[Clock, Place | None]]:
+        for source in leaves(query.source):
+            if source.window is not None:
+                yield clock_of(source.window), source.window.place
+            elif isinstance(source, Derived):
+                yield from self._clocks(source.query)
+            elif (read := self.materialized.get(source.name.lower())) is not None:
+                yield Clock(read.slide, read.offset), source.place
+        for node in () if query.where is None else walk(query.where):
+            if isinstance(node, Exists):
+                yield from self._clocks(node.query)
+        for part in (*query.union, *query.excepted):
+            yield from self._clocks(part)
+
+
+def clock_of(window: Window) -> Clock:
+    return CONTINUOUS if window.slide is None else Clock(window.slide, window.offset % window.slide)
+
+
+def reach(node: Node) -> int | None:
+    """How long before an instant an event may count; None when no window has a length in time.
+
+    A window over results reaches back by its own range and by that of what the results are made of.
+    """
+    if isinstance(node, Scan):
+        return node.window.range
+    below = max((found for part in node.inputs if (found := reach(part)) is not None), default=None)
+    if not isinstance(node, Rewindowed) or node.window.range is None:
+        return below
+    return node.window.range + (below or 0)
+
+
+__all__ = ["CONTINUOUS", "Clock", "Timing", "clock_of", "reach", "result_window", "stream_window"]

@@ -1,0 +1,246 @@
+"""A query bound to the algebra: a `Relation` with its plan as written, before any rewriting.
+
+Query --FROM, WHERE--> Layout --SELECT--> Selected --UNION, EXCEPT--> Selected --output, instants--> Relation
+        relational_sources      selecting            set_operations              here
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from mullion.algebra.nodes import (
+    Node,
+    Relation,
+    Rewindowed,
+    Scan,
+    is_aggregates,
+    scans,
+    with_inputs,
+)
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.internal_windows import check_internal
+from mullion.binding.relational_sources import Context, Read, Rows, over_results, read
+from mullion.binding.relational_windows import CONTINUOUS, Clock, Timing, clock_of, reach, result_window
+from mullion.binding.scope import Scope
+from mullion.binding.selecting import Selected, is_aggregating, select
+from mullion.binding.set_operations import combined
+from mullion.binding.subqueries import existing
+from mullion.errors import CheckError, NotSupported, Place
+from mullion.language.limits import DEEPEST
+from mullion.language.query import Derived, Exists, Expr, Named, Output, Query, Window, walk
+from mullion.language.render import render
+from mullion.language.sources import leaves
+
+RESERVED_NAMES = ("inserted_at", "expires_at", "sign")
+"""Columns that answers may have besides window_start and window_end."""
+
+
+def is_relational(
+    query: Query,
+    streams: Mapping[str, Stream],
+    tables: Mapping[str, Table],
+    materialized: Mapping[str, Relation] | None = None,
+) -> bool:
+    """Whether the query is one of relations: all but aggregates over the window of a single stream."""
+    if query.approximate or query.preference is not None:
+        return False
+    if query.union or query.excepted or query.distinct or query.materialized or not is_aggregating(query):
+        return True
+    if query.output is not None and (query.output.kind != "rstream" or query.output.restore):
+        return True
+    if any(isinstance(node, Exists) for expr in _written(query) for node in walk(expr)):
+        return True
+    sources = leaves(query.source)
+    named = [source.name.lower() for source in sources if isinstance(source, Named)]
+    if len(named) < len(sources):
+        return True
+    stream_names = {name.lower() for name in streams}
+    retroactive = {name.lower() for name, table in tables.items() if table.retroactive}
+    known = stream_names | {name.lower() for name in tables}
+    readable = {name.lower() for name in materialized or {}} - known
+    return sum(name in stream_names for name in named) > 1 or any(name in retroactive | readable for name in named)
+
+
+def _written(query: Query) -> Iterator[Expr]:
+    yield from (item.expr for item in query.items)
+    yield from query.group_by
+    yield from (order.expr for order in query.order_by)
+    yield from (expr for expr in (query.where, query.having) if expr is not None)
+
+
+def bind_relation(
+    query: Query,
+    streams: Mapping[str, Stream],
+    tables: Mapping[str, Table],
+    materialized: Mapping[str, Relation] | None = None,
+) -> Relation:
+    """Check the query and make its plan. Raises CheckError or NotSupported with the place."""
+    known = {name.lower() for name in (*streams, *tables)}
+    read_by = {name.lower(): r for name, r in (materialized or {}).items() if name.lower() not in known}
+    if query.backfill:
+        hint = "leave BACKFILL out: it answers from its first whole window on"
+        raise NotSupported("BACKFILL of a query whose past events are not kept", query.place, hint=hint)
+    binder = _Binder(streams, tables, read_by)
+    clock = binder.timing.clock(query)
+    selected = binder.result(query, clock)
+    _check_names(selected, query.place)
+    check_internal(query, selected.node)
+    output, output_window, clock = _output(query, selected.node, clock)
+    bound = Relation(
+        name=query.name or "query",
+        text=render(query),
+        root=selected.node,
+        output=output,
+        output_window=output_window,
+        restore=query.output is not None and query.output.restore,
+        slide=clock.slide,
+        offset=clock.offset,
+        longest=_longest(selected.node, output_window, query.place),
+        names=selected.names,
+        order_by=selected.order_by,
+        limit=query.limit,
+        stop=query.stop_at,
+        materialized=query.materialized,
+    )
+    return joining_at(bound, query.start_at, {relation.root for relation in read_by.values()})
+
+
+def joining_at(relation: Relation, start: int | None, kept: frozenset[Node] | set[Node] = frozenset()) -> Relation:
+    """The relation as it joins at an event time: windows without a length in time, and those whose results stay, hold
+    what comes from then on.
+
+    `kept` are the results of materialised queries, which are read as they are.
+    """
+    if start is None:
+        return replace(relation, start=None)
+    at = start
+
+    def since(node: Node) -> Node:
+        if node in kept:
+            return node
+        if isinstance(node, Scan):
+            has_an_end = node.window.range is not None and not node.window.internal
+            return node if has_an_end else replace(node, since=at)
+        return with_inputs(node, tuple(since(part) for part in node.inputs))
+
+    return replace(relation, start=start, root=since(relation.root))
+
+
+class _Binder:
+    """Binds queries and the queries within them."""
+
+    def __init__(
+        self, streams: Mapping[str, Stream], tables: Mapping[str, Table], materialized: Mapping[str, Relation]
+    ) -> None:
+        self.context = Context(streams, tables, materialized, self._sub_query)
+        self.timing = Timing(materialized)
+
+    def result(self, query: Query, clock: Clock) -> Selected:
+        _refuse(query)
+        head = select(query, self._read(query, clock).layout, clock)
+        if not query.union and not query.excepted:
+            return head
+        united = [self._part(part, clock) for part in query.union]
+        excepted = [self._part(part, clock) for part in query.excepted]
+        return combined(query, head, united, excepted)
+
+    def _read(self, query: Query, clock: Clock, outer: Scope | None = None) -> Read:
+        return read(
+            query,
+            self.context,
+            clock,
+            lambda layout, exists, negated, clock: existing(layout, exists, negated, clock, self._read),
+            outer,
+        )
+
+    def _part(self, query: Query, clock: Clock) -> Selected:
+        """A part of a union or difference."""
+        self._refuse_around(query, "a part of a union")
+        return self.result(query, clock)
+
+    @staticmethod
+    def _refuse_around(query: Query, where: str) -> None:
+        if query.output is not None:
+            hint = "leave it out: it stands around the whole query, or in FROM under a window over its results"
+            raise NotSupported(f"{query.output.kind.upper()} in {where}", query.output.place, hint=hint)
+        if query.limit is not None:
+            raise NotSupported(f"LIMIT in {where}", query.place, hint="write it after the whole query")
+        if query.order_by:
+            raise NotSupported(f"ORDER BY in {where}", query.order_by[0].place, hint="write it after the whole query")
+
+    def _sub_query(self, source: Derived, clock: Clock) -> Rows:
+        """A sub-query in FROM: as it is, or a window over its new results."""
+        query, window, around = source.query, source.window, source.query.output
+        if around is not None and window is None and around.kind == "wstream":
+            window = around.window
+        elif around is not None and (window is None or around.kind != "istream" or around.restore):
+            hint = "write (ISTREAM (SELECT ...)) [RANGE r], a window over the new results"
+            raise NotSupported(f"{around.kind.upper()} in FROM", around.place, hint=hint)
+        query = replace(query, output=None)
+        self._refuse_around(query, "a sub-query")
+        name = source.alias or "the sub-query"
+        if window is None:
+            inner = self.result(query, clock)
+            return Rows(name, inner.node, inner.names)
+        own = self.timing.clock(query)
+        inner = self.result(query, own)
+        return Rows(name, over_results(inner.node, window, own, source.place), inner.names)
+
+
+def _refuse(query: Query) -> None:
+    if query.approximate:
+        raise NotSupported("SELECT APPROX in this query", query.place, hint="it is for one-time questions")
+    if query.preference is not None:
+        raise NotSupported("WITH PREFERENCE", query.preference.place)
+
+
+def _output(query: Query, root: Node, clock: Clock) -> tuple[str, Window | None, Clock]:
+    """What is told of the result, a window over its new rows, and when it is told."""
+    around = query.output
+    kind = _default_output(root, clock) if around is None else around.kind
+    if around is not None:
+        _check_output(around, root, clock)
+    if query.materialized and around is not None and kind != "rstream":
+        hint = "materialise the query within it"
+        raise NotSupported(f"MATERIALIZED with {kind.upper()}", around.place, hint=hint)
+    if query.limit is not None and (query.materialized or kind not in ("rstream", "wstream")):
+        what = "MATERIALIZED" if query.materialized else "a result that is told by its changes"
+        hint = "write RSTREAM (SELECT ... LIMIT n), or give the windows a SLIDE"
+        raise NotSupported(f"LIMIT with {what}", query.place, hint=None if query.materialized else hint)
+    if around is None or around.window is None:
+        return kind, None, clock
+    own = clock_of(around.window)
+    return kind, result_window(around.window), clock if own == CONTINUOUS else own
+
+
+def _default_output(root: Node, clock: Clock) -> str:
+    if all(scan.window.internal for scan in scans(root)):
+        return "istream"
+    return "changes" if clock == CONTINUOUS and not is_aggregates(root) else "rstream"
+
+
+def _check_output(output: Output, root: Node, clock: Clock) -> None:
+    if output.restore and clock == CONTINUOUS:
+        hint = "it adds what came and went between two answers: give the windows a SLIDE, or leave RESTORE out"
+        raise CheckError("RESTORE needs windows with a SLIDE", output.place, hint=hint)
+    if output.restore and is_aggregates(root):
+        message = "RESTORE is for rows: no group comes and goes between two answers"
+        raise CheckError(message, output.place, hint="leave RESTORE out")
+
+
+def _longest(root: Node, output_window: Window | None, place: Place | None) -> int | None:
+    longest = reach(root if output_window is None else Rewindowed(root, output_window))
+    if longest is not None and longest > DEEPEST:
+        raise CheckError("the windows over each other reach back more than 100,000 years", place)
+    return longest
+
+
+def _check_names(selected: Selected, place: Place | None) -> None:
+    for name in selected.names:
+        if name.lower() in RESERVED_NAMES:
+            hint = f"it is one of {', '.join(RESERVED_NAMES)}: give it an AS"
+            raise CheckError(f"a column of the answer cannot be called '{name}'", place, hint=hint)
+
+
+__all__ = ["RESERVED_NAMES", "bind_relation", "is_relational", "joining_at"]

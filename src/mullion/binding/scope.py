@@ -1,0 +1,173 @@
+"""Which column of which source a name in a query means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
+from mullion.algebra.streams import Table
+from mullion.errors import CheckError, NotSupported, Place, closest
+from mullion.language.query import Column, Derived, Exists, Expr, Named, rewrite, walk
+from mullion.language.types import Type
+
+OUTER = "^"
+"""Before the number of a source of the query around."""
+
+
+class Columned(Protocol):
+    """A stream, a table, or the result of a sub-query."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def columns(self) -> tuple[tuple[str, Type], ...]: ...
+
+    @property
+    def types(self) -> Mapping[str, Type]: ...
+
+    @property
+    def spelling(self) -> Mapping[str, str]: ...
+
+
+def called(source: Named | Derived) -> str:
+    """What columns of the source are qualified by; empty for a sub-query without an alias."""
+    return source.alias or (source.name if isinstance(source, Named) else "")
+
+
+class Scope:
+    """The sources of a FROM by their names and aliases.
+
+    Expressions are settled in two steps, since what a table's columns are called on events is known only when it is
+    known how its rows are found. A settled column is qualified by the number of its source, as #1; a plain column is
+    called as on events.
+
+    A sub-query of EXISTS also sees the columns of the query around it, `outer`: settled, these are qualified as ^1.
+    `alone` is for a FROM of one stream, whose unknown names are left to whoever resolves the expression.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Named | Derived],
+        relations: Sequence[Columned],
+        *,
+        outer: Scope | None = None,
+        alone: bool = False,
+    ) -> None:
+        self.sources, self.relations, self.outer, self.alone = sources, relations, outer, alone
+        self.prefixes = [f"#{i}." if isinstance(r, Table) else "" for i, r in enumerate(relations)]
+        self.numbers: dict[str, int] = {}
+        for i, source in enumerate(sources):
+            if called(source):
+                self._name(i, called(source), source.place)
+        self.shown = list(self.numbers)
+        names = [source.name.lower() if isinstance(source, Named) else "" for source in sources]
+        for i, name in enumerate(names):
+            if name and names.count(name) == 1:
+                self.numbers.setdefault(name, i)
+            self.numbers[f"#{i}"] = i
+
+    def _name(self, number: int, name: str, place: Place | None) -> None:
+        if self.numbers.setdefault(name.lower(), number) != number:
+            hint = f"give each a name of its own, written after it, such as {name}{number + 1}"
+            raise CheckError(f"two sources are called '{name}'", place, hint=hint)
+
+    def settled(self, expr: Expr, visible: Sequence[int]) -> Expr:
+        """The expression with every column qualified by its source, which is one of the visible ones."""
+        return self._columns(expr, visible, lambda i, name, place: Column(name, f"#{i}", place=place))
+
+    def plain(self, expr: Expr) -> Expr:
+        """The expression over the columns of events."""
+        return self._columns(expr, None, lambda i, name, place: Column(self.prefixes[i] + name, place=place))
+
+    def sources_of(self, settled: Expr) -> set[int]:
+        """The sources that a settled expression needs, without those of the query around."""
+        tables = [node.table for node in walk(settled) if isinstance(node, Column) and node.table]
+        return {self.numbers[table] for table in tables if not table.startswith(OUTER)}
+
+    def has(self, name: str) -> bool:
+        """Whether some source has a column of this name."""
+        return any(name.lower() in relation.spelling for relation in self.relations)
+
+    def column_names(self) -> list[str]:
+        return [name for relation in self.relations for name, _ in relation.columns]
+
+    def _columns(
+        self, expr: Expr, visible: Sequence[int] | None, named: Callable[[int, str, Place | None], Column]
+    ) -> Expr:
+        def change(node: Expr) -> Expr | None:
+            if isinstance(node, Exists):
+                hint = "let it be a condition of WHERE by itself, joined by AND"
+                raise NotSupported("EXISTS within an expression", node.place, hint=hint)
+            if not isinstance(node, Column):
+                return None
+            if self.outer is not None and self._is_outer(node, self.outer):
+                outer = self.outer._find(node, None)
+                assert outer is not None
+                return Column(outer[1], f"{OUTER}{outer[0]}", place=node.place)
+            found = self._find(node, visible)
+            return node if found is None else named(*found, node.place)
+
+        return rewrite(expr, change)
+
+    def number(self, column: Column) -> int:
+        """The source that qualifies a column, as in a.*"""
+        assert column.table is not None
+        number = self.numbers.get(column.table.lower())
+        if number is None:
+            raise self._unknown_source(column, seen=False)
+        return number
+
+    def _is_outer(self, column: Column, outer: Scope) -> bool:
+        """Whether a name belongs to the query around. A stream with an alias leaves its own name to that."""
+        name = (column.table or "").lower()
+        hidden = name not in self.shown and name in outer.shown
+        return outer._knows(column) and (hidden or not self._knows(column))
+
+    def _knows(self, column: Column) -> bool:
+        """Whether the name means something here, be it wrong or ambiguous."""
+        return self.has(column.name) if column.table is None else column.table.lower() in self.numbers
+
+    def _find(self, column: Column, visible: Sequence[int] | None) -> tuple[int, str] | None:
+        """The source and the spelling; None for a name that whoever resolves the expression will know or refuse."""
+        name = column.name.lower()
+        if column.table is not None:
+            number = self.numbers.get(column.table.lower())
+            if number is None or (visible is not None and number not in visible):
+                raise self._unknown_source(column, seen=number is not None)
+            relation = self.relations[number]
+            if name not in relation.spelling and not self.alone:
+                hint = closest(column.name, relation.types) or _there_are(relation.types)
+                raise CheckError(f"unknown column '{column.name}' in {relation.name}", column.place, hint=hint)
+            return number, relation.spelling.get(name, column.name)
+        numbers = range(len(self.relations)) if visible is None else visible
+        found = [i for i in numbers if name in self.relations[i].spelling]
+        if len(found) == 1:
+            return found[0], self.relations[found[0]].spelling[name]
+        if found:
+            candidates = [f"{called(self.sources[i])}.{column.name}" for i in found if called(self.sources[i])]
+            hint = f"write {' or '.join(candidates)}" if candidates else "give the sub-queries an alias"
+            raise CheckError(f"column '{column.name}' is ambiguous", column.place, hint=hint)
+        if self.alone or (name in WINDOW_COLUMNS and visible is None):
+            return None
+        hint = closest(column.name, self._seen(numbers)) or _there_are(dict.fromkeys(self._seen(numbers)))
+        raise CheckError(f"unknown column '{column.name}'", column.place, hint=hint)
+
+    def _seen(self, numbers: Sequence[int]) -> list[str]:
+        return [name for i in numbers for name in self.relations[i].types]
+
+    def _unknown_source(self, column: Column, *, seen: bool) -> CheckError:
+        assert column.table is not None
+        what = "stream or alias" if self.alone else "stream, table or alias"
+        near = closest(column.table, self.shown) or _there_are(self.shown)
+        hint = "ON sees only the two sides that it joins" if seen else near
+        return CheckError(f"unknown {what} '{column.table}'", column.place, hint=hint)
+
+
+def _there_are(names: Collection[str]) -> str | None:
+    """A hint for a name that is near none of them, unless there are too many to read."""
+    return f"there is {', '.join(names)}" if 0 < len(names) <= 12 else None
+
+
+__all__ = ["OUTER", "Columned", "Scope", "called"]

@@ -1,0 +1,211 @@
+"""SELECT: what a query makes of the rows that FROM and WHERE give.
+
+    SELECT DISTINCT k, v + 1 AS w FROM ...           Distinct over Project(c0 = k, c1 = v + 1)
+    SELECT count(*) AS n ... GROUP BY k HAVING n > 1  Project(c0 = #a0) over Filter(#a0 > 1) over Aggregated(k)
+
+Columns of results are called c0, c1, .. so that queries which differ only in names share them; columns that only ORDER
+BY needs follow as o0, o1, ..
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
+from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project
+from mullion.binding.grouping import Grouping, item_name, known_functions
+from mullion.binding.layouts import Layout, predicate, typed
+from mullion.binding.relational_windows import Clock
+from mullion.binding.scope import called
+from mullion.errors import CheckError, NotSupported, Place
+from mullion.expressions.evaluate import is_event_only
+from mullion.expressions.functions import NAMES
+from mullion.expressions.shared import shared
+from mullion.language.query import Aggregate, Call, Column, Expr, Item, Order, Query, rewrite, walk
+from mullion.language.types import Type
+
+Ordering = tuple[tuple[Expr, bool, bool], ...]
+Typed = Callable[[Expr], tuple[Expr, Type]]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A result: its node, whose first columns have these names, and the order of its rows over the node's columns."""
+
+    node: Node
+    names: tuple[str, ...]
+    order_by: Ordering = ()
+
+
+def is_aggregating(query: Query) -> bool:
+    """Whether the rows of the result are groups."""
+    written = [item.expr for item in query.items] + [order.expr for order in query.order_by]
+    if query.group_by or query.having is not None:
+        return True
+    return any(isinstance(node, Aggregate) for expr in written for node in walk(expr))
+
+
+def select(query: Query, layout: Layout, clock: Clock) -> Selected:
+    """The result of a query without its set operations."""
+    _refuse_window_columns(query, layout)
+    if is_aggregating(query):
+        return _grouped(query, layout, clock)
+    items = list(_items(query, layout))
+    known_functions(*(item.expr for item in items))
+
+    def over_rows(expr: Expr) -> tuple[Expr, Type]:
+        return typed(layout.plain(expr), layout.node.types)
+
+    return _projected(query, items, layout.node, over_rows)
+
+
+def _grouped(query: Query, layout: Layout, clock: Clock) -> Selected:
+    grouping = Grouping(query, layout, layout.node.types, "the sources", bounds=None)
+    _refuse_sparks_own(query)
+    for key in query.group_by:
+        grouping.add_key(key)
+    items = [item for item in query.items if not _is_window(item, layout)]
+    for item in items:
+        if isinstance(item.expr, Column) and item.expr.name == "*":
+            hint = "name the columns and aggregates"
+            raise NotSupported("SELECT * beside aggregates", item.place or item.expr.place, hint=hint)
+
+    def above(expr: Expr) -> tuple[Expr, Type]:
+        over = grouping.above(expr)
+        return typed(over, grouping.types)
+
+    for expr in [item.expr for item in items] + [grouping.with_aliases(order.expr) for order in query.order_by]:
+        above(expr)
+    having = None
+    if query.having is not None:
+        over = grouping.above(grouping.with_aliases(query.having))
+        having = predicate(over, grouping.types)
+    keys = tuple(zip(map(shared, grouping.keys), grouping.key_types, strict=True))
+    node: Node = Aggregated(layout.node, keys, tuple(grouping.aggregates), clock.slide, clock.offset)
+    for expr in (*(key for key, _ in keys), *(e for a in grouping.aggregates for e in a.expressions())):
+        if is_event_only(expr):
+            raise NotSupported("a function that Spark alone computes", query.place)
+    if having is not None:
+        node = Filter(node, having)
+    return _projected(query, items, node, above)
+
+
+def _projected(query: Query, items: Sequence[Item], node: Node, resolved: Typed) -> Selected:
+    """The items as columns, and what ORDER BY needs besides them."""
+    names = checked_names(items, query.place)
+    columns = [resolved(item.expr) for item in items]
+    found = [(f"c{i}", expr, type_) for i, (expr, type_) in enumerate(columns)]
+    order_by = []
+    for term in _terms(query):
+        expr, type_ = resolved(term.expr)
+        known = next((name for name, column, _ in found if column == expr), None)
+        if known is None and query.distinct:
+            hint = "select what it orders by, too"
+            raise CheckError("with DISTINCT, ORDER BY takes columns of the answer", term.place, hint=hint)
+        if known is None:
+            known = f"o{len(found) - len(columns)}"
+            found.append((known, expr, type_))
+        order_by.append((shared(Column(known)), term.descending, term.nulls_first))
+    projected: Node = Project(node, tuple(found))
+    return Selected(Distinct(projected) if query.distinct else projected, names, tuple(order_by))
+
+
+def _terms(query: Query) -> Iterator[Order]:
+    """ORDER BY with the answer's names replaced; within one answer the window is the same."""
+    if query.union or query.excepted:
+        return
+    aliases = {item.name.lower(): item.expr for item in query.items if item.name}
+
+    def change(node: Expr) -> Expr | None:
+        if isinstance(node, Column) and node.table is None:
+            return aliases.get(node.name.lower())
+        return node if isinstance(node, Aggregate) else None
+
+    for term in query.order_by:
+        if isinstance(term.expr, Column) and term.expr.table is None and term.expr.name.lower() in WINDOW_COLUMNS:
+            continue
+        yield Order(rewrite(term.expr, change), term.descending, term.nulls_first, place=term.place)
+
+
+def checked_names(items: Sequence[Item], place: Place | None) -> tuple[str, ...]:
+    """The names of the columns, no two of which are equal."""
+    if not items:
+        raise CheckError("SELECT needs a column besides the window", place)
+    names = [item_name(item) for item in items]
+    taken = set[str]()
+    for item, name in zip(items, names, strict=True):
+        where = item.place or item.expr.place or place
+        if name.startswith("#") or name.lower() in WINDOW_COLUMNS:
+            raise CheckError(f"a column of the answer cannot be called '{name}'", where, hint="give it another AS")
+        if name.lower() in taken:
+            raise CheckError(f"two columns of the answer are called '{name}'", where, hint="give one an AS")
+        taken.add(name.lower())
+    return tuple(names)
+
+
+def _items(query: Query, layout: Layout) -> Iterator[Item]:
+    """The items, with * written out.
+
+    Of columns of the same name, the first keeps it and later ones get their source's name before it: k, b_k.
+    """
+    taken = {item_name(item).lower() for item in query.items if not _is_star(item)}
+    for item in query.items:
+        if _is_window(item, layout):
+            continue
+        if not _is_star(item):
+            yield item
+            continue
+        assert isinstance(item.expr, Column)
+        for number, name in _columns(item.expr, layout):
+            called_by = called(layout.scope.sources[number])
+            shown = f"{called_by}_{name}" if name.lower() in taken and called_by else name
+            taken.add(shown.lower())
+            place = item.place or item.expr.place
+            yield Item(Column(name, f"#{number}", place=place), shown, place=place)
+
+
+def _is_star(item: Item) -> bool:
+    return isinstance(item.expr, Column) and item.expr.name == "*"
+
+
+def _is_window(item: Item, layout: Layout) -> bool:
+    """Every answer has its window anyway."""
+    return item.name is None and _names_window(item.expr, layout)
+
+
+def _names_window(expr: Expr, layout: Layout) -> bool:
+    return (
+        isinstance(expr, Column)
+        and expr.table is None
+        and expr.name.lower() in WINDOW_COLUMNS
+        and not layout.has(expr.name)
+    )
+
+
+def _columns(star: Column, layout: Layout) -> Iterator[tuple[int, str]]:
+    everything = range(len(layout.scope.sources))
+    for number in everything if star.table is None else [layout.scope.number(star)]:
+        yield from ((number, name) for name, _ in layout.scope.relations[number].columns)
+
+
+def _refuse_window_columns(query: Query, layout: Layout) -> None:
+    """What is computed of rows does not know at which instant it is looked at."""
+    written = [item.expr for item in query.items if not _is_window(item, layout)]
+    written += [*query.group_by, *([] if query.having is None else [query.having])]
+    for node in (node for expr in written for node in walk(expr)):
+        if _names_window(node, layout):
+            assert isinstance(node, Column)
+            hint = "every answer has window_start and window_end: leave it out"
+            raise NotSupported(f"{node.name} in an expression of this query", node.place, hint=hint)
+
+
+def _refuse_sparks_own(query: Query) -> None:
+    written = [*(item.expr for item in query.items), *query.group_by, *([] if query.having is None else [query.having])]
+    for node in (node for expr in written for node in walk(expr)):
+        if isinstance(node, Call) and (function := NAMES.get(node.function)) is not None and function.event_only:
+            hint = "Spark alone computes it; it serves aggregates over a single stream"
+            raise NotSupported(f"{node.function} in this query", node.place, hint=hint)
+
+
+__all__ = ["Ordering", "Selected", "checked_names", "is_aggregating", "select"]

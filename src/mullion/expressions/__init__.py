@@ -1,0 +1,1 @@
+"""Scalar work over columns: typed vectors, functions, names and types of expressions, evaluation."""

@@ -1,0 +1,36 @@
+"""The scalar functions of Mullion SQL. Importing the package fills the registry."""
+
+from mullion.expressions.functions import (
+    arithmetic,
+    bits,
+    comparison,
+    conditional,
+    dates,
+    division,
+    mathematics,
+    patterns,
+    readers,
+    rounding,
+    text,
+    time_formats,
+)
+from mullion.expressions.functions.base import FUNCTIONS, NAMES, Function, Signature
+
+__all__ = [
+    "FUNCTIONS",
+    "NAMES",
+    "Function",
+    "Signature",
+    "arithmetic",
+    "bits",
+    "comparison",
+    "conditional",
+    "dates",
+    "division",
+    "mathematics",
+    "patterns",
+    "readers",
+    "rounding",
+    "text",
+    "time_formats",
+]

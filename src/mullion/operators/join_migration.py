@@ -1,0 +1,49 @@
+"""The state of a shared join, when its windows become longer or shorter and other rows are wanted.
+
+A row that came at ts leaves a window of length r at ts + r, so its end can be told anew from its start. Rows that
+nobody wants any more are dropped, for views rely on it. Rows that had already left a shorter window, or that nobody
+wanted, are missing: no answer of those who want them now sees them, since their windows began later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.algebra.nodes import Join
+from mullion.kernels.columns import Columns, names_read
+from mullion.language.query import Expr
+from mullion.language.types import Type
+from mullion.operators.base import Parts
+from mullion.operators.sub_window import END, START
+from mullion.planner.shared_joins import windows_of
+
+
+def fitted(parts: Parts, join: Join) -> Parts:
+    """The state of a join of this shape, as that of this join."""
+    found = dict(parts)
+    for i, (scan, predicate) in enumerate(windows_of(join)):
+        tables = [_with_length(table, scan.window.range or 0) for table in parts.get(f"{i}.rows", ())]
+        wanted = [_wanted(table, predicate, scan.types) for table in tables]
+        found[f"{i}.rows"] = [table for table in wanted if len(table)]
+    return found
+
+
+def _with_length(table: pa.Table, length: int) -> pa.Table:
+    ends = table.column(START).to_numpy() + length
+    if np.array_equal(ends, table.column(END).to_numpy()):
+        return table
+    return table.set_column(table.column_names.index(END), END, pa.array(ends))
+
+
+def _wanted(table: pa.Table, predicate: Expr | None, types: Mapping[str, Type]) -> pa.Table:
+    if predicate is None:
+        return table
+    found = Columns.of(table, {name: types[name] for name in names_read(predicate)}).value(predicate)
+    wanted = found.values & found.valid
+    return table if wanted.all() else table.filter(pa.array(wanted))
+
+
+__all__ = ["fitted"]

@@ -1,0 +1,94 @@
+"""Finding, for combinations of rows of some inputs of a join, the rows of one more input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mullion.expressions.hashing import Keys
+from mullion.operators.kernels.join import PORTION, Pairs, Runs, common_runs, equal_pairs, overlapping_pairs
+from mullion.operators.lives import Index, Times
+from mullion.operators.state import Store
+from mullion.operators.sub_window import SubWindow
+
+
+@dataclass(frozen=True)
+class Partial:
+    """Combinations of rows of some inputs, sorted by key.
+
+    `start` and `end` tell when all their rows are held; `at[i]` where the row of input i stands: in the sub-window that
+    probes, or in input i's store, counted through.
+    """
+
+    keys: Keys | None
+    """None when nothing more is to be found."""
+    is_clean: bool
+    """Rows of equal codes have equal keys."""
+    start: Times
+    end: Times
+    at: dict[int, Index]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @staticmethod
+    def of(i: int, window: SubWindow, rows: Index | None = None) -> Partial:
+        """Rows of input i, with their ends as they were before any cuts."""
+        if rows is None:
+            at = np.arange(len(window))
+            return Partial(window.keys, window.is_clean, window.start, window.met, {i: at})
+        rows = np.sort(rows)
+        return Partial(window.keys.take(rows), window.is_clean, window.start[rows], window.met[rows], {i: rows})
+
+    @cached_property
+    def runs(self) -> Runs:
+        assert self.keys is not None
+        return Runs.of(self.keys.codes)
+
+    def take(self, index: Index) -> Partial:
+        at = {i: rows[index] for i, rows in self.at.items()}
+        return Partial(None, self.is_clean, self.start[index], self.end[index], at)
+
+
+def probe(partial: Partial, store: Store, *, before_cuts: bool) -> Iterator[Pairs]:
+    """The rows of a store with equal keys that live at the same time, counted through; in portions.
+
+    `before_cuts`: with the ends that rows promised before the last cuts.
+    """
+    portion: list[Pairs] = []
+    for window, offset in zip(store.windows, store.offsets().tolist(), strict=True):
+        for pairs in _probe_window(partial, window, before_cuts=before_cuts):
+            portion.append(Pairs(pairs.probe, pairs.kept + offset, pairs.start, pairs.end))
+            if sum(map(len, portion)) >= PORTION:
+                yield Pairs.concat(portion)
+                portion = []
+    if portion:
+        yield Pairs.concat(portion)
+
+
+def _probe_window(partial: Partial, window: SubWindow, *, before_cuts: bool) -> Iterator[Pairs]:
+    assert partial.keys is not None
+    runs = common_runs(partial.runs, window.runs)
+    is_clean = partial.is_clean and window.is_clean
+    if is_clean and not window.keys.exact and len(runs[0]):
+        heads = partial.keys.take(partial.runs.first[runs[0]])
+        same = heads.equals(window.keys.take(window.runs.first[runs[1]]))
+        runs = runs[0][same], runs[1][same]
+    lives = window.start, window.met if before_cuts else window.meets
+    for pairs in overlapping_pairs(partial.runs, window.runs, runs, (partial.start, partial.end), lives):
+        yield pairs if is_clean else equal_pairs(pairs, partial.keys, window.keys)
+
+
+def extended(partial: Partial, pairs: Pairs, j: int, *, is_last: bool) -> Partial:
+    """Combinations with the rows of input j that they found."""
+    if not is_last:
+        pairs = pairs.take(np.argsort(pairs.probe, kind="stable"))
+    at = {i: rows.take(pairs.probe) for i, rows in partial.at.items()}
+    keys = None if is_last or partial.keys is None else partial.keys.take(pairs.probe)
+    return Partial(keys, partial.is_clean, pairs.start, pairs.end, {**at, j: pairs.kept})
+
+
+__all__ = ["Partial", "extended", "probe"]

@@ -1,0 +1,1 @@
+"""The compiled loops of operators over deltas."""

@@ -1,0 +1,193 @@
+"""Pairs of rows with equal keys whose lives overlap.
+
+Both sides are sorted by the codes of their keys, so equal codes stand together in runs:
+
+    probe  3 3 5 8        runs of equal codes that both have: 3 and 8
+    kept   1 3 8 8 8      pairs: (0,1) (1,1) (3,2) (3,3) (3,4), those that do not live at the same time left out
+
+The loops are compiled: one hot key costs as much per pair as many cold ones. Pairs come in portions of bounded size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import log2
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from mullion.expressions.hashing import Keys
+from mullion.expressions.readonly import frozen
+
+Codes = npt.NDArray[np.int64]
+Times = npt.NDArray[np.int64]
+Index = npt.NDArray[np.intp]
+Array = npt.NDArray[Any]
+
+PORTION = 1 << 21
+"""So many pairs are held at a time."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Rows sorted by code: the code of each run, and where runs start; the last number is where the last run ends."""
+
+    codes: Codes
+    first: Index
+
+    @staticmethod
+    def of(codes: Codes) -> Runs:
+        """
+        >>> runs = Runs.of(np.array([3, 3, 5, 8]))
+        >>> runs.codes.tolist(), runs.first.tolist()
+        ([3, 5, 8], [0, 2, 3, 4])
+        """
+        if not len(codes):
+            return Runs(codes, np.zeros(1, np.intp))
+        first = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1], [True]]))
+        return Runs(codes[first[:-1]], first)
+
+
+def common_runs(probe: Runs, kept: Runs) -> tuple[Index, Index]:
+    """The runs of both that have the same code."""
+    few, many = len(probe.codes), len(kept.codes)
+    if not few or not many:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    if few * log2(many + 1) < many:
+        place = np.minimum(np.searchsorted(kept.codes, probe.codes), many - 1)
+        own = np.flatnonzero(kept.codes[place] == probe.codes)
+        return own, place[own]
+    if many * log2(few + 1) < few:
+        kept_runs, probe_runs = common_runs(kept, probe)
+        return probe_runs, kept_runs
+    mine, theirs = np.empty(min(few, many), np.intp), np.empty(min(few, many), np.intp)
+    found = _merge(probe.codes, kept.codes, mine, theirs)
+    return mine[:found], theirs[:found]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Rows of the probe with rows of what is kept, and when both live."""
+
+    probe: Index
+    kept: Index
+    start: Times
+    end: Times
+
+    def __len__(self) -> int:
+        return len(self.probe)
+
+    def take(self, index: Index) -> Pairs:
+        return Pairs(self.probe[index], self.kept[index], self.start[index], self.end[index])
+
+    @staticmethod
+    def concat(parts: Sequence[Pairs]) -> Pairs:
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*((p.probe, p.kept, p.start, p.end) for p in parts), strict=True)
+        return Pairs(*map(np.concatenate, columns))
+
+
+def overlapping_pairs(
+    probe: Runs,
+    kept: Runs,
+    runs: tuple[Index, Index],
+    probe_lives: tuple[Times, Times],
+    kept_lives: tuple[Times, Times],
+    portion: int = PORTION,
+) -> Iterator[Pairs]:
+    """All pairs of the rows of two runs whose lives overlap, in the order of the probe's rows."""
+    mine, theirs = runs
+    p_from, p_to = probe.first[mine], probe.first[mine + 1]
+    k_from, k_to = kept.first[theirs], kept.first[theirs + 1]
+    at_most = int(((p_to - p_from) * (k_to - k_from)).sum())
+    p_start, p_end, k_start, k_end = frozen(*probe_lives, *kept_lives)
+    at = np.zeros(3, np.int64)
+    if len(mine):
+        at[1], at[2] = p_from[0], k_from[0]
+    while at[0] < len(mine):
+        room = min(portion, at_most)
+        out = np.empty(room, np.intp), np.empty(room, np.intp), np.empty(room, np.int64), np.empty(room, np.int64)
+        found = _pair_up(p_from, p_to, k_from, k_to, p_start, p_end, k_start, k_end, at, *out)
+        if found:
+            yield Pairs(out[0][:found], out[1][:found], out[2][:found], out[3][:found])
+
+
+def equal_pairs(pairs: Pairs, probe: Keys, kept: Keys) -> Pairs:
+    """The pairs whose keys are equal, when some with equal codes may not be."""
+    return pairs.take(np.flatnonzero(probe.take(pairs.probe).equals(kept.take(pairs.kept))))
+
+
+def ranges_expanded(first: Index, last: Index) -> tuple[Index, Index]:
+    """Each row with all numbers of its range.
+
+    >>> [found.tolist() for found in ranges_expanded(np.array([5, 0, 7]), np.array([7, 0, 8]))]
+    [[0, 0, 2], [5, 6, 7]]
+    """
+    counts = last - first
+    rows = np.repeat(np.arange(len(counts)), counts)
+    before = np.cumsum(counts) - counts
+    return rows, np.arange(len(rows)) - np.repeat(before - first, counts)
+
+
+@njit(cache=True, nogil=True)
+def _merge(a: Array, b: Array, mine: Array, theirs: Array) -> int:
+    """Where two sorted lists of different numbers have the same one."""
+    i, j, found = 0, 0, 0
+    while i < len(a) and j < len(b):
+        if a[i] == b[j]:
+            mine[found], theirs[found] = i, j
+            found += 1
+            i += 1
+            j += 1
+        elif a[i] < b[j]:
+            i += 1
+        else:
+            j += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _pair_up(
+    p_from: Array,
+    p_to: Array,
+    k_from: Array,
+    k_to: Array,
+    p_start: Array,
+    p_end: Array,
+    k_start: Array,
+    k_end: Array,
+    at: Array,
+    out_p: Array,
+    out_k: Array,
+    out_start: Array,
+    out_end: Array,
+) -> int:
+    """Fill the output with pairs, going on from the run and rows in `at`, which then tell where to go on."""
+    found, room = 0, len(out_p)
+    run, p, k = at[0], at[1], at[2]
+    while run < len(p_from):
+        while p < p_to[run]:
+            start, end = p_start[p], p_end[p]
+            while k < k_to[run]:
+                if found == room:
+                    at[0], at[1], at[2] = run, p, k
+                    return found
+                later, sooner = max(start, k_start[k]), min(end, k_end[k])
+                if later < sooner:
+                    out_p[found], out_k[found], out_start[found], out_end[found] = p, k, later, sooner
+                    found += 1
+                k += 1
+            p += 1
+            k = k_from[run]
+        run += 1
+        if run < len(p_from):
+            p, k = p_from[run], k_from[run]
+    at[0] = run
+    return found
+
+
+__all__ = ["PORTION", "Pairs", "Runs", "common_runs", "equal_pairs", "overlapping_pairs", "ranges_expanded"]

@@ -1,0 +1,42 @@
+"""The columns of a relational query's answers.
+
+    window_start, window_end, the items [, inserted_at, expires_at [, sign]]
+
+Rows say when they came and when they will leave, NULL where that is never or not known in advance. `sign` is 1 for a
+row that comes and -1 for one that ends, where its end was not known when it came.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
+from mullion.algebra.nodes import Relation, is_aggregates
+from mullion.expressions.vector import arrow_type
+from mullion.language.types import INT, TIMESTAMP
+from mullion.planner.update_pattern import Pattern, pattern_of
+
+
+def answer_schema(relation: Relation) -> pa.Schema:
+    """The columns of the answers, with their types."""
+    types = [type_ for _, type_ in relation.root.columns]
+    fields = [(name, arrow_type(TIMESTAMP)) for name in WINDOW_COLUMNS]
+    fields += [(name, arrow_type(type_)) for name, type_ in zip(relation.names, types, strict=False)]
+    if has_lives(relation):
+        fields += [(name, arrow_type(TIMESTAMP)) for name in ("inserted_at", "expires_at")]
+        if has_sign(relation):
+            fields.append(("sign", arrow_type(INT)))
+    return pa.schema(fields)
+
+
+def has_lives(relation: Relation) -> bool:
+    """Whether answers say when their rows came and will leave: those of aggregates stand for an instant."""
+    return relation.output == "wstream" or not is_aggregates(relation.root)
+
+
+def has_sign(relation: Relation) -> bool:
+    """Whether answers take back rows that they told."""
+    return relation.output == "changes" and has_lives(relation) and pattern_of(relation.root) is Pattern.STRICT
+
+
+__all__ = ["answer_schema", "has_lives", "has_sign"]

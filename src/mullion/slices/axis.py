@@ -1,0 +1,324 @@
+"""Queries whose windows do not lie over the event time: over numbers of events, or over another column.
+
+They take events in their order (`order.Order`), give each its place on the axis, and are sliced, shared and answered as
+windows over time are: `[ROWS n SLIDE m]` is the window W[n, m] over the numbers 0, 1, 2, .. of events.
+
+    times     09:00:01  09:00:01  09:00:04  09:00:05  09:00:09
+    numbers       0         1         2         3         4          [ROWS 4 SLIDE 2]
+              [---------------)                                      after 2 events: 0..1
+              [-----------------------------------)                  after 4 events: 0..3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery
+from mullion.kernels.arrival import ARRIVAL
+from mullion.kernels.lookup import Prepared
+from mullion.language.query import Axis
+from mullion.language.render import render
+from mullion.planner.cost import Observed
+from mullion.planner.plan import Grouping, Plan
+from mullion.planner.rules import make_plan
+from mullion.slices.due import Due, shown
+from mullion.slices.finalize import Answers, Work
+from mullion.slices.instants import ORIGIN, Instants, Numbered, instants_of, needed_from
+from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.kernels.slicing import slice_starts
+from mullion.slices.limits import Limits
+from mullion.slices.order import times_of, values_on
+from mullion.slices.subwindow import SubWindows
+from mullion.slices.tally import Tally, selected_by, tally
+from mullion.slices.tier import WindowTier
+
+Times = npt.NDArray[np.int64]
+NONE: Times = np.empty(0, np.int64)
+
+
+def axis_name(axis: Axis) -> str:
+    """A name that stays the same while queries come and go."""
+    parts = [axis.kind, *(["by", axis.order] if axis.order else [])]
+    return " ".join(parts + (["of", ", ".join(map(render, axis.partition))] if axis.partition else []))
+
+
+@dataclass
+class Marks:
+    """The times of the first and the last event of each slice of numbered events, to show when a window was."""
+
+    starts: Times = field(default_factory=lambda: NONE)
+    first: Times = field(default_factory=lambda: NONE)
+    last: Times = field(default_factory=lambda: NONE)
+
+    def add(self, starts: Times, first: Times, last: Times) -> None:
+        """Slices after those that are known; the first may go on with the last known one."""
+        if len(self.starts) and len(starts) and starts[0] == self.starts[-1]:
+            self.last[-1] = last[0]
+            starts, first, last = starts[1:], first[1:], last[1:]
+        self.starts = np.concatenate([self.starts, starts])
+        self.first, self.last = np.concatenate([self.first, first]), np.concatenate([self.last, last])
+
+    def opens(self, numbers: Times) -> Times:
+        """The time of the first event from each number on."""
+        at = np.searchsorted(self.starts, np.maximum(numbers, 0), "right") - 1
+        return self.first[np.maximum(at, 0)]
+
+    def closes(self, numbers: Times) -> Times:
+        """The time of the last event before each number."""
+        return self.last[np.searchsorted(self.starts, numbers) - 1]
+
+    def forget(self, horizon: int) -> None:
+        at = max(int(np.searchsorted(self.starts, horizon, "right")) - 1, 0)
+        self.starts, self.first, self.last = self.starts[at:].copy(), self.first[at:].copy(), self.last[at:].copy()
+
+    def table(self) -> pa.Table:
+        return pa.table({"starts": self.starts, "first": self.first, "last": self.last})
+
+    @staticmethod
+    def of(table: pa.Table) -> Marks:
+        return Marks(*(np.array(table.column(n).combine_chunks(), np.int64) for n in ("starts", "first", "last")))
+
+
+class AxisSet:
+    """Queries over one axis that are answered from the same partials."""
+
+    def __init__(self, axis: Axis, numbered: int = 0) -> None:
+        self.axis = axis
+        self.tier = WindowTier()
+        self.plan: Plan | None = None
+        self.numbered = numbered
+        """How many events have their place."""
+        self.marks = Marks()
+        self.oldest: int | None = None
+        self.newest: int | None = None
+        """The extremes on an axis of values."""
+        self.since: dict[str, int] = {}
+        """How far queries are answered that are not answered periodically."""
+        self.begun: set[str] = set()
+        """Those of them that have answered a window that held an event."""
+        self.late = 0
+        """How many of the last events fell behind on an axis of values, which should only grow."""
+        self._asked: dict[str, StandingQuery] = {}
+
+    def use(
+        self, stream: Stream, queries: Sequence[StandingQuery], *, slicing: str = "paired", method: str = "auto"
+    ) -> None:
+        """The queries from now on. Their START and STOP are times, so they are looked at when times are known."""
+        self._asked = {query.name: query for query in queries}
+        placed = queries if self.axis.kind == "column" else [replace(q, start=None, stop=None) for q in queries]
+        seen = Observed(events=max(1, self.numbered), span=max(1, self.numbered))
+        self.plan = make_plan(stream, placed, slicing=slicing, method=method, seen=seen, axis=self.axis)
+        fresh = {q.name: self.numbered if q.frame.slide_rows is not None else 2 * ORIGIN for q in queries}
+        self.since = {name: self.since.get(name, since) for name, since in fresh.items()}
+        self.begun &= self._asked.keys()
+
+    def forget_query(self, name: str) -> None:
+        """Another query has taken the name."""
+        self.since.pop(name, None)
+        self.begun.discard(name)
+        self.tier.forget_query(name)
+
+    # Events
+
+    def take(self, events: pa.Table, inputs: Input, tables: tuple[Prepared, ...]) -> list[Tally]:
+        """Events that have their place in the order, after all before."""
+        assert self.plan is not None
+        events, places, self.late = self._placed(events)
+        if not len(events):
+            return []
+        numbers = np.arange(self.numbered, self.numbered + len(events))
+        times = times_of(events)
+        self.numbered += len(events)
+        if self.axis.kind != "column":
+            places = numbers
+            slices = slice_starts(places, self.plan.windows, slicing=self.plan.slicing)
+            starts = np.flatnonzero(np.concatenate([[True], slices[1:] != slices[:-1]]))
+            ends = np.append(starts[1:], len(slices)) - 1
+            self.marks.add(slices[starts], times[starts], times[ends])
+        else:
+            self.oldest = int(places.min()) if self.oldest is None else min(self.oldest, int(places.min()))
+            self.newest = int(places.max()) if self.newest is None else max(self.newest, int(places.max()))
+        found = []
+        for grouping, table in self._partials(events, places, numbers, inputs, tables):
+            told = tally(table, grouping)
+            self.tier.saw(told.slices)
+            self.tier.absorb(SubWindows.of(table, grouping))
+            found.append(told)
+        return found
+
+    def missed(self, events: pa.Table, inputs: Input, tables: tuple[Prepared, ...]) -> dict[str, int]:
+        """How many of events that came too late each query would have taken."""
+        found: dict[str, int] = {}
+        numbers = np.arange(len(events))
+        for grouping, table in self._partials(events, numbers, numbers, inputs, tables):
+            if not grouping.counted:
+                found |= selected_by(table, grouping)
+        return found
+
+    def _partials(
+        self, events: pa.Table, places: Times, numbers: Times, inputs: Input, tables: tuple[Prepared, ...]
+    ) -> Iterator[tuple[Grouping, pa.Table]]:
+        assert self.plan is not None
+        batch = events.drop_columns([n for n in (TIME, ARRIVAL) if n in events.schema.names])
+        batch = batch.append_column(TIME, pa.array(places)).append_column(ARRIVAL, pa.array(numbers))
+        job = Job(self.plan.groupings, self.plan.methods, self.plan.windows, inputs, self.plan.slicing, tables)
+        yield from zip(self.plan.groupings, partials(batch, job), strict=True)
+
+    def _placed(self, events: pa.Table) -> tuple[pa.Table, Times, int]:
+        """The events with their values on the axis. Events that fall behind on it, or lie beyond its ends, are left out
+        and counted."""
+        if not self.axis.order:
+            return events, NONE, 0
+        assert self.plan is not None
+        values, there, beyond = values_on(self.axis.order, self.plan.stream, events)
+        kept = there if self.newest is None else there & (values >= self.newest)
+        late = int((there & ~kept).sum()) + beyond
+        index = np.flatnonzero(kept)
+        index = index[np.argsort(values[index], kind="stable")]
+        events, values = events.take(pa.array(index)), values[index]
+        if self.axis.kind == "events" and len(values):
+            self.newest = int(values[-1])
+            events = events.set_column(events.schema.get_field_index(TIME), TIME, pa.array(values))
+        return events, values, late
+
+    # Answers
+
+    def answer(self, settled: int | None, work: Work, limits: Limits) -> Iterator[Answers]:
+        """What is due once all events before the time `settled` have their place; None at the end of the input."""
+        assert self.plan is not None
+        for grouping in self.plan.answering:
+            yield from self.tier.answer(
+                grouping, self._due(grouping, settled, limits), work, self.plan.counting(grouping)
+            )
+
+    def _due(self, grouping: Grouping, settled: int | None, limits: Limits) -> Iterator[Due]:
+        """The windows that are due, in portions."""
+        if self.axis.kind == "events":
+            due = self._at_instants(grouping, settled)
+        elif self.axis.kind == "column":
+            if self.oldest is not None and self.newest is not None:
+                until = None if settled is None else self.newest
+                runs = self.tier.due(grouping, self.oldest, self.newest, until, limits.most_answers)
+                yield from limits.portions(runs)
+            return
+        elif not len(self.marks.starts):
+            return
+        else:
+            runs = self.tier.due(grouping, int(self.marks.starts[0]), self.numbered - 1, self.numbered)
+            due = shown(runs.whole(), grouping.queries)
+            opens, closes = self.marks.opens(due.start), self.marks.closes(due.end)
+            due = self._within(grouping, replace(due, opens=opens, closes=closes))
+        if len(due):
+            yield due
+
+    def _at_instants(self, grouping: Grouping, settled: int | None) -> Due:
+        events = Numbered(int(self.marks.starts[0]) if len(self.marks.starts) else self.numbered, self.marks.first)
+        if self.axis.order and settled is not None:
+            settled = self.newest if self.newest is not None else ORIGIN
+        query: list[npt.NDArray[np.intp]] = []
+        parts: list[Instants] = []
+        for i, one in enumerate(grouping.queries):
+            found = self._instants(self._asked[one.name], events, settled)
+            query.append(np.full(len(found.start), i, np.intp))
+            parts.append(found)
+        start, end, opens, closes = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return Due(np.concatenate(query), start, end, opens, closes)
+
+    def _instants(self, query: StandingQuery, events: Numbered, settled: int | None) -> Instants:
+        """The windows of a query that are due. Without GROUP BY, from its first to its last that holds an event."""
+        found, until = instants_of(query.frame, events, self.since[query.name], settled)
+        found = found.between(query.start, query.stop)
+        if not query.keys and query.frame.slide_rows is None:
+            held = np.flatnonzero(found.end > found.start)
+            first = 0 if query.name in self.begun or not len(held) else int(held[0])
+            last = int(held[-1]) + 1 if len(held) else 0
+            if query.name not in self.begun and not len(held):
+                first = len(found.end)
+            if settled is None or query.stop is not None:
+                if settled is not None and last:
+                    until = int(found.closes[last - 1])
+                elif query.stop is not None and until < query.stop and query.name in self.begun:
+                    # Windows without events wait: they are answered once one that holds an event follows.
+                    until = self.since[query.name]
+                found = found.part(first, max(first, last))
+            else:
+                found = found.part(first, len(found.end))
+        self.since[query.name] = until
+        if len(found.start):
+            self.begun.add(query.name)
+        return found
+
+    def _within(self, grouping: Grouping, due: Due) -> Due:
+        """Those windows that begin after a query's START and end before its STOP."""
+        assert due.opens is not None and due.closes is not None
+        kept = np.ones(len(due), np.bool_)
+        for i, query in enumerate(grouping.queries):
+            asked = self._asked[query.name]
+            if asked.start is not None:
+                kept &= (due.query != i) | (due.opens >= asked.start)
+            if asked.stop is not None:
+                kept &= (due.query != i) | (due.closes <= asked.stop)
+        if kept.all():
+            return due
+        return Due(due.query[kept], due.start[kept], due.end[kept], due.opens[kept], due.closes[kept])
+
+    def forget(self, settled: int) -> None:
+        """Drop what no later window needs."""
+        assert self.plan is not None
+        if self.axis.kind == "column":
+            if self.newest is not None:
+                self.tier.forget(self.plan, self.newest)
+        elif self.axis.kind == "rows":
+            self.marks.forget(self.tier.forget(self.plan, self.numbered))
+        else:
+            events = Numbered(int(self.marks.starts[0]) if len(self.marks.starts) else self.numbered, self.marks.first)
+            settled = settled if not self.axis.order or self.newest is None else self.newest
+            needed = (
+                needed_from(q.frame, events, min(settled, self.since.get(q.name, settled) + 1))
+                if q.frame.slide_rows is None
+                else needed_from(q.frame, events, settled)
+                for q in self.plan.queries
+            )
+            horizon = min(needed, default=events.end)
+            self.tier.forget_before(self.plan, horizon)
+            self.marks.forget(horizon)
+
+    # What a restart needs
+
+    def state_table(self) -> pa.Table:
+        return self.marks.table()
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "tier": self.tier.snapshot(),
+            "numbered": self.numbered,
+            "oldest": self.oldest,
+            "newest": self.newest,
+            "since": self.since,
+            "begun": sorted(self.begun),
+        }
+
+    def restore(self, state: Mapping[str, Any], tables: Sequence[pa.Table], marks: pa.Table) -> None:
+        self.tier.restore(state["tier"], tables)
+        self.numbered, self.oldest, self.newest = state["numbered"], state["oldest"], state["newest"]
+        self.since, self.begun = dict(state["since"]), set(state["begun"])
+        self.marks = Marks.of(marks)
+
+
+def by_axis(queries: Sequence[StandingQuery]) -> Iterator[tuple[Axis, list[StandingQuery]]]:
+    """The queries of each axis other than time."""
+    found: dict[Axis, list[StandingQuery]] = {}
+    for query in queries:
+        if query.axis.kind != "time":
+            found.setdefault(query.axis, []).append(query)
+    yield from found.items()
+
+
+__all__ = ["AxisSet", "Marks", "axis_name", "by_axis"]

@@ -1,0 +1,117 @@
+"""What sub-windows keep: whether a query that joins now can be answered from what is there already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mullion.binding.queries import StandingQuery
+from mullion.planner.plan import EVENTS, ROWS, Grouping, Plan, StateColumn, grouping_name, lane_of, states_of
+from mullion.planner.slices import Times, edges_between, most_edges, residues
+
+Edges = tuple[int, ...] | None
+
+
+@dataclass
+class Kept:
+    """What the batches under one plan kept, up to an event time."""
+
+    plan: Plan | None
+    newest: int
+
+    def serves(self, query: StandingQuery, edges: Edges = None) -> bool:
+        """Whether these batches kept the query's groups, lane and states, and cut the stream at its edges, or at those
+        given."""
+        if self.plan is None:
+            return False
+        needed: dict[str, set[StateColumn]] = {grouping_name(query.keys, query.lookups): {EVENTS}}
+        own = next(iter(needed.values()))
+        for aggregate in query.shape.aggregates:
+            own.update(states_of(aggregate))
+            if aggregate.values:
+                needed[grouping_name(query.keys, query.lookups, [e for e, _ in aggregate.values])] = {EVENTS}
+        return all(self._keeps(query, name, states, edges) for name, states in needed.items())
+
+    def _keeps(self, query: StandingQuery, name: str, states: set[StateColumn], edges: Edges) -> bool:
+        assert self.plan is not None
+        for at, grouping in enumerate(self.plan.groupings):
+            if grouping.name == name and lane_of(query) in grouping.lanes:
+                cuts = self._cuts(query, grouping, at)
+                if edges is None:
+                    has_edges = _holds(cuts, residues([query.window]))
+                else:
+                    has_edges = all((((edge - cuts[:, 0]) % cuts[:, 1]) == 0).any() for edge in edges)
+                return states <= set(grouping.states) and has_edges
+        return False
+
+    def _cuts(self, query: StandingQuery, grouping: Grouping, at: int) -> Times:
+        """Where the batches were cut for the query's lane, as progressions."""
+        assert self.plan is not None
+        if self.plan.way == "native":
+            return np.array([[self.plan.grid.origin, self.plan.grid.step]], np.int64)
+        if self.plan.methods[at] == ROWS:
+            own = grouping.lanes.index(lane_of(query))
+            cuts: Times = grouping.progressions.rows[grouping.progressions.lane == own]
+            return cuts
+        return residues(self.plan.windows, self.plan.slicing)
+
+
+class Coverage:
+    """The plans under which batches were made into sub-windows, as far back as these are kept."""
+
+    def __init__(self, since: int | None = None) -> None:
+        self.since = since
+        """What was kept before this time is not known; None when everything is."""
+        self._kept: list[Kept] = []
+
+    def note(self, plan: Plan | None, newest: int) -> None:
+        """A batch was made under the plan, or for nobody, and held events up to this time."""
+        last = self._kept[-1] if self._kept else None
+        if last is not None and _alike(last.plan, plan):
+            last.newest = max(last.newest, newest)
+        else:
+            self._kept.append(Kept(plan, newest))
+
+    def forget(self, horizon: int) -> None:
+        self._kept = [kept for kept in self._kept if kept.newest >= horizon]
+        self.since = horizon if self.since is None else max(self.since, horizon)
+
+    def copy(self) -> Coverage:
+        made = Coverage(self.since)
+        made._kept = [Kept(kept.plan, kept.newest) for kept in self._kept]
+        return made
+
+    def holds_window(self, query: StandingQuery, start: int, end: int, newest: int) -> bool:
+        """Whether all events of a window are there, cut where it starts and, if events came after it, where it ends."""
+        if not self._kept or (self.since is not None and start < self.since):
+            return False
+        edges = tuple(edge for edge in (start, end) if edge <= newest)
+        return all(kept.serves(query, edges) for kept in self._kept if kept.newest >= start)
+
+    def edges(self, low: int, high: int, most: int = 10_000) -> list[int]:
+        """Where the newest batch was cut, the latest first."""
+        plan = self._kept[-1].plan if self._kept else None
+        if plan is None or most_edges(plan.windows, low, high, plan.slicing) > most:
+            return []
+        latest_first: list[int] = edges_between(plan.windows, low, high, slicing=plan.slicing)[::-1].tolist()
+        return latest_first
+
+    def serves(self, query: StandingQuery, since: int) -> bool:
+        """Whether all events from that time on are there as the query needs them."""
+        if self.since is not None and since < self.since:
+            return False
+        return all(kept.serves(query) for kept in self._kept if kept.newest >= since)
+
+
+def _holds(cuts: Times, edges: Times) -> bool:
+    """Whether all edges of progressions lie on cuts."""
+    return all(
+        ((step % cuts[:, 1] == 0) & ((first - cuts[:, 0]) % cuts[:, 1] == 0)).any() for first, step in edges.tolist()
+    )
+
+
+def _alike(a: Plan | None, b: Plan | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.groupings is b.groupings and (a.way, a.methods, a.windows) == (b.way, b.methods, b.windows)

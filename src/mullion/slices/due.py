@@ -1,0 +1,272 @@
+"""Which windows are to be answered now.
+
+A window is due when the watermark passes its end; at the end of bounded input every window that holds an event is.
+A query without GROUP BY answers every instant from its first to its last window that holds an event, so an empty
+window waits until a later one is known to hold something.
+
+Windows that follow one another are kept as a run, its first end and how many there are: a gap of a year that a query
+with SLIDE '1 ms' has to fill is one run of 31,536,000,000 windows. They are counted before they are made, and made in
+portions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.binding.queries import StandingQuery
+from mullion.language.query import EVERYTHING, Period
+from mullion.planner.slices import edges_between, most_edges
+from mullion.slices.instants import NO_START
+
+Times = npt.NDArray[np.int64]
+
+
+def first_end(time: int, window: Period) -> int:
+    """The earliest instant after `time`: the end of the first window that can hold an event of that time.
+
+    >>> first_end(12, Period(18, 15)), first_end(15, Period(18, 15)), first_end(-1, Period(18, 15))
+    (15, 30, 0)
+    """
+    return window.offset + ((time - window.offset) // window.slide + 1) * window.slide
+
+
+def last_end(time: int, window: Period) -> int:
+    """The end of the last window that starts at or before `time`; it holds an event of that time unless it ends first.
+    A window that reaches back to the first event is answered last after the newest one.
+
+    >>> last_end(12, Period(18, 15)), last_end(11, Period(18, 15))
+    (30, 15)
+    """
+    reach = window.slide if window.range == EVERYTHING else window.range
+    return window.offset + (time + reach - window.offset) // window.slide * window.slide
+
+
+@dataclass
+class Cursor:
+    """How far a query has been answered."""
+
+    next_end: int | None = None
+    begun: bool = False
+    """A window that held an event has been answered; from then on empty ones are answers too."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """Windows to answer: `query` is the index among the grouping's queries; sorted by query, then by end."""
+
+    query: npt.NDArray[np.intp]
+    start: Times
+    end: Times
+    opens: Times | None = None
+    closes: Times | None = None
+    """The bounds that are shown, where they are not start and end; see `instants.NO_START`."""
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Windows to answer, as runs that follow one another: those of query[i] end at first[i] and every slide after it,
+    count[i] of them. Sorted by query, then by end."""
+
+    queries: Sequence[StandingQuery]
+    query: npt.NDArray[np.intp]
+    first: Times
+    count: Times
+    exceeded: tuple[int, ...] = ()
+    """The queries that have more windows to answer than they may: these are the first of them."""
+
+    def __len__(self) -> int:
+        return int(self.count.sum())
+
+    @staticmethod
+    def none(queries: Sequence[StandingQuery]) -> Runs:
+        nothing = np.empty(0, np.int64)
+        return Runs(queries, np.empty(0, np.intp), nothing, nothing)
+
+    def whole(self) -> Due:
+        """All windows at once."""
+        if not len(self.query):
+            return Due(np.empty(0, np.intp), np.empty(0, np.int64), np.empty(0, np.int64))
+        windows = np.array([query.window for query in self.queries], np.int64)
+        range_, slide = windows[self.query, 0], windows[self.query, 1]
+        step = np.arange(len(self)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
+        end = np.repeat(self.first, self.count) + step * np.repeat(slide, self.count)
+        return Due(np.repeat(self.query, self.count), end - np.repeat(range_, self.count), end)
+
+    def portions(self, most: int) -> Iterator[Due]:
+        """The windows in their order, at most so many at once, with the bounds that are shown."""
+        ends = np.cumsum(self.count)
+        for low in range(0, len(self), most):
+            yield shown(self._between(ends, low, min(low + most, len(self))).whole(), self.queries)
+
+    def _between(self, ends: Times, low: int, high: int) -> Runs:
+        """The windows from one number to another."""
+        begins = ends - self.count
+        at = slice(int(np.searchsorted(ends, low, "right")), int(np.searchsorted(begins, high)))
+        skipped = np.maximum(low - begins[at], 0)
+        slides = np.array([self.queries[i].window.slide for i in self.query[at]], np.int64)
+        count = np.minimum(high, ends[at]) - np.maximum(low, begins[at])
+        return Runs(self.queries, self.query[at], self.first[at] + skipped * slides, count)
+
+
+@dataclass
+class Seen:
+    """What is known of a stream's events: the extremes of their times, and the slices that hold one."""
+
+    oldest: int
+    newest: int
+    slices: Times = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+def due_windows(
+    queries: Sequence[StandingQuery],
+    cursors: dict[str, Cursor],
+    seen: Seen | None,
+    watermark: int | None,
+    waiting: Collection[str] = (),
+    most: int | None = None,
+) -> Runs:
+    """The windows to answer, at most so many of each query, moving the cursors past them. `watermark` is None at the
+    end of the input. Queries that are waiting for their past are not answered yet."""
+    if seen is None:
+        return Runs.none(queries)
+    is_plain = [_is_plain(q, cursors[q.name]) for q in queries]
+    plain = [i for i, simple in enumerate(is_plain) if simple]
+    parts = [_plain_windows(plain, queries, cursors, seen, watermark)]
+    for i, query in enumerate(queries):
+        if not is_plain[i] and query.name not in waiting:
+            first, count = _special_windows(query, cursors[query.name], seen, watermark)
+            parts.append((np.full(len(first), i), first, count))
+    at, first, count = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
+    order = np.lexsort((first, at))
+    at, first, count = at[order].astype(np.intp), first[order], count[order]
+    exceeded: Sequence[int] = ()
+    if most is not None:
+        before = np.cumsum(count) - count
+        begins = np.searchsorted(at, at)
+        before -= before[begins] if len(at) else 0
+        exceeded = np.unique(at[before + count > most]).tolist()
+        count = np.clip(most - before, 0, count)
+    kept = count > 0
+    return Runs(queries, at[kept], first[kept], count[kept], tuple(exceeded))
+
+
+def _is_plain(query: StandingQuery, cursor: Cursor) -> bool:
+    """Every event falls into one of its windows, and it answers from the first on, or has begun to."""
+    if query.keys or query.window.range < query.window.slide or query.stop is not None:
+        return False
+    if query.frame.since is not None and not cursor.begun:
+        return False
+    return (query.start is None and query.after is None) or cursor.begun
+
+
+def _plain_windows(
+    plain: list[int],
+    queries: Sequence[StandingQuery],
+    cursors: dict[str, Cursor],
+    seen: Seen,
+    watermark: int | None,
+) -> tuple[Times, Times, Times]:
+    if not plain:
+        empty = np.empty(0, np.int64)
+        return empty, empty, empty
+    windows = np.array([queries[i].window for i in plain], np.int64)
+    range_, slide, offset = windows.T
+    own = [cursors[queries[i].name] for i in plain]
+    fresh = np.array([c.next_end is None for c in own])
+    next_end = np.array([c.next_end or 0 for c in own], np.int64)
+    next_end = np.where(fresh, offset + ((seen.oldest - offset) // slide + 1) * slide, next_end)
+    reach = np.where(range_ == EVERYTHING, slide, range_)
+    upper = offset + (seen.newest + reach - offset) // slide * slide
+    if watermark is not None:
+        upper = np.minimum(upper, watermark)
+    counts = np.maximum((upper - next_end) // slide + 1, 0)
+    after = (next_end + counts * slide).tolist()
+    for cursor, end, any_ in zip(own, after, (counts > 0).tolist(), strict=True):
+        if any_:
+            cursor.next_end, cursor.begun = end, True
+    return np.array(plain), next_end, counts
+
+
+def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark: int | None) -> tuple[Times, Times]:
+    """The due windows of one query that has keys, gaps, a start or a stop: the first ends of runs, and how many."""
+    window = query.window
+    if query.frame.since is not None and not cursor.begun:
+        later = seen.slices[seen.slices >= query.frame.since]
+        if len(later):
+            # Until a window was answered an earlier event may come; slices, however, may be forgotten meanwhile.
+            end = first_end(int(later[0]), window)
+            cursor.next_end = end if cursor.next_end is None else min(end, cursor.next_end)
+        elif cursor.next_end is None:
+            return _NONE, _NONE
+    lowest = first_end(seen.oldest, window) if cursor.next_end is None else cursor.next_end
+    since = query.frame.since
+    if window.range == EVERYTHING and query.start is not None and (since is None or since < query.start):
+        return _NONE, _NONE
+    if query.start is not None and window.range != EVERYTHING:
+        lowest = max(lowest, first_end(query.start + window.range - 1, window))
+    if query.after is not None:
+        lowest = max(lowest, first_end(query.after, window))
+    highest = last_end(seen.newest, window)
+    if query.stop is not None:
+        highest = min(highest, first_end(query.stop, window) - window.slide)
+    first, last = _ends_that_hold(seen.slices, window, lowest, highest)
+    if not query.keys and len(first):
+        first, last = np.array([lowest if cursor.begun else first[0]]), last[-1:]
+    if watermark is not None:
+        closed = window.offset + (watermark - window.offset) // window.slide * window.slide
+        last = np.minimum(last, closed)
+        first, last = first[first <= last], last[first <= last]
+    if len(last):
+        cursor.next_end, cursor.begun = int(last[-1]) + window.slide, True
+    return first, (last - first) // window.slide + 1
+
+
+_NONE: Times = np.empty(0, np.int64)
+
+
+def _ends_that_hold(slices: Times, window: Period, lowest: int, highest: int) -> tuple[Times, Times]:
+    """The instants in [lowest, highest] whose window holds one of the slices: from each first to each last one, in
+    order and apart."""
+    if highest < lowest:
+        return _NONE, _NONE
+    if window.range == EVERYTHING:
+        return np.array([lowest]), np.array([highest])
+    offset, slide = window.offset, window.slide
+    first = np.maximum(offset + ((slices - offset) // slide + 1) * slide, lowest)
+    last = np.minimum(offset + (slices + window.range - offset) // slide * slide, highest)
+    first, last = first[first <= last], last[first <= last]
+    # Both grow with the slices: a run begins after the one before, and is dropped when that one has all of it.
+    first[1:] = np.maximum(first[1:], last[:-1] + slide)
+    return first[first <= last], last[first <= last]
+
+
+def slices_within(due: Due, windows: Sequence[Period], slicing: str) -> int:
+    """How many slices the windows are made of, counted once for each window (krishnamurthy Table 3)."""
+    if not len(due):
+        return 0
+    low, high = int(due.start.min()), int(due.end.max())
+    if most_edges(windows, low, high, slicing) > MOST_EDGES:
+        return 0
+    edges = edges_between(windows, low, high, slicing=slicing)
+    return int((np.searchsorted(edges, due.end) - np.searchsorted(edges, due.start)).sum())
+
+
+def shown(due: Due, queries: Sequence[StandingQuery]) -> Due:
+    """The windows with the bounds that are shown: one that reaches back to the first event has no start, a landmark
+    window the landmark's."""
+    if all(query.window.range != EVERYTHING for query in queries):
+        return due
+    frames = [(q.window.range == EVERYTHING, NO_START if q.frame.since is None else q.frame.since) for q in queries]
+    endless, opens = np.array([e for e, _ in frames]), np.array([o for _, o in frames], np.int64)
+    return replace(due, opens=np.where(endless[due.query], opens[due.query], due.start), closes=due.end)
+
+
+MOST_EDGES = 5_000_000
+"""A gap of years in the event times is not counted out."""

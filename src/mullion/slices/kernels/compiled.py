@@ -1,0 +1,306 @@
+"""The loops over events that numpy cannot express, compiled by numba.
+
+Every function is compiled for the types it is called with, once for a machine: the code is cached beside this file,
+or in the user's cache directory where that cannot be written, and later runs and Spark's Python workers load it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Array = npt.NDArray[Any]
+
+NO_VALUE = np.iinfo(np.int64).max
+"""What is larger than any value; the largest of values is found as the least of their complements."""
+
+
+@njit(cache=True, nogil=True)
+def regions(constants: Array, values: Array, out: Array) -> None:
+    """2 i where a value lies before constant i and after the one before it, 2 i + 1 where it equals it."""
+    size = len(constants)
+    for i in range(len(values)):
+        value = values[i]
+        # Without branches: which way a search goes cannot be foreseen.
+        low, length = 0, size
+        while length > 1:
+            half = length >> 1
+            low += half if constants[low + half - 1] < value else 0
+            length -= half
+        low += 1 if size > 0 and constants[low] < value else 0
+        out[i] = 2 * low + (1 if low < size and constants[low] == value else 0)
+
+
+@njit(cache=True, nogil=True)
+def take_units(left: Array, unit: float, out: Array) -> bool:
+    """Takes the nearest whole number of units, a power of two, out of each double; returns whether anything is left."""
+    some = False
+    for i in range(len(left)):
+        number = np.rint(left[i] / unit)
+        out[i] = np.int64(number)
+        left[i] -= number * unit
+        some |= left[i] != 0.0
+    return some
+
+
+@njit(cache=True, nogil=True)
+def split_doubles(
+    values: Array, valid: Array, limit: float, unit: float, small: float, coarse: Array, fine: Array, rest: Array
+) -> None:
+    """`aggregates.exact_sums.split` in one pass."""
+    for i in range(len(values)):
+        value = values[i] if valid[i] else 0.0
+        if abs(value) < limit:
+            whole = np.rint(value / unit)
+            left = value - whole * unit
+            parts = np.rint(left / small)
+            coarse[i], fine[i], rest[i] = np.int64(whole), np.int64(parts), left - parts * small
+        else:
+            coarse[i], fine[i], rest[i] = 0, 0, value
+
+
+@njit(cache=True, nogil=True)
+def satisfied(codes: Array, table: Array, first: Array, i: int, mask: Array) -> None:
+    """The predicates that event i satisfies: one row of each attribute's table, taken together."""
+    lanes = len(mask)
+    row = table[first[0] + codes[0, i]]
+    for q in range(lanes):
+        mask[q] = row[q]
+    for a in range(1, codes.shape[0]):
+        row = table[first[a] + codes[a, i]]
+        for q in range(lanes):
+            mask[q] &= row[q]
+
+
+@njit(cache=True, nogil=True)
+def states_by_slice(
+    slices: Array,
+    edges: Array,
+    ending_from: Array,
+    ending: Array,
+    start: Array,
+    codes: Array,
+    table: Array,
+    first: Array,
+    whole: Array,
+    real: Array,
+    least: Array,
+    out_lane: Array,
+    out_slice: Array,
+    out_rows: Array,
+    out_whole: Array,
+    out_real: Array,
+    out_least: Array,
+) -> int:
+    """Dense rows without groups: for each event, one pass over all predicates (design decision 4).
+
+    Events come in the order of their slices. The states of a predicate are written out where one of its own windows
+    has an edge (`ending[ending_from[s]:ending_from[s + 1]]` at the start of slice s), so what is worked on stays as
+    small as one row of predicates. Returns how many rows were written; the output holds a row for every `ending` and
+    predicate.
+    """
+    lanes = table.shape[1]
+    mask = np.empty(lanes, np.uint8)
+    counted = np.zeros(lanes, np.int64)
+    sums = np.zeros((whole.shape[0], lanes), np.int64)
+    totals = np.zeros((real.shape[0], lanes), np.float64)
+    lows = np.full((least.shape[0], lanes), NO_VALUE, np.int64)
+    rows, current = 0, 0
+    last = len(slices)
+    for i in range(last + 1):
+        upto = slices[i] if i < last else current + 1
+        while current < upto:
+            current += 1
+            begin, end = (ending_from[current], ending_from[current + 1]) if i < last else (0, lanes)
+            for j in range(begin, end):
+                q = ending[j] if i < last else j
+                if counted[q] > 0:
+                    out_lane[rows], out_slice[rows], out_rows[rows] = q, start[q], counted[q]
+                    counted[q] = 0
+                    for f in range(whole.shape[0]):
+                        out_whole[f, rows] = sums[f, q]
+                        sums[f, q] = 0
+                    for f in range(real.shape[0]):
+                        out_real[f, rows] = totals[f, q]
+                        totals[f, q] = 0.0
+                    for f in range(least.shape[0]):
+                        out_least[f, rows] = lows[f, q]
+                        lows[f, q] = NO_VALUE
+                    rows += 1
+                if i < last:
+                    start[q] = edges[current]
+        if i == last:
+            break
+        satisfied(codes, table, first, i, mask)
+        for q in range(lanes):
+            counted[q] += mask[q]
+        for f in range(whole.shape[0]):
+            number, own_sums = whole[f, i], sums[f]
+            for q in range(lanes):
+                own_sums[q] += number if mask[q] else 0
+        for f in range(real.shape[0]):
+            value, own_totals = real[f, i], totals[f]
+            for q in range(lanes):
+                own_totals[q] += value if mask[q] else 0.0
+        for f in range(least.shape[0]):
+            low, own_lows = least[f, i], lows[f]
+            for q in range(lanes):
+                own_lows[q] = min(own_lows[q], low if mask[q] else NO_VALUE)
+    return rows
+
+
+@njit(cache=True, nogil=True)
+def states_by_group(
+    slices: Array,
+    groups: Array,
+    own: Array,
+    codes: Array,
+    table: Array,
+    first: Array,
+    whole: Array,
+    real: Array,
+    least: Array,
+    out_lane: Array,
+    out_own: Array,
+    out_event: Array,
+    out_rows: Array,
+    out_whole: Array,
+    out_real: Array,
+    out_least: Array,
+) -> int:
+    """Dense rows with groups: a row for each group, predicate and slice of the predicate's own that an event falls in.
+
+    Events come in the order of group, then slice; `own[s, q]` numbers the slices of predicate q. Returns how many rows
+    were written, or -1 when there was no room for all of them.
+    """
+    lanes = table.shape[1]
+    mask = np.empty(lanes, np.uint8)
+    slot = np.full(lanes, -1, np.int64)
+    at = np.zeros(lanes, np.int64)
+    rows, group = 0, -1
+    for i in range(len(slices)):
+        if groups[i] != group:
+            group = groups[i]
+            slot[:] = -1
+        satisfied(codes, table, first, i, mask)
+        mine = own[slices[i]]
+        for q in range(lanes):
+            if mask[q]:
+                if slot[q] != mine[q]:
+                    if rows == len(out_lane):
+                        return -1
+                    slot[q], at[q] = mine[q], rows
+                    out_lane[rows], out_own[rows], out_event[rows], out_rows[rows] = q, mine[q], i, 0
+                    out_whole[:, rows] = 0
+                    out_real[:, rows] = 0.0
+                    out_least[:, rows] = NO_VALUE
+                    rows += 1
+                row = at[q]
+                out_rows[row] += 1
+                for f in range(whole.shape[0]):
+                    out_whole[f, row] += whole[f, i]
+                for f in range(real.shape[0]):
+                    out_real[f, row] += real[f, i]
+                for f in range(least.shape[0]):
+                    out_least[f, row] = min(out_least[f, row], least[f, i])
+    return rows
+
+
+@njit(cache=True, nogil=True)
+def class_row(
+    q: int,
+    members: Array,
+    first: Array,
+    sizes: Array,
+    shape: Array,
+    cells: Array,
+    before: Array,
+    now: Array,
+    out: Array,
+    written: int,
+) -> bool:
+    """Writes what came to predicate q since its last row; returns whether there was anything."""
+    outer, inner, base = shape
+    width, count = sizes[inner], len(now)
+    inside = members[q, first[inner] : first[inner] + width]
+    now[:] = 0
+    for o in range(sizes[outer] if outer >= 0 else 1):
+        if outer < 0 or members[q, first[outer] + o]:
+            low = base + o * width
+            for f in range(count):
+                line, total = cells[f, low : low + width], 0
+                for r in range(width):
+                    total += line[r] if inside[r] else 0
+                now[f] += total
+    if now[0] == before[q, 0]:
+        return False
+    for f in range(count):
+        out[f, written] = now[f] - before[q, f]
+        before[q, f] = now[f]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def states_by_class(
+    slices: Array,
+    edges: Array,
+    ending_from: Array,
+    ending: Array,
+    start: Array,
+    codes: Array,
+    members: Array,
+    first: Array,
+    sizes: Array,
+    lane_class: Array,
+    classes: Array,
+    fields: Array,
+    most: int,
+    out_lane: Array,
+    out_slice: Array,
+    out: Array,
+) -> int:
+    """Predicates that read the same one or two parts share a histogram over the regions of these parts.
+
+    An event is added to one cell of each histogram, however many predicates there are. A predicate's sum is that of the
+    cells where it holds (`members[q]`, part after part), taken at its own edges; what came since its last edge is the
+    difference. Rows of `fields` are whole numbers, the first of them counts events; rows of `classes` are (first part
+    or -1, second part, where its histogram begins). Events come in the order of their slices. After every `most` events
+    all predicates are written out and all histograms begin anew, so no number holds the sum of more.
+    """
+    lanes, count = len(lane_class), fields.shape[0]
+    size = 0
+    for c in range(classes.shape[0]):
+        rows_of = sizes[classes[c, 0]] if classes[c, 0] >= 0 else 1
+        size = max(size, classes[c, 2] + rows_of * sizes[classes[c, 1]])
+    cells = np.zeros((count, size), np.int64)
+    before = np.zeros((lanes, count), np.int64)
+    now = np.zeros(count, np.int64)
+    written, current = 0, 0
+    last = len(slices)
+    for i in range(last):
+        while current < slices[i]:
+            current += 1
+            for j in range(ending_from[current], ending_from[current + 1]):
+                q = ending[j]
+                if class_row(q, members, first, sizes, classes[lane_class[q]], cells, before, now, out, written):
+                    out_lane[written], out_slice[written] = q, start[q]
+                    written += 1
+                start[q] = edges[current]
+        for c in range(classes.shape[0]):
+            outer, inner, base = classes[c]
+            at = base + codes[inner, i]
+            if outer >= 0:
+                at += codes[outer, i] * sizes[inner]
+            for f in range(count):
+                cells[f, at] += fields[f, i]
+        if (i + 1) % most == 0 or i + 1 == last:
+            for q in range(lanes):
+                if class_row(q, members, first, sizes, classes[lane_class[q]], cells, before, now, out, written):
+                    out_lane[written], out_slice[written] = q, start[q]
+                    written += 1
+            cells[:] = 0
+            before[:] = 0
+    return written

@@ -1,0 +1,290 @@
+"""The loops over value counts, compiled by numba as those of `slices.kernels.compiled` are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Array = npt.NDArray[Any]
+
+PICKED = 12
+"""Blocks that are picked by what they may hold at most, before the rest is looked at in turn."""
+
+
+@njit(cache=True, nogil=True)
+def sum_of_present(
+    code: Array, numbers: Array, bounds: Array, begin: Array, ends_from: Array, ends: Array, last: Array, out: Array
+) -> None:
+    """For each range, the sum of `numbers` over the different codes in it.
+
+    `bounds` cut the rows into segments. Each code counts in the segment where it was last seen, so at bound b the
+    segments from a on hold every code of the rows between a and b once. Windows `ends[ends_from[b]:ends_from[b + 1]]`
+    end at bound b; window w begins at bound `begin[w]`. `last` is -1 for every code.
+    """
+    segments = len(bounds)
+    shift = 0
+    while (1 << (2 * shift)) < segments:
+        shift += 1
+    fine = np.zeros(segments + 1, np.int64)
+    coarse = np.zeros((segments >> shift) + 1, np.int64)
+    for b in range(1, segments):
+        here = b - 1
+        for i in range(bounds[here], bounds[b]):
+            c = code[i]
+            before = last[c]
+            if before != here:
+                number = numbers[c]
+                fine[here] += number
+                coarse[here >> shift] += number
+                if before >= 0:
+                    fine[before] -= number
+                    coarse[before >> shift] -= number
+                last[c] = here
+        for e in range(ends_from[b], ends_from[b + 1]):
+            w = ends[e]
+            total, at = 0, begin[w]
+            border = min(((at >> shift) + 1) << shift, b)
+            for s in range(at, border):
+                total += fine[s]
+            if border < b:
+                for s in range(border >> shift, (here >> shift) + 1):
+                    total += coarse[s]
+            out[w] = total
+
+
+@njit(cache=True, nogil=True)
+def part_by_bit(
+    code: Array, count: Array, bit: int, next_code: Array, next_count: Array, zeros: Array, weights: Array
+) -> int:
+    """Bring the rows whose code has a 0 at `bit` before the others, else in order.
+
+    `zeros[i]` and `weights[i]` become how many of the first i rows those are, and their counts together. Returns how
+    many they are in all.
+    """
+    border = 0
+    for i in range(len(code)):
+        border += 1 - ((code[i] >> bit) & 1)
+    zero, weight = 0, 0
+    zeros[0], weights[0] = 0, 0
+    for i in range(len(code)):
+        c, n = code[i], count[i]
+        one = (c >> bit) & 1
+        at = border + i - zero if one else zero
+        next_code[at], next_count[at] = c, n
+        zero += 1 - one
+        weight += 0 if one else n
+        zeros[i + 1], weights[i + 1] = zero, weight
+    return border
+
+
+@njit(cache=True, nogil=True)
+def descend(
+    zeros: Array, weights: Array, border: int, bit: int, low: Array, high: Array, rank: Array, out: Array
+) -> None:
+    """One bit of the code at each rank, from the highest on; ranges and ranks become those of the next bit."""
+    for w in range(len(rank)):
+        a, b = low[w], high[w]
+        weight = weights[b] - weights[a]
+        if rank[w] < weight:
+            low[w], high[w] = zeros[a], zeros[b]
+        else:
+            rank[w] -= weight
+            low[w], high[w] = border + a - zeros[a], border + b - zeros[b]
+            out[w] |= 1 << bit
+
+
+@njit(cache=True, nogil=True)
+def _is_less(count: int, code: int, other_count: int, other_code: int) -> bool:
+    """Whether a code comes after another: it is less frequent, or as frequent and larger."""
+    return count < other_count or (count == other_count and code > other_code)
+
+
+@njit(cache=True, nogil=True)
+def _sink(codes: Array, counts: Array, root: int, held: int, code: int, count: int) -> None:
+    """Replace what is on top of a heap of `held` codes from `root` on."""
+    at = 0
+    while True:
+        down = 2 * at + 1
+        if down >= held:
+            break
+        left = root + down
+        if down + 1 < held and _is_less(counts[left + 1], codes[left + 1], counts[left], codes[left]):
+            down += 1
+        child = root + down
+        if not _is_less(counts[child], codes[child], count, code):
+            break
+        codes[root + at], counts[root + at] = codes[child], counts[child]
+        at = down
+    codes[root + at], counts[root + at] = code, count
+
+
+@njit(cache=True, nogil=True)
+def _offer(codes: Array, counts: Array, root: int, held: int, most: int, code: int, count: int) -> int:
+    """Put a code on a heap of the `most` best, the last of them on top; returns how many it holds then."""
+    if held == most:
+        if not _is_less(count, code, counts[root], codes[root]):
+            _sink(codes, counts, root, held, code, count)
+        return held
+    at = held
+    while at > 0:
+        up = (at - 1) >> 1
+        if not _is_less(count, code, counts[root + up], codes[root + up]):
+            break
+        codes[root + at], counts[root + at] = codes[root + up], counts[root + up]
+        at = up
+    codes[root + at], counts[root + at] = code, count
+    return held + 1
+
+
+@njit(cache=True, nogil=True)
+def in_order(codes: Array, counts: Array, offsets: Array) -> None:
+    """Take the heap of each window down to a list, the best first."""
+    for w in range(len(offsets) - 1):
+        root = offsets[w]
+        held = offsets[w + 1] - root
+        while held > 1:
+            held -= 1
+            code, count = codes[root + held], counts[root + held]
+            codes[root + held], counts[root + held] = codes[root], counts[root]
+            _sink(codes, counts, root, held, code, count)
+
+
+@njit(cache=True, nogil=True)
+def _add(code: Array, count: Array, low: int, high: int, held: Array, bound: Array, shift: int) -> None:
+    for i in range(low, high):
+        c = code[i]
+        n = held[c] + count[i]
+        held[c] = n
+        if n > bound[c >> shift]:
+            bound[c >> shift] = n
+
+
+@njit(cache=True, nogil=True)
+def _subtract(code: Array, count: Array, low: int, high: int, held: Array) -> None:
+    for i in range(low, high):
+        held[code[i]] -= count[i]
+
+
+@njit(cache=True, nogil=True)
+def _mend(held: Array, bound: Array, shift: int, block: int) -> int:
+    """The highest count of a block; its bound becomes that."""
+    low = block << shift
+    most: int = held[low]
+    for c in range(low + 1, min(low + (1 << shift), len(held))):
+        most = max(most, held[c])
+    bound[block] = most
+    return most
+
+
+@njit(cache=True, nogil=True)
+def _top_of_rows(
+    rows: Array, held: Array, seen: Array, mark: int, codes: Array, counts: Array, root: int, most: int
+) -> None:
+    """The most frequent codes of a window that has few rows: each row is looked at."""
+    size = 0
+    for c in rows:
+        if seen[c] != mark:
+            seen[c] = mark
+            if held[c] > 0:
+                size = _offer(codes, counts, root, size, most, c, held[c])
+
+
+@njit(cache=True, nogil=True)
+def _top_of_blocks(
+    held: Array, bound: Array, shift: int, looked: Array, mark: int, codes: Array, counts: Array, root: int, most: int
+) -> None:
+    """The most frequent codes of a window that has many rows: blocks of codes that cannot hold any are passed over.
+
+    `bound` is no less than the highest count of each block. Removing leaves it too high, and it is mended here. Some
+    blocks are picked by it, so that the heap soon holds high counts; then all others are gone through.
+    """
+    size, blocks = 0, len(bound)
+    for turn in range(PICKED + blocks):
+        block, highest = turn - PICKED, 0
+        if turn < PICKED:
+            for b in range(blocks):
+                if bound[b] > highest and looked[b] != mark:
+                    block, highest = b, bound[b]
+            if highest == 0:
+                break
+        elif looked[block] == mark:
+            continue
+        low = block << shift
+        if size == most and _is_less(bound[block], low, counts[root], codes[root]):
+            if turn < PICKED:
+                break
+            continue
+        if _mend(held, bound, shift, block) < highest:
+            continue
+        looked[block] = mark
+        for c in range(low, min(low + (1 << shift), len(held))):
+            n = held[c]
+            if n > 0 and (size < most or n >= counts[root]):
+                size = _offer(codes, counts, root, size, most, c, n)
+
+
+@njit(cache=True, nogil=True)
+def top_by_sliding(
+    code: Array,
+    count: Array,
+    order: Array,
+    low: Array,
+    high: Array,
+    offsets: Array,
+    held: Array,
+    bound: Array,
+    looked: Array,
+    seen: Array,
+    shift: int,
+    codes: Array,
+    counts: Array,
+) -> None:
+    """Heaps of the most frequent codes of each window, from the window before it in `order`: new rows are added, old
+    ones subtracted. `offsets` tell how many codes are asked of each window; none has fewer. `held` counts each code and
+    `seen` marks it, `bound` and `looked` are for blocks of 2^shift codes: counts are 0 and marks -1."""
+    a, b = 0, 0
+    for at in range(len(order)):
+        w = order[at]
+        new_a, new_b = low[w], high[w]
+        if new_a >= b or new_b <= a:
+            _subtract(code, count, a, b, held)
+            a, b = new_a, new_a
+        _add(code, count, new_a, a, held, bound, shift)
+        _add(code, count, b, new_b, held, bound, shift)
+        _subtract(code, count, a, new_a, held)
+        _subtract(code, count, new_b, b, held)
+        a, b = new_a, new_b
+        root, most = offsets[w], offsets[w + 1] - offsets[w]
+        if b - a <= len(bound):
+            _top_of_rows(code[a:b], held, seen, at, codes, counts, root, most)
+        elif most > 0:
+            _top_of_blocks(held, bound, shift, looked, at, codes, counts, root, most)
+
+
+@njit(cache=True, nogil=True)
+def snapshots(code: Array, count: Array, bounds: Array, out: Array) -> None:
+    """How often each code occurs between the first bound and every other."""
+    for b in range(1, len(bounds)):
+        for c in range(out.shape[1]):
+            out[b, c] = out[b - 1, c]
+        for i in range(bounds[b - 1], bounds[b]):
+            out[b, code[i]] += count[i]
+
+
+@njit(cache=True, nogil=True)
+def top_of_differences(
+    prefixes: Array, begin: Array, end: Array, first: Array, length: Array, codes: Array, counts: Array
+) -> None:
+    """Heaps of the most frequent codes of each window, from the difference of two snapshots."""
+    for w in range(len(begin)):
+        root, most, size, least = first[w], length[w], 0, 0
+        a, b = begin[w], end[w]
+        for c in range(prefixes.shape[1] if most > 0 else 0):
+            n = prefixes[b, c] - prefixes[a, c]
+            if n > least:
+                size = _offer(codes, counts, root, size, most, c, n)
+                if size == most:
+                    least = counts[root]

@@ -1,0 +1,371 @@
+"""Dense rows: partials of many predicates without a hash table (design decision 4).
+
+Every event is compared with every predicate, but at the price of a byte: membership bytes of the regions that it falls
+into, taken together, select the predicates whose states it is added to. There are no fragments, so there is no final
+step over them, and every predicate is cut at the edges of its own windows only. In the words of krishnamurthy Table 5
+this is the unshared aggregation, alpha |T|, with everything but the additions shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.aggregates.base import Partial
+from mullion.aggregates.count import Count
+from mullion.aggregates.exact_sums import CARRY, COARSE, FINE, LARGEST_SPLIT, CoarseSum, Residue
+from mullion.aggregates.extremes import Largest, Smallest
+from mullion.expressions.vector import Vector
+from mullion.planner.fragments import Bytes
+from mullion.planner.slices import Progressions
+from mullion.slices.kernels.compiled import split_doubles, states_by_class, states_by_group, states_by_slice, take_units
+from mullion.slices.kernels.signature import Masks
+
+Whole = npt.NDArray[np.int64]
+Real = npt.NDArray[np.float64]
+Index = npt.NDArray[np.intp]
+
+UNITS = 2.0**-58, 2.0**-100, 2.0**-142
+"""The units in which residues are added as whole numbers, as many of them as it takes to lose nothing. A double from
+2^-6 up, which has 53 digits, ends at the first, one from 2^-90 up at the last."""
+MOST_EVENTS = 1 << 21
+"""Events whose residues are added up as whole numbers before they become doubles again. A residue is at most half of
+FINE, 2^-17, so at most 2^41 of the first unit; what that leaves is at most 2^-59, so 2^41 of the second, and so on.
+2^21 of them come to at most 2^62, and int64 ends at 2^63."""
+MOST_OWN = 1 << 24
+"""Entries of the table slice x predicate that groups need."""
+
+
+@dataclass
+class Fields:
+    """The states of events, lifted and laid out for the compiled loops, and the way back.
+
+    Counting values none of which is NULL is counting rows. The two whole numbers of a sum of doubles are one while they
+    fit into it.
+    """
+
+    whole: list[Whole]
+    real: list[Real]
+    least: list[Whole]
+    _back: list[tuple[Partial, str, int, tuple[Vector, ...]]]
+    _splits: dict[int, tuple[Vector, tuple[Whole, Whole, Real]]] = field(default_factory=dict)
+    _units: list[int] = field(default_factory=list)
+    """How many rows of whole numbers each field of doubles takes."""
+
+    @staticmethod
+    def of(states: Sequence[tuple[Partial, Vector]], bad: Sequence[npt.NDArray[np.bool_]]) -> Fields:
+        fields = Fields([], [], [], [])
+        for partial, events in states:
+            fields._add(partial, events)
+        fields.whole += [b.astype(np.int64) for b in bad]
+        return fields
+
+    def _add(self, partial: Partial, events: Vector) -> None:
+        if isinstance(partial, Count) and events.valid.all():
+            self._back.append((partial, "rows", 0, ()))
+            return
+        if isinstance(partial, CoarseSum | Residue) and events.values.dtype == np.float64:
+            self._add_doubles(partial, *self._split(events))
+            return
+        lifted = partial.lift(events)
+        state = partial.load(lifted)
+        if isinstance(partial, Residue):
+            self._back.append((partial, "real", len(self.real), lifted))
+            self.real.append(state[0])
+        elif isinstance(partial, Smallest | Largest):
+            self._back.append((partial, "least", len(self.least), lifted))
+            self.least.append(state[0] if isinstance(partial, Smallest) else ~state[0])
+        else:
+            self._back.append((partial, "whole", len(self.whole), lifted))
+            self.whole += state
+
+    def _add_doubles(self, partial: Partial, coarse: Whole, fine: Whole, rest: Real) -> None:
+        if isinstance(partial, Residue):
+            self._back.append((partial, "real", len(self.real), ()))
+            self.real.append(rest)
+        elif _fits(coarse, fine):
+            self._back.append((partial, "fixed", len(self.whole), ()))
+            self.whole.append((coarse << CARRY) + fine)
+        else:
+            self._back.append((partial, "whole", len(self.whole), ()))
+            self.whole += [coarse, fine]
+
+    def _split(self, events: Vector) -> tuple[Whole, Whole, Real]:
+        """Both partials of a sum of doubles need the same split, so it is done once."""
+        if id(events) not in self._splits:
+            length = len(events)
+            made = np.empty(length, np.int64), np.empty(length, np.int64), np.empty(length, np.float64)
+            values, valid = np.ascontiguousarray(events.values), np.ascontiguousarray(events.valid)
+            split_doubles(values, valid, LARGEST_SPLIT, COARSE, FINE, *made)
+            self._splits[id(events)] = events, made
+        return self._splits[id(events)][1]
+
+    def as_whole(self) -> list[Whole] | None:
+        """All fields as whole numbers; a field of doubles takes a row for each of UNITS that it needs. None where
+        doubles are not what `CoarseSum` leaves of a value, or too small for the last unit."""
+        made = list(self.whole)
+        self._units.clear()
+        for doubles in self.real:
+            found = in_units(doubles)
+            if found is None:
+                return None
+            self._units.append(len(found))
+            made += found
+        return made
+
+    def back_from_whole(self, made: Whole) -> tuple[Whole, Real]:
+        """The fields of rows that were computed from `as_whole`."""
+        whole, rest = made[: len(self.whole)], iter(made[len(self.whole) :])
+        real = [sum(next(rest).astype(np.float64) * unit for unit in UNITS[:units]) for units in self._units]
+        return whole, _stacked(real, np.float64, made.shape[1])
+
+    def in_order(self, order: Index | slice) -> tuple[Whole, Real, Whole]:
+        """The fields of the events in that order, as the loops want them."""
+        length = len((self.whole or self.real or self.least or [np.empty(0)])[0])
+        return (
+            _stacked([f[order] for f in self.whole], np.int64, length),
+            _stacked([f[order] for f in self.real], np.float64, length),
+            _stacked([f[order] for f in self.least], np.int64, length),
+        )
+
+    def stored(self, rows: Whole, whole: Whole, real: Real, least: Whole) -> list[tuple[Vector, ...]]:
+        """The kept form of each state of the rows that a loop wrote."""
+        found = []
+        for partial, kind, at, lifted in self._back:
+            if kind == "rows":
+                state: tuple[npt.NDArray[np.generic], ...] = (rows,)
+            elif kind == "real":
+                state = (real[at],)
+            elif kind == "least":
+                state = (least[at] if isinstance(partial, Smallest) else ~least[at],)
+            elif kind == "fixed":
+                state = (whole[at] >> CARRY, whole[at] & (2**CARRY - 1))
+            else:
+                state = tuple(whole[at + i] for i in range(len(partial.stored)))
+            found.append(partial.store(state, lifted))
+        return found
+
+
+def in_units(residues: Real) -> list[Whole] | None:
+    """Residues as whole numbers of the first, the second, .. of UNITS, which together lose nothing; else None.
+
+    >>> in_units(np.array([3 * 2.0**-58, -(2.0**-17)]))
+    [array([            3, -2199023255552])]
+    >>> in_units(np.array([2.0**-58 + 2.0**-100]))
+    [array([1]), array([1])]
+    """
+    left, made = residues.copy(), list[Whole]()
+    if not (np.abs(left) <= FINE / 2).all():
+        return None
+    for unit in UNITS:
+        made.append(np.empty(len(left), np.int64))
+        if not take_units(left, unit, made[-1]):
+            return made
+    return None
+
+
+def _fits(coarse: Whole, fine: Whole) -> bool:
+    """Whether sums of any of these stay within 63 bits when both are one number: n of them are each less than
+    (|coarse| + 1) 2^26, as |fine| is at most 2^25, and together less than 2^62."""
+    largest = int(np.abs(coarse).max(initial=0)) + 1
+    return bool(largest * max(1, len(coarse)) < 2 ** (62 - CARRY))
+
+
+def _stacked(fields: list[Any], dtype: npt.DTypeLike, length: int) -> Any:
+    if len(fields) == 1:
+        return np.ascontiguousarray(fields[0], dtype).reshape(1, -1)
+    return np.ascontiguousarray(np.stack(fields), dtype) if fields else np.empty((0, length), dtype)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where predicates are cut: all edges in the stretch of the events, and which predicates have one there."""
+
+    edges: Whole
+    lanes: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int64]
+    """Predicates `lanes[starts[s]:starts[s + 1]]` have an edge at edge s. Edge 0 lies before all events."""
+
+    @staticmethod
+    def of(progressions: Progressions, low: int, high: int) -> Cut:
+        lane, edge = progressions.edges(low, high)
+        edges, at = np.unique(edge, return_inverse=True)
+        order = np.argsort(at, kind="stable")
+        return Cut(edges, lane[order].astype(np.int32), np.searchsorted(at[order], np.arange(len(edges) + 1)))
+
+
+@dataclass(frozen=True)
+class Made:
+    """Rows: the predicate, the start of its slice, an event of it (for its keys), and the states."""
+
+    lane: npt.NDArray[np.int32]
+    slices: Whole
+    event: Index
+    rows: Whole
+    whole: Whole
+    real: Real
+    least: Whole
+
+    def first(self, number: int) -> Made:
+        return Made(
+            self.lane[:number],
+            self.slices[:number],
+            self.event[:number],
+            self.rows[:number],
+            self.whole[:, :number],
+            self.real[:, :number],
+            self.least[:, :number],
+        )
+
+
+def _room(number: int, whole: int, real: int, least: int) -> Made:
+    return Made(
+        np.empty(number, np.int32),
+        np.empty(number, np.int64),
+        np.zeros(number, np.intp),
+        np.empty(number, np.int64),
+        np.empty((whole, number), np.int64),
+        np.empty((real, number), np.float64),
+        np.empty((least, number), np.int64),
+    )
+
+
+def dense_rows(
+    times: Whole, groups: npt.NDArray[np.int64] | None, found: Masks, fields: Fields, progressions: Progressions
+) -> Made:
+    """The rows of a batch. Times and groups of the events are given in the order of the batch."""
+    if not len(times):
+        return _room(0, len(fields.whole), len(fields.real), len(fields.least))
+    cut = Cut.of(progressions, int(times.min()), int(times.max()))
+    slices = np.searchsorted(cut.edges, times, "right") - 1
+    order: Index | slice = slice(None)
+    if groups is not None:
+        order = np.lexsort((slices, groups))
+    elif (slices[1:] < slices[:-1]).any():
+        order = np.argsort(slices, kind="stable")
+    if groups is None:
+        classes = Classes.of(found, fields)
+        numbers = fields.as_whole() if classes is not None else None
+        if classes is not None and numbers is not None:
+            return _by_class(cut, slices[order], classes, fields, numbers, order)
+    states = fields.in_order(order)
+    codes = np.stack([part[order] for part in found.codes])
+    if groups is None:
+        return _without_groups(cut, slices[order], codes, found, states)
+    return _with_groups(cut, slices[order], groups[order], codes, found, states, order)
+
+
+def _without_groups(
+    cut: Cut, slices: Index, codes: npt.NDArray[np.int32], found: Masks, states: tuple[Whole, Real, Whole]
+) -> Made:
+    lanes = found.table.shape[1]
+    start = np.full(lanes, cut.edges[0], np.int64)
+    room = _room(len(cut.lanes) + lanes, *(len(s) for s in states))
+    rows = states_by_slice(
+        slices, cut.edges, cut.starts, cut.lanes, start, codes, found.table, found.first, *states,
+        room.lane, room.slices, room.rows, room.whole, room.real, room.least,
+    )  # fmt: skip
+    return room.first(rows)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Predicates by the parts of the masks that they depend on; see `compiled.states_by_class`."""
+
+    codes: npt.NDArray[np.int32]
+    members: Bytes
+    first: Whole
+    sizes: Whole
+    lane_class: Whole
+    classes: Whole
+
+    @staticmethod
+    def of(found: Masks, fields: Fields) -> Classes | None:
+        """None where single predicates depend on too much, or there are not enough of them to be worth it."""
+        lanes = found.table.shape[1]
+        if fields.least or lanes < LEAST_LANES:
+            return None
+        bounds = np.append(found.first, len(found.table))
+        codes = np.empty((len(found.codes), len(found.codes[0])), np.int32)
+        tables = []
+        for part, (low, high) in enumerate(pairwise(bounds.tolist())):
+            there = np.bincount(found.codes[part], minlength=high - low) > 0
+            np.take((np.cumsum(there) - 1).astype(np.int32), found.codes[part], out=codes[part])
+            tables.append(found.table[low:high][there])
+        sizes = np.array([len(table) for table in tables], np.int64)
+        depends = np.stack([(table != table[:1]).any(axis=0) | (table[0] == 0) for table in tables])
+        if (depends.sum(axis=0) > 2).any():
+            return None
+        kinds, lane_class = np.unique(depends, axis=1, return_inverse=True)
+        classes, base = [], 0
+        for kind in kinds.T:
+            parts = np.flatnonzero(kind)
+            parts = parts[np.argsort(sizes[parts], kind="stable")]
+            inner = int(parts[-1]) if len(parts) else 0
+            outer = int(parts[0]) if len(parts) == 2 else -1
+            classes.append((outer, inner, base))
+            base += int(sizes[inner] * (sizes[outer] if outer >= 0 else 1))
+        if base > MOST_CELLS or len(classes) * CELL_PRICE > lanes:
+            return None
+        members = np.ascontiguousarray(np.concatenate(tables).T)
+        first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+        return Classes(codes, members, first, sizes, lane_class.astype(np.int64), np.array(classes, np.int64))
+
+
+MOST_CELLS = 1 << 17
+"""Cells of all histograms; more do not stay in the cache."""
+CELL_PRICE = 8
+"""Predicates that a compiled pass adds an event to in the time of one cell of a histogram."""
+LEAST_LANES = 16
+
+
+def _by_class(
+    cut: Cut, slices: Index, found: Classes, fields: Fields, numbers: Sequence[Whole], order: Index | slice
+) -> Made:
+    lanes, length = len(found.lane_class), len(slices)
+    counted = np.ones(length, np.int64)
+    whole = np.stack([counted, *(field[order] for field in numbers)])
+    room = len(cut.lanes) + lanes * -(-length // MOST_EVENTS)
+    lane, start, made = np.empty(room, np.int32), np.empty(room, np.int64), np.empty((len(whole), room), np.int64)
+    rows = states_by_class(
+        slices, cut.edges, cut.starts, cut.lanes, np.full(lanes, cut.edges[0], np.int64),
+        np.ascontiguousarray(found.codes[:, order]), found.members, found.first, found.sizes, found.lane_class,
+        found.classes, whole, MOST_EVENTS, lane, start, made,
+    )  # fmt: skip
+    states, real = fields.back_from_whole(made[1:, :rows])
+    none = np.empty((0, rows), np.int64)
+    return Made(lane[:rows], start[:rows], np.zeros(rows, np.intp), made[0, :rows], states, real, none)
+
+
+def _with_groups(
+    cut: Cut,
+    slices: Index,
+    groups: npt.NDArray[np.int64],
+    codes: npt.NDArray[np.int32],
+    found: Masks,
+    states: tuple[Whole, Real, Whole],
+    order: Index | slice,
+) -> Made:
+    lanes = found.table.shape[1]
+    own = np.zeros((len(cut.edges), lanes), np.int32)
+    which = np.repeat(np.arange(len(cut.edges)), np.diff(cut.starts))
+    own[which, cut.lanes] = which
+    own = np.maximum.accumulate(own, axis=0)
+    size = 2 * len(slices) + lanes
+    while True:
+        room = _room(size, *(len(s) for s in states))
+        rows = states_by_group(
+            slices, groups, own, codes, found.table, found.first, *states,
+            room.lane, room.slices, room.event, room.rows, room.whole, room.real, room.least,
+        )  # fmt: skip
+        if rows >= 0:
+            break
+        size *= 4
+    made = room.first(rows)
+    events = np.arange(len(slices))[order] if isinstance(order, slice) else order
+    return Made(made.lane, cut.edges[made.slices], events[made.event], made.rows, made.whole, made.real, made.least)

@@ -1,0 +1,188 @@
+"""Which predicates events satisfy, through the predicate index.
+
+Events with equal signatures form a fragment (krishnamurthy 4.2). A signature is a bit set, bit i standing for predicate
+i of the grouping; inside a batch fragments have dense numbers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.expressions.encode import combine
+from mullion.expressions.vector import Vector
+from mullion.kernels.columns import Columns
+from mullion.planner.fragments import TRUE, Attribute, Bytes, PredicateIndex
+from mullion.slices.kernels.compiled import regions
+
+Codes = npt.NDArray[np.int32]
+
+WORD = 63
+"""Bits of a signature in one of Spark's BIGINTs, which are then never negative."""
+
+
+def bytes_for(predicates: int) -> int:
+    return -(-predicates // 8)
+
+
+def words_for(predicates: int) -> int:
+    return -(-predicates // WORD)
+
+
+def pack(satisfied: npt.NDArray[Any]) -> Bytes:
+    """Bit sets of rows of truth values.
+
+    >>> pack(np.array([[True, True], [False, True]])).tolist()
+    [[3], [2]]
+    """
+    return np.packbits(satisfied.astype(np.bool_), axis=1, bitorder="little")
+
+
+def unpack(signatures: Bytes, predicates: int) -> npt.NDArray[np.bool_]:
+    """Rows of truth values of bit sets."""
+    return np.unpackbits(signatures, axis=1, count=predicates, bitorder="little").astype(np.bool_)
+
+
+def from_words(words: Sequence[npt.NDArray[np.int64]], predicates: int) -> Bytes:
+    """Bit sets of the words that Spark computed."""
+    columns = []
+    for w, word in enumerate(words):
+        bits = min(WORD, predicates - w * WORD)
+        columns.append(np.unpackbits(word[:, None].view(np.uint8), axis=1, count=bits, bitorder="little"))
+    return pack(np.concatenate(columns, axis=1))
+
+
+def region_codes(attribute: Attribute, columns: Columns) -> Codes:
+    """The region that each event's value falls into."""
+    found = columns.by_dictionary(attribute.expr)
+    if found is not None:
+        codes, values = found
+        return _regions(attribute, values)[codes]
+    return _regions(attribute, columns.value(attribute.expr))
+
+
+def _regions(attribute: Attribute, values: Vector) -> Codes:
+    if values.values.dtype == np.object_:
+        found = [_region_of(attribute.constants, value) for value in values.to_list()]
+        return np.array(found, np.int32)
+    out = np.empty(len(values), np.int32)
+    if values.values.dtype == np.bool_:
+        out[:] = _regions(attribute, Vector(values.type, np.array([0, 1], np.int8), np.ones(2, np.bool_)))[
+            values.values.astype(np.int8)
+        ]
+    else:
+        numbers = _comparable(values.values)
+        constants = np.array(attribute.constants, np.int64 if numbers.dtype.kind == "i" else np.float64)
+        regions(constants, numbers, out)
+        if numbers.dtype.kind == "f":
+            # NaN is larger than any number.
+            out[np.isnan(numbers)] = 2 * len(constants)
+    if not values.valid.all():
+        out[~values.valid] = attribute.unknown
+    return out
+
+
+def _comparable(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The numbers in one of the three forms that the search is compiled for."""
+    if numbers.dtype.kind == "f":
+        wanted: Any = np.float64
+    else:
+        wanted = np.int32 if numbers.dtype.itemsize <= 4 else np.int64
+    plain = np.ascontiguousarray(numbers, wanted).view()
+    plain.flags.writeable = False
+    return plain
+
+
+def _region_of(constants: tuple[Any, ...], value: Any) -> int:
+    if value is None:
+        return 2 * len(constants) + 1
+    at = bisect_left(constants, value)
+    return 2 * at + (1 if at < len(constants) and constants[at] == value else 0)
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """The fragment of each event, and the predicates that each fragment satisfies."""
+
+    number: npt.NDArray[np.int64]
+    signatures: Bytes
+
+
+def fragments(index: PredicateIndex, columns: Columns) -> Fragments:
+    """Fragments by hash: AND, OR and NOT are evaluated once for each distinct combination of regions.
+
+    Time: O(n) searches for each attribute, and O(k p) for k combinations and p predicates.
+    """
+    coded = [region_codes(attribute, columns) for attribute in index.attributes]
+    number, some = _distinct([(c, a.regions) for c, a in zip(coded, index.attributes, strict=True)], columns.length)
+    combinations = {i: c[some] for i, c in enumerate(coded)}
+    truths = [index.truth(tree, combinations) == TRUE for tree in index.trees]
+    signatures = pack(np.stack(truths, axis=1)) if truths else np.zeros((len(some), 0), np.uint8)
+    same, first = same_rows(signatures)
+    return Fragments(same[number], signatures[first])
+
+
+def _distinct(coded: Sequence[tuple[Codes, int]], length: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
+    """Numbers of the distinct combinations, and an event of each."""
+    codes, _ = combine([(c.astype(np.int64), size) for c, size in coded], length)
+    _, some, number = np.unique(codes, return_index=True, return_inverse=True)
+    return number.astype(np.int64), some
+
+
+def same_rows(rows: Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
+    """Numbers of the distinct rows, and one of each."""
+    if not rows.shape[1] or not len(rows):
+        return np.zeros(len(rows), np.int64), np.arange(min(1, len(rows)))
+    whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1])))[:, 0]
+    _, first, number = np.unique(whole, return_index=True, return_inverse=True)
+    return number.astype(np.int64), first
+
+
+MOST_PRODUCT = 1024
+"""Regions of several small attributes that are taken together as one."""
+
+
+@dataclass(frozen=True)
+class Masks:
+    """For each event, rows of `table` whose conjunction tells the predicates that it satisfies."""
+
+    codes: list[npt.NDArray[np.int32]]
+    first: npt.NDArray[np.int64]
+    table: Bytes
+
+
+def masks(index: PredicateIndex, columns: Columns, lanes: int) -> Masks:
+    """Membership bytes (design decision 4), small attributes multiplied into one. Lanes beyond the predicates belong to
+    queries without one."""
+    parts = _small_together([(region_codes(index.attributes[at], columns), table) for (at,), table in index.tables])
+    for read, factors in index.wide_factors.items():
+        coded = [(region_codes(index.attributes[at], columns), index.attributes[at].regions) for at in read]
+        number, some = _distinct(coded, columns.length)
+        combinations = {at: c[some] for at, (c, _) in zip(read, coded, strict=True)}
+        table = np.ones((len(some), len(index)), np.uint8)
+        for predicate, tree in factors:
+            table[:, predicate] = index.truth(tree, combinations) == TRUE
+        parts.append((number.astype(np.int32), table))
+    if not parts:
+        parts = [(np.zeros(columns.length, np.int32), np.ones((1, len(index)), np.uint8))]
+    tables = [np.pad(t, ((0, 0), (0, lanes - len(index))), constant_values=1) for _, t in parts]
+    first = np.concatenate([[0], np.cumsum([len(t) for t in tables])[:-1]]).astype(np.int64)
+    return Masks([c for c, _ in parts], first, np.ascontiguousarray(np.concatenate(tables)))
+
+
+def _small_together(parts: list[tuple[Codes, Bytes]]) -> list[tuple[Codes, Bytes]]:
+    parts = sorted(parts, key=lambda part: len(part[1]))
+    made: list[tuple[Codes, Bytes]] = []
+    for codes, table in parts:
+        if made and len(made[-1][1]) * len(table) <= MOST_PRODUCT:
+            before, rows = made[-1]
+            product = (rows[:, None, :] & table[None, :, :]).reshape(-1, table.shape[1])
+            made[-1] = before * np.int32(len(table)) + codes, product
+        else:
+            made.append((codes, table))
+    return made

@@ -1,0 +1,223 @@
+"""A question asked once: one window, now.
+
+It is answered from the sub-windows that standing queries keep, where they were cut where the question's window begins
+and ends, or else from the events that the stream keeps for questions. `now` is the time of the newest event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import StandingQuery
+from mullion.expressions.encode import codes_of, combine
+from mullion.kernels.arrival import ARRIVAL
+from mullion.kernels.columns import Columns
+from mullion.kernels.lookup import Prepared
+from mullion.language.query import Axis, Expr, Period, Window
+from mullion.planner.plan import Grouping
+from mullion.planner.rules import make_plan
+from mullion.slices.coverage import Coverage
+from mullion.slices.due import Due
+from mullion.slices.finalize import Work, finalize
+from mullion.slices.instants import NO_START
+from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.order import times_of, values_on
+from mullion.slices.partitions import canonical_key
+from mullion.slices.subwindow import Rows, SubWindows
+
+Times = npt.NDArray[np.int64]
+
+
+class Shown(NamedTuple):
+    """The bounds of a window as they are shown."""
+
+    opens: int
+    closes: int
+
+
+@dataclass(frozen=True)
+class Past:
+    """How many events came before those that are at hand, and how far back in time they are complete."""
+
+    events: int = 0
+    since: int | None = None
+    """None: from the first event on."""
+
+
+# From events
+
+
+def events_needed(frame: Window, now: int) -> int | None:
+    """The time from which on events are needed, or None when that depends on their number or is the beginning."""
+    if frame.attribute is not None:
+        return None
+    if frame.now:
+        return now
+    if frame.since is not None:
+        return frame.since
+    if frame.range is None or frame.slide_rows is not None:
+        return None
+    end = now if frame.slide is None else last_instant(frame, now)
+    return end - frame.range
+
+
+def are_enough(frame: Window, past: Past, events: int, now: int) -> bool:
+    """Whether the newest `events` events, all that came since some time, hold the window. For one that slides by tuples
+    ask `reaches_back` too."""
+    if not past.events:
+        return True
+    if frame.range is not None and frame.slide_rows is not None and frame.attribute is None:
+        return past.since is not None and now - frame.range >= past.since
+    if frame.rows is not None and not frame.partition_by:
+        return events >= frame.rows + (frame.slide_rows or 1)
+    needed = events_needed(frame, now)
+    return needed is not None and past.since is not None and needed >= past.since
+
+
+def reaches_back(frame: Window, times: Times, past: Past, before: int) -> bool:
+    """Whether events, the newest of all, go back to the start of a window that ends with the last n-th of them."""
+    if not past.events or frame.range is None or frame.slide_rows is None:
+        return True
+    last = len(times) - 1 - (before + len(times)) % frame.slide_rows
+    return last >= 0 and past.since is not None and int(times[last]) - frame.range >= past.since
+
+
+def from_events(
+    query: StandingQuery,
+    stream: Stream,
+    events: pa.Table,
+    inputs: Input,
+    tables: tuple[Prepared, ...],
+    before: int,
+    now: int | None = None,
+) -> pa.Table:
+    """The answer over events in their order, of which `before` more came earlier. `now` is the time of the newest event
+    of all, where no event may be at hand: those that lie before a landmark are not."""
+    frame = query.frame
+    alone = replace(query, window=Period(1, 1), axis=Axis("events"), start=None, stop=None)
+    plan = make_plan(stream, [alone], axis=Axis("events"))
+    events, places = _placed(frame, stream, events)
+    if frame.attribute is not None or now is None:
+        now = int(places[-1]) if len(places) else None
+    found = None if now is None else _held(query, events, places, inputs, before, now)
+    if found is None:
+        return query.shape.schema.empty_table()
+    index, shown = found
+    held = events.take(pa.array(index))
+    batch = held.drop_columns([n for n in (TIME, ARRIVAL) if n in held.schema.names])
+    batch = batch.append_column(TIME, pa.array(np.zeros(len(held), np.int64)))
+    batch = batch.append_column(ARRIVAL, pa.array(np.arange(len(held))))
+    job = Job(plan.groupings, plan.methods, plan.windows, inputs, plan.slicing, tables)
+    entries = [SubWindows.of(t, g) for g, t in zip(plan.groupings, partials(batch, job), strict=True)]
+    return _finalized(query, plan.answering[0], plan.counting(plan.answering[0]), entries, 0, 1, shown)
+
+
+def _placed(frame: Window, stream: Stream, events: pa.Table) -> tuple[pa.Table, Times]:
+    """The events in the order of the window's column, and their values of it."""
+    if frame.attribute is None:
+        return events, times_of(events)
+    values, there, _ = values_on(frame.attribute, stream, events)
+    index = np.flatnonzero(there)
+    index = index[np.argsort(values[index], kind="stable")]
+    return events.take(pa.array(index)), values[index]
+
+
+def _held(
+    query: StandingQuery, events: pa.Table, places: Times, inputs: Input, before: int, now: int
+) -> tuple[npt.NDArray[np.intp], Shown] | None:
+    """The events of the window, and its bounds; None before the first n-th event of one that slides by tuples."""
+    frame = query.frame
+    everything = np.arange(len(places))
+    last = len(places) - 1
+    if frame.slide_rows is not None:
+        last -= (before + len(places)) % frame.slide_rows
+        if last < 0 or (frame.since is not None and places[last] < frame.since):
+            return None
+        everything, now = everything[: last + 1], int(places[last])
+    if frame.rows is not None:
+        if frame.partition_by:
+            everything = _last_of_each(query.axis.partition, frame.rows, events, inputs, everything)
+        else:
+            everything = everything[-frame.rows :]
+        return everything, Shown(int(places[everything[0]]), now)
+    mine = places[everything]
+    if frame.slide is not None:
+        end = last_instant(frame, now)
+        low = NO_START if frame.range is None else end - frame.range
+        low = low if frame.since is None else frame.since
+        return everything[(mine < end) & (mine >= low)], Shown(low, end)
+    if frame.now:
+        return everything[mine == now], Shown(now, now)
+    if frame.range is not None:
+        return everything[mine > now - frame.range], Shown(now - frame.range, now)
+    low = NO_START if frame.since is None else frame.since
+    return everything[mine >= low], Shown(low, now)
+
+
+def _last_of_each(
+    keys: Sequence[Expr], rows: int, events: pa.Table, inputs: Input, index: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    columns = Columns.of(events, inputs.columns, inputs.evaluated)
+    codes = combine([codes_of(canonical_key(columns.array(key))) for key in keys], len(events))[0][index]
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], codes[order], "right")
+    return np.sort(index[order[ends - np.arange(len(order)) <= rows]])
+
+
+def last_instant(frame: Window, now: int) -> int:
+    """The newest end of a periodic window."""
+    assert frame.slide is not None
+    return frame.offset + (now - frame.offset) // frame.slide * frame.slide
+
+
+# From sub-windows
+
+
+def from_sub_windows(
+    query: StandingQuery, stream: Stream, entries: Sequence[SubWindows], shown: Shown, window: tuple[int, int]
+) -> pa.Table:
+    plan = make_plan(stream, [query])
+    grouping = plan.answering[0]
+    return _finalized(query, grouping, plan.counting(grouping), entries, *window, shown)
+
+
+def kept_window(
+    query: StandingQuery, coverage: Coverage, now: int, *, exact: bool
+) -> tuple[tuple[int, int], Shown] | None:
+    """The newest window of the question that sub-windows hold: what it begins and ends with, and what is shown. With
+    `exact`, one that ends with the newest event, or where the question says that it ends."""
+    frame = query.frame
+    if frame.range is None or frame.attribute is not None or frame.slide_rows is not None:
+        return None
+    if frame.slide is not None:
+        ends = [last_instant(frame, now)]
+    else:
+        ends = [now + 1] if exact else coverage.edges(now - frame.range, now + 1)
+    for end in ends:
+        if coverage.holds_window(query, end - frame.range, end, now):
+            closes = now if end == now + 1 and frame.slide is None else end
+            return (end - frame.range, end), Shown(closes - frame.range, closes)
+    return None
+
+
+def _finalized(
+    query: StandingQuery,
+    grouping: Grouping,
+    counting: Sequence[Grouping],
+    entries: Sequence[SubWindows],
+    start: int,
+    end: int,
+    shown: Shown,
+) -> pa.Table:
+    one = np.zeros(1, np.int64)
+    due = Due(np.zeros(1, np.intp), one + start, one + end, one + shown.opens, one + shown.closes)
+    counted = {g.name: Rows(entries, g) for g in counting}
+    answers = finalize(Rows(entries, grouping), grouping, due, Work(), counted=counted)
+    return pa.concat_tables([query.shape.schema.empty_table(), *(a.table.cast(query.shape.schema) for a in answers)])

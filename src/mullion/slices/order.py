@@ -1,0 +1,76 @@
+"""The order of events: by time, then by arrival. Row windows and windows at every event stand on it.
+
+An event's place is fixed when the watermark has passed its time; until then it waits, because an event before it may
+still come. So the order, and every answer that stands on it, is the same however the events were batched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.algebra.streams import Stream
+from mullion.expressions.vector import Vector
+from mullion.language.dialect import DAY
+from mullion.language.limits import FURTHEST
+from mullion.slices.kernels.partial import TIME
+
+Times = npt.NDArray[np.int64]
+
+
+def values_on(column: str, stream: Stream, events: pa.Table) -> tuple[Times, npt.NDArray[np.bool_], int]:
+    """What a window over another column goes by: its values, which of them have a place, and how many are too large or
+    too small for one."""
+    type_ = stream.types[column]
+    vector = Vector.from_arrow(events.column(column), type_)
+    unit = DAY if type_.kind == "date" else 1
+    values = vector.values.astype(np.int64)
+    inside = vector.valid & (values <= FURTHEST // unit) & (values >= -FURTHEST // unit)
+    return np.where(inside, values, 0) * unit, inside, int((vector.valid & ~inside).sum())
+
+
+class Order:
+    """Events go in as they arrive and come out in their order, once.
+
+    Time: O(n) for events that come in order, O(n log n) otherwise. Space: the events that wait.
+
+    >>> order = Order()
+    >>> order.add(pa.table({"#t": [5, 3, 9]}))
+    >>> order.settle(9)["#t"].to_pylist()
+    [3, 5]
+    >>> order.add(pa.table({"#t": [9, 12]}))
+    >>> order.settle(None)["#t"].to_pylist()
+    [9, 9, 12]
+    """
+
+    def __init__(self, waiting: pa.Table | None = None) -> None:
+        self.waiting = waiting
+
+    def add(self, events: pa.Table) -> None:
+        """Events with their time in the column `t`, after all that came before."""
+        if self.waiting is None or not len(self.waiting):
+            self.waiting = events
+            return
+        kept = self.waiting.select([n for n in self.waiting.schema.names if n in events.schema.names])
+        self.waiting = pa.concat_tables([kept, events], promote_options="permissive").select(events.schema.names)
+
+    def settle(self, watermark: int | None) -> pa.Table | None:
+        """The events before the watermark, or all when there is none, in order; they are given out once."""
+        if self.waiting is None or not len(self.waiting):
+            return None
+        times = times_of(self.waiting)
+        if len(times) > 1 and (times[1:] < times[:-1]).any():
+            order = np.argsort(times, kind="stable")
+            self.waiting, times = self.waiting.take(pa.array(order)), times[order]
+        if watermark is None:
+            settled, self.waiting = self.waiting, self.waiting.slice(0, 0)
+            return settled
+        before = int(np.searchsorted(times, watermark))
+        settled = self.waiting.slice(0, before)
+        self.waiting = self.waiting.slice(before)
+        return settled if before else None
+
+
+def times_of(events: pa.Table, column: str = TIME) -> Times:
+    return np.asarray(events.column(column).combine_chunks(), np.int64)

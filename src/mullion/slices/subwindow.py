@@ -1,0 +1,255 @@
+"""Sub-windows: the immutable partials that windows are made of, as they came from one batch.
+
+A sub-window's columns are named by what they hold, not by their place in a plan, so that sub-windows made under
+different plans still serve a query that both knew: `slice`, `signature` or `lane`, `key0..`, `<state>.<field>`. What
+the bits of a signature and the numbers of lanes stand for is in the schema's metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.aggregates import Partial
+from mullion.expressions.encode import codes_of, combine, runs
+from mullion.expressions.vector import Vector, arrow_type, dtype_of
+from mullion.language.types import Type
+from mullion.planner.plan import Grouping, StateColumn
+from mullion.slices.kernels.signature import unpack
+
+Times = npt.NDArray[np.int64]
+Index = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class SubWindows:
+    table: pa.Table
+
+    @staticmethod
+    def of(partials: pa.Table, grouping: Grouping) -> SubWindows:
+        """From the partials of a batch, without the rows that only tell which slices hold an event."""
+        names = {f"k{i}": f"key{i}" for i in range(len(grouping.keys))}
+        for i, state in enumerate(grouping.states):
+            names |= {f"s{i}_{j}": f"{state.name}.{j}" for j in range(len(state.partial.stored))}
+        kept = [n for n in partials.schema.names if n in ("slice", "signature", "lane") or n in names]
+        lanes = grouping.lane_names if "lane" in kept else grouping.lane_names[: len(grouping.bits)]
+        metadata = {
+            "grouping": grouping.name,
+            "lanes": json.dumps(lanes),
+            "everyone": json.dumps(not grouping.selective),
+            "private": json.dumps(all(lane.tag for lane in grouping.lanes)),
+        }
+        rows = has_states(partials, grouping)
+        table = partials.select(kept).rename_columns([names.get(n, n) for n in kept])
+        table = table if rows.all() else table.filter(pa.array(rows))
+        return SubWindows(table.unify_dictionaries().combine_chunks().replace_schema_metadata(metadata))
+
+    @cached_property
+    def grouping(self) -> str:
+        return str(self.table.schema.metadata[b"grouping"].decode())
+
+    @cached_property
+    def lanes(self) -> list[str]:
+        names: list[str] = json.loads(self.table.schema.metadata[b"lanes"])
+        return names
+
+    @cached_property
+    def is_private(self) -> bool:
+        """Kept for queries alone whose past was read once more."""
+        return bool(json.loads(self.table.schema.metadata[b"private"]))
+
+    def knows(self, lane: str) -> bool:
+        """Whether events of the lane were kept here."""
+        if "lane" not in self.table.schema.names and not lane:
+            return bool(json.loads(self.table.schema.metadata[b"everyone"]))
+        return lane in self.lanes
+
+    @cached_property
+    def slices(self) -> Times:
+        return np.asarray(self.table.column("slice").combine_chunks(), np.int64)
+
+    @cached_property
+    def newest(self) -> int:
+        return int(self.slices.max()) if len(self.slices) else np.iinfo(np.int64).min
+
+    def members(self, lanes: Mapping[str, int], order: Index) -> tuple[Index, Index]:
+        """Pairs of a row and the number of a lane that it belongs to, for the lanes asked for, rows of each lane in the
+        given order; none for a lane that was not known yet (krishnamurthy Algorithm 2)."""
+        if "lane" in self.table.schema.names:
+            number_of = np.array([lanes.get(name, -1) for name in self.lanes], np.intp)
+            number = number_of[np.asarray(self.table.column("lane").combine_chunks())[order]]
+            chosen = np.flatnonzero(number >= 0)
+            return order[chosen], number[chosen]
+        found = [(bit, lanes[name]) for bit, name in enumerate(self.lanes) if name in lanes]
+        codes, bits = self._signatures
+        inside = bits[:, [bit for bit, _ in found]].T[:, codes[order]]
+        lane, row = np.nonzero(inside)
+        rows, numbers = order[row], np.array([number for _, number in found], np.intp)[lane]
+        if "" in lanes and self.knows(""):
+            rows = np.concatenate([rows, order])
+            numbers = np.concatenate([numbers, np.full(len(order), lanes[""])])
+        return rows, numbers
+
+    @cached_property
+    def _signatures(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The fragment of each row, and the lanes of each fragment."""
+        column = self.table.column("signature").combine_chunks()
+        width = column.type.value_type.byte_width
+        body = np.frombuffer(b"".join(column.dictionary.to_pylist()), np.uint8).reshape(-1, width)
+        return np.asarray(column.indices, np.int64), unpack(body, len(self.lanes))
+
+    def state(self, state: StateColumn) -> tuple[Vector, ...]:
+        """The stored fields of a state; its identity throughout when it was not kept yet."""
+        stored = state.partial.stored
+        if f"{state.name}.0" not in self.table.schema.names:
+            return tuple(Vector.from_arrow(pa.nulls(len(self.slices), arrow_type(t)), t) for t in stored)
+        columns = (self.table.column(f"{state.name}.{j}") for j in range(len(stored)))
+        return tuple(Vector.from_arrow(c, t) for c, t in zip(columns, stored, strict=True))
+
+    def since(self, time: int) -> SubWindows:
+        """Without the slices before `time`."""
+        if not len(self.slices) or self.slices.min() >= time:
+            return self
+        return SubWindows(self.table.filter(pa.array(self.slices >= time)))
+
+    def gathered(self, horizon: int, origin: int) -> SubWindows:
+        """With all slices before the horizon taken to be one at the origin."""
+        if not len(self.slices) or self.slices.min() >= horizon:
+            return self
+        return self._with_slices(self.table, np.where(self.slices < horizon, origin, self.slices))
+
+    def relabelled(self, index: Index, slices: Times) -> SubWindows:
+        """The rows of the index, perhaps some of them often, in other slices."""
+        return self._with_slices(self.table.take(pa.array(index)), slices)
+
+    @staticmethod
+    def _with_slices(table: pa.Table, slices: Times) -> SubWindows:
+        return SubWindows(table.set_column(table.schema.get_field_index("slice"), "slice", pa.array(slices)))
+
+    def among(self, slices: Times) -> SubWindows:
+        """Only the rows of these slices."""
+        kept = np.isin(self.slices, slices)
+        return self if kept.all() else SubWindows(self.table.filter(pa.array(kept)))
+
+
+def has_states(partials: pa.Table, grouping: Grouping) -> npt.NDArray[np.bool_]:
+    """The rows that answer somebody; others only tell which slices hold an event."""
+    rows: npt.NDArray[np.bool_] = np.asarray(partials.column("s0_0").fill_null(0).combine_chunks()) > 0
+    rows = rows & np.asarray(partials.column("slice").combine_chunks().is_valid())
+    if "signature" in partials.schema.names and grouping.selective:
+        rows &= _satisfies_any(partials.column("signature"))
+    return rows
+
+
+def _satisfies_any(signatures: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    column = signatures.unify_dictionaries().combine_chunks()
+    some = np.array([any(bits) for bits in column.dictionary.to_pylist()] + [False], np.bool_)
+    return some[np.asarray(column.indices.fill_null(len(some) - 1), np.int64)]
+
+
+def merge(entries: Sequence[SubWindows], states: Sequence[StateColumn]) -> list[SubWindows]:
+    """Fewer, equal sub-windows: those of one layout become one, equal (slice, fragment, group) rows one row."""
+    by_layout: dict[str, list[SubWindows]] = {}
+    for entry in entries:
+        by_layout.setdefault(entry.table.schema.to_string(show_schema_metadata=True), []).append(entry)
+    return [_merge_alike(alike, states) for alike in by_layout.values()]
+
+
+def _merge_alike(entries: Sequence[SubWindows], states: Sequence[StateColumn]) -> SubWindows:
+    table = pa.concat_tables([e.table for e in entries]).unify_dictionaries().combine_chunks()
+    fields = {f"{s.name}.{j}" for s in states for j in range(len(s.partial.stored))}
+    if not len(table) or any("." in n and n not in fields for n in table.schema.names):
+        return SubWindows(table)
+    identity = [n for n in table.schema.names if n not in fields]
+    order, starts = runs(combine([codes_of(table.column(n)) for n in identity], len(table))[0])
+    if len(starts) == len(table):
+        return SubWindows(table)
+    first = pa.array(np.arange(len(table))[order][starts])
+    columns = {n: table.column(n).take(first) for n in identity}
+    whole = SubWindows(table)
+    for state in states:
+        if f"{state.name}.0" in table.schema.names:
+            stored = tuple(v.take(np.arange(len(table))[order]) for v in whole.state(state))
+            partial: Partial = state.partial
+            merged = partial.store(partial.reduce(partial.load(stored), starts), stored)
+            columns |= {f"{state.name}.{j}": v.to_arrow() for j, v in enumerate(merged)}
+    arrays = [columns[n] for n in table.schema.names]
+    return SubWindows(pa.table(arrays, schema=table.schema))
+
+
+class Rows:
+    """All sub-windows of one grouping that windows may still need, as one sequence."""
+
+    def __init__(self, entries: Sequence[SubWindows], grouping: Grouping) -> None:
+        self.entries = [e for e in entries if e.grouping == grouping.name]
+        self.slices: Times = _concat([e.slices for e in self.entries], np.int64)
+        self._key_types = grouping.key_types
+        self._group_keys = len(grouping.group_keys)
+
+    def __len__(self) -> int:
+        return len(self.slices)
+
+    @property
+    def keys(self) -> int:
+        return len(self._key_types)
+
+    def key_type(self, index: int) -> Type:
+        return self._key_types[index]
+
+    @cached_property
+    def groups(self) -> tuple[npt.NDArray[np.int64], int]:
+        """The group of each row as a number, and how many groups there are."""
+        return combine([codes_of(self.key(i)) for i in range(self._group_keys)], len(self))
+
+    def align(self, others: Sequence[Rows]) -> None:
+        """Number the groups of all these rows alike."""
+        every = (self, *others)
+        bounds = np.cumsum([len(rows) for rows in every])
+        keys = [
+            pa.chunked_array([c for rows in every for c in rows.key(i).chunks], arrow_type(self._key_types[i]))
+            for i in range(self._group_keys)
+        ]
+        codes, size = combine([codes_of(key) for key in keys], int(bounds[-1]))
+        for rows, own in zip(every, np.split(codes, bounds[:-1]), strict=True):
+            rows.__dict__["groups"] = own, size
+
+    def key(self, index: int) -> pa.ChunkedArray:
+        chunks = [c for e in self.entries for c in e.table.column(f"key{index}").chunks]
+        return pa.chunked_array(chunks, arrow_type(self._key_types[index]))
+
+    @cached_property
+    def order(self) -> Index:
+        """The rows by group, then slice."""
+        groups, _ = self.groups
+        return np.lexsort((self.slices, groups)) if self._group_keys else np.argsort(self.slices, kind="stable")
+
+    def members(self, lanes: Mapping[str, int]) -> tuple[Index, Index]:
+        """Pairs of a row and the number of a lane that it belongs to."""
+        if len(self.entries) == 1:
+            return self.entries[0].members(lanes, self.order)
+        first = np.concatenate([[0], np.cumsum([len(e.slices) for e in self.entries])])
+        parts = [e.members(lanes, np.arange(len(e.slices))) for e in self.entries]
+        rows = [rows + first[i] for i, (rows, _) in enumerate(parts)]
+        return _concat(rows, np.intp), _concat([numbers for _, numbers in parts], np.intp)
+
+    def state(self, state: StateColumn) -> tuple[Vector, ...]:
+        parts = [e.state(state) for e in self.entries]
+        return tuple(
+            Vector(
+                type_,
+                _concat([p[j].values for p in parts], dtype_of(type_)),
+                _concat([p[j].valid for p in parts], np.bool_),
+            )
+            for j, type_ in enumerate(state.partial.stored)
+        )
+
+
+def _concat(arrays: Sequence[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype)

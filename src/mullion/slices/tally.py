@@ -1,0 +1,173 @@
+"""What a batch's partials tell of it: how many events, from when to when, and what went wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.binding.queries import StandingQuery
+from mullion.expressions.encode import codes_of, combine
+from mullion.planner.fragments import compared_in
+from mullion.planner.plan import Grouping
+from mullion.planner.slices import distinct
+from mullion.slices.due import first_end
+from mullion.slices.subwindow import SubWindows, has_states
+
+Times = npt.NDArray[np.int64]
+
+
+@dataclass
+class Tally:
+    events: int = 0
+    malformed: int = 0
+    oldest: int | None = None
+    newest: int | None = None
+    partials: int = 0
+    fragments: int = 0
+    groups: int = 0
+    added: int = 0
+    """Events that were added to a partial, once for each partial."""
+    members: int = 0
+    """Predicates that these events satisfy, all together: alpha |T| (krishnamurthy 4.3.3)."""
+    bits: int | None = None
+    """Predicates that the fragments satisfy, all together: k beta."""
+    slices: Times = field(default_factory=lambda: np.empty(0, np.int64))
+    bad: dict[str, int] = field(default_factory=dict)
+
+    def add(self, other: Tally) -> None:
+        """Take in the tally of another shard of the same batch; groups are disjoint, fragments are not."""
+        self.events += other.events
+        self.malformed += other.malformed
+        self.oldest = min((t for t in (self.oldest, other.oldest) if t is not None), default=None)
+        self.newest = max((t for t in (self.newest, other.newest) if t is not None), default=None)
+        self.partials += other.partials
+        self.fragments = max(self.fragments, other.fragments)
+        self.groups += other.groups
+        self.added += other.added
+        self.members += other.members
+        self.bits = other.bits if self.bits is None else max(self.bits, other.bits or 0)
+        self.slices = distinct(np.concatenate([self.slices, other.slices]))
+        for name, number in other.bad.items():
+            self.bad[name] = self.bad.get(name, 0) + number
+
+
+def tally(partials: pa.Table, grouping: Grouping) -> Tally:
+    events = _column(partials, "events")
+    placed = np.asarray(partials.column("slice").combine_chunks().is_valid())
+    kept = _column(partials, "s0_0") > 0
+    made = Tally(
+        events=int(events[placed].sum()),
+        malformed=int(events[~placed].sum()),
+        oldest=pc.min(partials.column("t_min")).as_py(),
+        newest=pc.max(partials.column("t_max")).as_py(),
+        partials=int((placed & kept).sum()),
+        slices=distinct(_column(partials, "slice")[placed & (events > 0)]),
+    )
+    states = partials if kept.all() else partials.filter(pa.array(kept))
+    rows = _column(states, "s0_0")
+    made.added = int(rows.sum())
+    if "signature" in partials.schema.names:
+        _tell_fragments(made, states.column("signature"), rows)
+    else:
+        made.members = made.added
+    made.groups = _distinct(states, [f"k{i}" for i in range(len(grouping.keys))]) if grouping.keys else 1
+    if grouping.checks:
+        made.bad = _bad(partials, grouping)
+    return made
+
+
+def _tell_fragments(made: Tally, signatures: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> None:
+    column = signatures.unify_dictionaries().combine_chunks()
+    codes = np.asarray(column.indices, np.int64)
+    satisfied = np.array(
+        [int.from_bytes(bits, "little").bit_count() for bits in column.dictionary.to_pylist()], np.int64
+    )
+    there = distinct(codes)
+    made.fragments = len(there)
+    made.members = int((satisfied[codes] * rows).sum()) if len(codes) else 0
+    made.bits = int(satisfied[there].sum())
+
+
+def _column(partials: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    return np.asarray(partials.column(name).combine_chunks().fill_null(0), np.int64)
+
+
+def _distinct(partials: pa.Table, names: list[str]) -> int:
+    coded = [codes_of(partials.column(n)) for n in names]
+    return len(distinct(combine(coded, len(partials))[0]))
+
+
+def _bad(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
+    """Bad values of each query: what its WHERE compares on all events, the rest on the events that it selects."""
+    everywhere = _column(partials, "events") > 0
+    columns = {check: _column(partials, f"bad{i}") for i, check in enumerate(grouping.checks)}
+    if not any(column.any() for column in columns.values()):
+        return {}
+    totals = {check: int(column[everywhere].sum()) for check, column in columns.items()}
+    selected = _Selected(partials, grouping)
+    first = dict(list(columns.items())[: grouping.selected_checks])
+    found: dict[str, int] = {}
+    for i, query in enumerate(grouping.queries):
+        compared = () if query.predicate is None else compared_in(query.predicate)
+        number = sum(totals.get(expr, 0) for expr in compared)
+        if first:
+            mine = set(query.event_expressions())
+            number += sum(int(selected.of(i, column).sum()) for check, column in first.items() if check in mine)
+        if number:
+            found[query.name] = number
+    return found
+
+
+class _Selected:
+    """What the partials of a query's lane hold."""
+
+    def __init__(self, partials: pa.Table, grouping: Grouping) -> None:
+        rows = np.flatnonzero(has_states(partials, grouping))
+        placed = SubWindows.of(partials, grouping)
+        lanes = {name: i for i, name in enumerate(grouping.lane_names)}
+        kept, self._lanes = placed.members(lanes, np.arange(len(rows)))
+        self._rows = rows[kept]
+        self._lane_of = grouping.lane_of
+        self._by_lane: dict[int, npt.NDArray[np.intp]] = {}
+
+    def of(self, query: int, column: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        lane = int(self._lane_of[query])
+        if lane not in self._by_lane:
+            self._by_lane[lane] = self._rows[self._lanes == lane]
+        return column[self._by_lane[lane]]
+
+
+def selected_by(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
+    """How many of these events each query selects."""
+    rows, selected = _column(partials, "s0_0"), _Selected(partials, grouping)
+    found = {query.name: int(selected.of(i, rows).sum()) for i, query in enumerate(grouping.queries)}
+    return {name: number for name, number in found.items() if number}
+
+
+def late_for(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
+    """How many of these events each query would have counted, had they come in time."""
+    rows, slices = _column(partials, "s0_0"), _column(partials, "slice")
+    selected = _Selected(partials, grouping)
+    found: dict[str, int] = {}
+    for i, query in enumerate(grouping.queries):
+        mine = selected.of(i, slices)
+        number = int(selected.of(i, rows)[_is_held(mine, query)].sum())
+        if number:
+            found[query.name] = number
+    return found
+
+
+def _is_held(slices: Times, query: StandingQuery) -> npt.NDArray[np.bool_]:
+    """Which slices lie in a window that the query answers."""
+    window = query.window
+    end = window.offset + (slices + window.range - window.offset) // window.slide * window.slide
+    if query.stop is not None:
+        end = np.minimum(end, first_end(query.stop, window) - window.slide)
+    held = end > slices
+    if query.after is not None:
+        held &= end > query.after
+    return held if query.start is None else held & (end - window.range >= query.start)

@@ -1,0 +1,161 @@
+"""The window tier: a state machine that takes partials in and gives answers out.
+
+It holds the sub-windows that windows may still need and how far each query has been answered. It knows nothing of
+Spark, files or threads; `snapshot` and `restore` are all that recovery needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.binding.queries import StandingQuery
+from mullion.errors import CheckpointError
+from mullion.language.query import EVERYTHING, Period
+from mullion.planner.plan import Grouping, Plan, lane_of, states_of
+from mullion.planner.slices import distinct
+from mullion.slices.due import Cursor, Due, Runs, Seen, Times, due_windows, first_end
+from mullion.slices.finalize import Answers, Work, finalize
+from mullion.slices.instants import ORIGIN
+from mullion.slices.subwindow import Rows, SubWindows, merge
+
+MOST_ENTRIES = 48
+"""Sub-windows that are kept apart; more are merged."""
+
+
+MOST_OLD = 100_000
+"""Rows that only windows without a start need; more are merged."""
+
+
+class WindowTier:
+    def __init__(self) -> None:
+        self.entries: list[SubWindows] = []
+        self._unsaved: list[SubWindows] = []
+        self.cursors: dict[str, Cursor] = {}
+        self.slices: Times = np.empty(0, np.int64)
+        self.horizon: int | None = None
+        """Nothing from this time on was dropped."""
+        self.waiting: set[str] = set()
+        """Queries that are not answered before their past is there."""
+
+    def absorb(self, new: SubWindows) -> None:
+        """Add the sub-windows of a batch."""
+        if len(new.slices):
+            self.entries.append(new)
+            self._unsaved.append(new)
+
+    def saw(self, slices: Times) -> int:
+        """Note slices that hold an event; returns how many are new."""
+        before = len(self.slices)
+        self.slices = distinct(np.concatenate([self.slices, slices]))
+        return len(self.slices) - before
+
+    def due(self, grouping: Grouping, oldest: int, newest: int, watermark: int | None, most: int | None = None) -> Runs:
+        """The windows of the grouping that are to be answered now, at most so many of each query; they are not due a
+        second time."""
+        for query in grouping.queries:
+            self.cursors.setdefault(query.name, Cursor())
+        seen = Seen(oldest, newest, self.slices)
+        return due_windows(grouping.queries, self.cursors, seen, watermark, self.waiting, most)
+
+    def answer(
+        self, grouping: Grouping, portions: Iterable[Due], work: Work, counting: Iterable[Grouping] = ()
+    ) -> Iterator[Answers]:
+        """Answer windows of the grouping, from the value counts of others where its aggregates need them."""
+        counting = list(counting)
+        for due in portions:
+            counted = {other.name: Rows(self.entries, other) for other in counting}
+            yield from finalize(Rows(self.entries, grouping), grouping, due, work, counted=counted)
+
+    def forget(self, plan: Plan, watermark: int) -> int:
+        """Drop what no later window needs, and return the time before which nothing is kept."""
+        asked = {(q.window, q.start, q.after, q.stop, q.name in self.waiting) for q in plan.queries}
+        return self.forget_before(plan, min((needed_from(*a, watermark) for a in asked), default=watermark))
+
+    def forget_before(self, plan: Plan, horizon: int) -> int:
+        """Drop what lies before the horizon, but for queries whose windows have no start: there it becomes one."""
+        self.horizon = horizon if self.horizon is None else max(horizon, self.horizon)
+        self.slices = self.slices[self.slices >= horizon]
+        names = {q.name for q in plan.queries}
+        self.cursors = {name: c for name, c in self.cursors.items() if name in names}
+        groupings = {g.name: g for g in plan.groupings}
+        endless = is_endless(plan)
+        if not endless:
+            self.entries = [e for e in self.entries if e.newest >= horizon]
+        old = sum(len(e.slices) for e in self.entries if e.newest < horizon) if endless else 0
+        if len(self.entries) > MOST_ENTRIES or old > MOST_OLD:
+            known = [e for e in self.entries if e.grouping in groupings]
+            kept = [e.gathered(horizon, ORIGIN) if endless else e.since(horizon) for e in known]
+            merged = (merge([e for e in kept if e.grouping == n], g.states) for n, g in groupings.items())
+            self.entries = [entry for part in merged for entry in part]
+        return horizon
+
+    def forget_query(self, name: str) -> None:
+        """Another query has taken the name: how far the one before was answered is not its own."""
+        self.cursors.pop(name, None)
+        self.waiting.discard(name)
+
+    def saved(self) -> list[SubWindows]:
+        """What came since the last call: the part of the state that a commit has to add."""
+        new, self._unsaved = self._unsaved, []
+        return new
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "cursors": {name: [c.next_end, c.begun] for name, c in self.cursors.items()},
+            "slices": self.slices.tolist(),
+            "horizon": self.horizon,
+        }
+
+    def restore(self, state: Mapping[str, Any], tables: Iterable[pa.Table]) -> None:
+        self.cursors = {name: Cursor(*fields) for name, fields in state["cursors"].items()}
+        self.slices = np.array(state["slices"], np.int64)
+        self.horizon = state["horizon"]
+        self.entries = [SubWindows(table) for table in tables]
+
+
+def is_endless(plan: Plan) -> bool:
+    """Whether some query's windows have no start, so that they need all there ever was."""
+    return any(q.window.range == EVERYTHING or q.frame.is_endless for q in plan.queries)
+
+
+def check_complete(entries: Iterable[SubWindows], plan: Plan) -> None:
+    """Refuse sub-windows that lack what a query kept there: answers from them would be wrong without a sign."""
+    groupings = {grouping.name: grouping for grouping in plan.groupings}
+    for entry in entries:
+        grouping = groupings.get(entry.grouping)
+        if grouping is None or entry.is_private:
+            continue
+        for query in grouping.queries:
+            since = query.start
+            if query.after is not None:
+                since = first_end(query.after, query.window) - query.window.range
+            if query.tag or (since is not None and since > entry.newest):
+                continue
+            if not holds(entry, grouping, query):
+                hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
+                raise CheckpointError(f"the checkpoint does not hold what query '{query.name}' needs", hint=hint)
+
+
+def holds(entry: SubWindows, grouping: Grouping, query: StandingQuery) -> bool:
+    """Whether the sub-windows kept what the query needs of their events."""
+    own = () if grouping.counted else query.shape.aggregates
+    states = (state for aggregate in own for state in states_of(aggregate))
+    return entry.knows(lane_of(query).name) and all(f"{s.name}.0" in entry.table.schema.names for s in states)
+
+
+def needed_from(
+    window: Period, start: int | None, after: int | None, stop: int | None, waiting: bool, watermark: int
+) -> int:
+    """The start of the earliest window that is still to be answered."""
+    if waiting and after is not None:
+        return first_end(after, window) - window.range
+    if window.range == EVERYTHING or (stop is not None and watermark >= stop):
+        return watermark
+    earliest = first_end(watermark, window) - window.range
+    if after is not None:
+        earliest = max(earliest, first_end(after, window) - window.range)
+    return earliest if start is None else max(earliest, start)

@@ -1,0 +1,317 @@
+"""An index on disk of rows that live for different times (golab 4)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.errors import CheckpointError
+from mullion.storage.files import check, write_whole
+from mullion.storage.lifetime_index.norebuild import Bucketed
+from mullion.storage.lifetime_index.partitioning import Calendar, DoublyPartitioned, Touched
+from mullion.storage.lifetime_index.rebuild import Rebuilt
+from mullion.storage.lifetime_index.records import Layout
+from mullion.storage.lifetime_index.rows import Fresh, Times, stored_schema, timed
+from mullion.storage.lifetime_index.snapshot import Snapshot
+from mullion.storage.lifetime_index.sub_index import Change, Shape, SubIndex, Work
+from mullion.storage.steps import step
+
+COMMIT = "commit.json"
+FORMAT = 1
+CLUSTERINGS: dict[str, type[SubIndex]] = {kind.kind: kind for kind in (Rebuilt, Bucketed)}
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What an index is."""
+
+    schema: pa.Schema
+    key: str
+    calendar: Calendar
+    clustering: str
+    bucket_rows: int
+
+    def __post_init__(self) -> None:
+        if self.clustering not in CLUSTERINGS:
+            raise ValueError(f"clustering is {' or '.join(CLUSTERINGS)}, not {self.clustering}")
+        if self.bucket_rows < 1:
+            raise ValueError(f"a bucket holds at least one row, not {self.bucket_rows}")
+        if self.schema.get_field_index(self.key) < 0:
+            raise ValueError(f"there is no column {self.key} among {self.schema.names}")
+        if self.clustering == Bucketed.kind:
+            _ = Layout(stored_schema(self.schema)).dtype
+
+    def to_json(self) -> dict[str, Any]:
+        calendar = self.calendar
+        return {
+            "schema": base64.b64encode(self.schema.serialize()).decode(),
+            "key": self.key,
+            "partitioning": calendar.partitioning.to_json(),
+            "lifetime": calendar.lifetime,
+            "interval": calendar.interval,
+            "origin": calendar.origin,
+            "clustering": self.clustering,
+            "bucket_rows": self.bucket_rows,
+        }
+
+    @staticmethod
+    def from_json(told: dict[str, Any]) -> Definition:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(told["schema"])))
+        partitioning = DoublyPartitioned(**told["partitioning"])
+        calendar = Calendar(partitioning, told["lifetime"], told["interval"], told["origin"])
+        return Definition(schema, told["key"], calendar, told["clustering"], told["bucket_rows"])
+
+    def shape(self, directory: Path) -> Shape:
+        return Shape(directory, stored_schema(self.schema), self.key, self.bucket_rows)
+
+
+@dataclass(frozen=True)
+class UpdateCounts:
+    """What an update did."""
+
+    inserts_into: tuple[int, ...]
+    """The sub-indices that take what came since the update before."""
+    deletes_from: tuple[int, ...]
+    """Those whose rows could end since."""
+    touched: int
+    """All that it had to look into: G + E - 1 if rows came in the interval that it ends, and none ended unforeseen."""
+    read: int
+    written: int
+    inserted: int
+    deleted: int
+    expired_before: int
+    """Rows given that had ended already: they are left out."""
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass
+class LifetimeIndex:
+    """Rows with different, foreseen lifetimes on disk, clustered by a search key (golab 4.3).
+
+        update at 18:   I1 + -   I2 +          + takes new rows, - loses those that ended
+                        I3   -   I4            I4 is not touched
+
+    Every update touches G + E - 1 of the G x E sub-indices, writes new versions of those that change, and appears by
+    one rename of `commit.json`, which names all files. What is named no more is swept away afterwards, but for the
+    last `generations` versions, to which `restore` can go back, and for snapshots that are in use.
+
+    Requires: times that do not go back. Ends that nobody foresaw are not in the paper: `gone` finds such rows in all
+    sub-indices and has those that hold one written anew.
+    Lives longer than `lifetime` are right too, only the sub-indices less even.
+    Time: an update about (G + E - 1) / (G E) of the rows with Rebuild, about 1 / E with NoRebuild; searches go to all
+    G E directories. Space: the rows, once more for the version before.
+    """
+
+    directory: Path
+    definition: Definition
+    generations: int = 2
+    _kept: list[Snapshot] = field(default_factory=list)
+    """The versions that can be gone back to, the current one last."""
+    _read: WeakSet[Snapshot] = field(default_factory=WeakSet)
+
+    @staticmethod
+    def create(
+        directory: Path,
+        schema: pa.Schema,
+        key: str,
+        *,
+        lifetime: int,
+        interval: int,
+        partitioning: DoublyPartitioned,
+        clustering: str = Rebuilt.kind,
+        origin: int = 0,
+        bucket_rows: int = 64,
+        generations: int = 2,
+    ) -> LifetimeIndex:
+        """A new index in a directory of its own, which it empties. Lifetimes are at most `lifetime`; updates come every
+        `interval`, at multiples of it after `origin`."""
+        calendar = Calendar(partitioning, lifetime, interval, origin)
+        definition = Definition(schema, key, calendar, clustering, bucket_rows)
+        index = LifetimeIndex(directory, definition, generations)
+        shape, kind = definition.shape(directory), CLUSTERINGS[clustering]
+        directory.mkdir(parents=True, exist_ok=True)
+        subs = tuple(kind.empty(shape, number) for number in range(partitioning.count))
+        index._commit(Snapshot(shape, 0, None, subs))
+        return index
+
+    @staticmethod
+    def open(directory: Path, *, generations: int = 2) -> LifetimeIndex:
+        """The index as its last update left it."""
+        try:
+            state = json.loads((directory / COMMIT).read_bytes())
+        except FileNotFoundError:
+            raise CheckpointError(f"there is no index in {directory}") from None
+        return LifetimeIndex.restore(directory, state, generations=generations)
+
+    @staticmethod
+    def restore(directory: Path, state: dict[str, Any], *, generations: int = 2) -> LifetimeIndex:
+        """The index as it was when `state` was taken, of the current version or one of the `generations` last. What
+        came after is forgotten."""
+        if state["format"] != FORMAT:
+            raise CheckpointError(f"the index in {directory} has format {state['format']}")
+        definition = Definition.from_json(state["definition"])
+        shape, kind = definition.shape(directory), CLUSTERINGS[definition.clustering]
+        for name in _immutable(state):
+            check(directory / name)
+        try:
+            subs = tuple(kind.load(shape, number, told) for number, told in enumerate(state["sub_indices"]))
+        except (OSError, pa.ArrowException) as problem:
+            raise CheckpointError(f"the index in {directory} is damaged: {problem}") from None
+        snapshot = Snapshot(shape, state["version"], state["now"], subs)
+        missing = sorted(name for name in snapshot.files if not (directory / name).exists())
+        if missing:
+            raise CheckpointError(f"the index in {directory} has lost {', '.join(missing)}")
+        index = LifetimeIndex(directory, definition, generations)
+        index._commit(snapshot)
+        return index
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` needs, for a checkpoint: the names of files."""
+        return self._state(self._current)
+
+    def snapshot(self) -> Snapshot:
+        """The index as it is now. Its files stay as long as it is used."""
+        current = self._current
+        self._read.add(current)
+        return current
+
+    @property
+    def now(self) -> int | None:
+        """When the last update was."""
+        return self._current.now
+
+    @property
+    def rows(self) -> int:
+        return self._current.rows
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of every sub-index."""
+        return [sub.rows for sub in self._current.subs]
+
+    def search(self, values: Any, at: int | None = None) -> pa.Table:
+        """The rows with this key, or one of these, that are there: the columns, `#start` and `#end`."""
+        return self._current.search(values, at)
+
+    def scan(self, at: int | None = None) -> pa.Table:
+        """All rows that are there."""
+        return self._current.scan(at)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """All rows, some at a time."""
+        return self._current.tables()
+
+    def update(
+        self, now: int, rows: pa.Table, start: Times, end: Times, *, gone: pa.Table | None = None
+    ) -> UpdateCounts:
+        """Insert rows, delete what ended by `now`.
+
+        `rows` came by `now`, and after the update before, or the update touches more sub-indices. The first update is
+        the initial stage of Algorithm 1. `gone`: rows that were there and equal one of these in all its columns go too.
+        """
+        before = self._current
+        if before.now is not None and now < before.now:
+            raise ValueError(f"the index was updated at {before.now}, it cannot be updated at {now}")
+        if len(start) and int(start.max()) > now:
+            raise ValueError(f"a row comes at {int(start.max())}, after the update at {now}")
+        touched = Touched((), ()) if before.now is None else self.definition.calendar.touched(before.now, now)
+        fresh, left_out = self._by_sub_index(now, rows, start, end)
+        gone = gone if gone is not None and len(gone) else None
+        everywhere = range(len(before.subs)) if gone is not None else ()
+        numbers = sorted({*touched.all, *fresh, *everywhere})
+        subs, works = list(before.subs), []
+        name = f"{before.version + 1:09d}"
+        for number in numbers:
+            change = Change(now, fresh.get(number), gone, name)
+            subs[number], work = before.subs[number].updated(change, self._others(number))
+            works.append(work)
+        changed = [new for new, old in zip(subs, before.subs, strict=True) if new is not old]
+        _wait_for_disk(self.directory, {name for sub in changed for name in sub.files})
+        self._commit(Snapshot(before.shape, before.version + 1, now, tuple(subs)))
+        return _counts(touched, numbers, len(changed), left_out, works)
+
+    def _by_sub_index(self, now: int, rows: pa.Table, start: Times, end: Times) -> tuple[dict[int, Fresh], int]:
+        """The new rows of every sub-index that has some; and how many ended already."""
+        table = timed(rows, start, end, self._current.shape.stored)
+        there = np.flatnonzero(end > now)
+        number = self.definition.calendar.sub_indices(start[there], end[there])
+        order = np.argsort(number, kind="stable")
+        present, first = np.unique(number[order], return_index=True)
+        pieces = np.split(there[order], first[1:])
+        return {int(n): Fresh(table, piece) for n, piece in zip(present, pieces, strict=False)}, len(rows) - len(there)
+
+    @property
+    def _current(self) -> Snapshot:
+        return self._kept[-1]
+
+    def _others(self, number: int) -> Sequence[SubIndex]:
+        """Versions of a sub-index that must stay readable when this update is done."""
+        stay = {*self._kept[-max(1, self.generations - 1) :], *self._read}
+        return [snapshot.subs[number] for snapshot in stay]
+
+    def _state(self, snapshot: Snapshot) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "definition": self.definition.to_json(),
+            "version": snapshot.version,
+            "now": snapshot.now,
+            "sub_indices": [sub.to_json() for sub in snapshot.subs],
+        }
+
+    def _commit(self, snapshot: Snapshot) -> None:
+        step("before index commit")
+        write_whole(self.directory / COMMIT, json.dumps(self._state(snapshot)).encode())
+        step("after index commit")
+        self._kept = [*self._kept, snapshot][-self.generations :]
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what no version names that anybody could still read."""
+        named = {COMMIT}.union(*(snapshot.files for snapshot in (*self._kept, *self._read)))
+        for path in self.directory.iterdir():
+            if path.name not in named and path.is_file():
+                path.unlink()
+
+
+def _immutable(state: dict[str, Any]) -> list[str]:
+    """The files of a state that are written once."""
+    told = [sub.get(name) for sub in state["sub_indices"] for name in ("file", "directory")]
+    return [name for name in told if name is not None]
+
+
+def _wait_for_disk(directory: Path, names: set[str]) -> None:
+    for name in sorted(names):
+        handle = os.open(directory / name, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        step("index file on disk")
+
+
+def _counts(touched: Touched, numbers: list[int], changed: int, left_out: int, works: list[Work]) -> UpdateCounts:
+    return UpdateCounts(
+        inserts_into=touched.inserts,
+        deletes_from=touched.deletes,
+        touched=len(numbers),
+        read=sum(work.bytes_read > 0 for work in works),
+        written=changed,
+        inserted=sum(work.inserted for work in works),
+        deleted=sum(work.deleted for work in works),
+        expired_before=left_out,
+        bytes_read=sum(work.bytes_read for work in works),
+        bytes_written=sum(work.bytes_written for work in works),
+    )
+
+
+__all__ = ["Definition", "LifetimeIndex", "UpdateCounts"]

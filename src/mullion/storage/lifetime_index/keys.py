@@ -1,0 +1,69 @@
+"""The search keys of a sub-index, and numbers for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.errors import NotSupported
+from mullion.expressions.encode import canonical_floats
+
+Codes = npt.NDArray[np.int64]
+NOT_THERE = -1
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Distinct keys; the code of a key is its place. NULL is a key like others, NaN is one, zero of either sign too.
+
+    >>> keys, codes = Keys.none(pa.string()).extended(pa.array(["x", "y", "x"]))
+    >>> codes.tolist(), keys.codes(pa.array(["y", "z"])).tolist()
+    ([0, 1, 0], [1, -1])
+    """
+
+    values: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @staticmethod
+    def none(type_: pa.DataType) -> Keys:
+        empty = pa.array([], type_)
+        try:
+            pc.index_in(empty, value_set=empty)
+        except pa.ArrowNotImplementedError:
+            raise NotSupported(f"an index by a key of type {type_}", hint="choose another key") from None
+        return Keys(empty)
+
+    def codes(self, column: pa.Array | pa.ChunkedArray) -> Codes:
+        """The codes of these keys; NOT_THERE for others."""
+        return self._codes(_canonical(column, self.values.type))
+
+    def extended(self, column: pa.Array | pa.ChunkedArray) -> tuple[Keys, Codes]:
+        """With these keys too, and their codes. Codes that were stay."""
+        wanted = _canonical(column, self.values.type)
+        codes = self._codes(wanted)
+        if (codes != NOT_THERE).all():
+            return self, codes
+        new = wanted.filter(pa.array(codes == NOT_THERE)).unique()
+        keys = Keys(pa.concat_arrays([self.values, new]))
+        return keys, keys._codes(wanted)
+
+    def take(self, codes: Codes) -> Keys:
+        return Keys(self.values.take(pa.array(codes)))
+
+    def _codes(self, wanted: pa.Array) -> Codes:
+        found = pc.index_in(wanted, value_set=self.values)
+        return np.asarray(found.fill_null(NOT_THERE), np.int64)
+
+
+def _canonical(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
+    column = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).cast(type_)
+    return canonical_floats(column) if pa.types.is_floating(type_) else column
+
+
+__all__ = ["NOT_THERE", "Codes", "Keys"]
