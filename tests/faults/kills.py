@@ -76,12 +76,15 @@ class Lane:
         for left in reversed(range(most + 1)):
             too = [self.java.pid] if dice.random() < WITH_JAVA else []
             close = "close" if not left or dice.random() < 0.5 else "open"
-            killed = self._drive(dice if left else None, too, [str(path), str(out), str(state), close])
+            killed = False
+            try:
+                killed = self._drive(dice if left else None, too, [str(path), str(out), str(state), close])
+            finally:
+                if killed and too:
+                    self.java = self._stack.enter_context(WarmJava())
+                else:
+                    self.java.take_over()
             kills += killed
-            if killed and too:
-                self.java = self._stack.enter_context(WarmJava())
-            else:
-                self.java.take_over()
         found = answers(out)
         wrong = [name for name in found if promised(found[name]) != promised(self.whole[name])]
         assert not wrong, f"seed {seed}: {wrong} differ from a run that was not killed"

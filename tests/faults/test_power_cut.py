@@ -119,6 +119,26 @@ def test_notes_of_spark_that_are_lost_are_put_right(
         assert rows(engine) == uncut
 
 
+def test_a_first_batch_that_spark_had_only_begun_to_note(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark does not start a first batch beside what it left when it was killed while it wrote its first note."""
+    add(events := tmp_path / "events", 2)
+    options: dict[str, Any] = {"out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
+    with Engine(spark, **options) as engine:
+        engine.execute(script(events))
+        engine.run()
+    notes = tmp_path / "checkpoint" / "streams" / "s"
+    for path in notes.rglob("*"):
+        if path.is_file() and path.name not in ("metadata", ".metadata.crc"):
+            path.unlink()
+    for name in (".0.0b5a.tmp", "..0.0b5a.tmp.crc"):
+        (notes / "spark" / "offsets" / name).write_bytes(b"v1")
+    shutil.rmtree(tmp_path / "out")
+    with Engine(spark, **options) as engine:
+        engine.execute(script(events))
+        engine.run(close=True)
+        assert engine.counts["s"].events == 6
+
+
 TRIALS = max(4, CAMPAIGN // 50)
 
 

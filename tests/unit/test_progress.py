@@ -65,6 +65,8 @@ class Spark:
     def start(self) -> int:
         """The number of the next batch."""
         planned = self._latest("offsets")
+        offsets = self.directory / "offsets"
+        assert planned >= 0 or not offsets.exists() or not any(offsets.iterdir()), "CHECKPOINT_LOCATION_NOT_EMPTY"
         metadata = self.directory / "metadata"
         if planned >= 0:
             assert json.loads(metadata.read_bytes()) == {"id": "a415ec88"}
@@ -141,9 +143,13 @@ class Run:
 
 
 def power_cut(directory: Path, dice: random.Random, most: int) -> None:
-    """Takes the newest notes, or leaves files without content, or without their checksums."""
+    """Takes the newest notes, or leaves files without content, or without their checksums, or begun and not named."""
     for folder in ("offsets", "commits", "sources/0"):
         base = directory / folder
+        if dice.random() < 0.3:
+            base.mkdir(parents=True, exist_ok=True)
+            for name in (".7.3f1c.tmp", "..7.3f1c.tmp.crc"):
+                (base / name).write_bytes(b"v1")
         names = [p for p in base.iterdir() if not p.name.startswith(".")] if base.exists() else []
         names.sort(key=lambda p: int(p.name.split(".")[0]))
         lost = dice.randrange(most + 1)

@@ -102,6 +102,15 @@ class Notes:
             with suppress(FileNotFoundError):
                 path.unlink()
 
+    def sweep(self) -> None:
+        """Remove what a kill left of notes that were being written: Spark starts no first batch beside it."""
+        if not self.folder.is_dir():
+            return
+        beside = {f".{name}.crc" for name in self.names().values()}
+        for path in self.folder.glob(".*"):
+            if path.name not in beside and path.suffix in (".tmp", ".crc") and path.is_file():
+                path.unlink()
+
     def sync(self, name: str) -> None:
         handle = os.open(self.folder / name, os.O_RDONLY)
         try:
@@ -213,6 +222,8 @@ class Progress:
             shutil.rmtree(self.directory)
         if not self._can_go_on(planned if planned > done else None, inputs):
             self._forget_after(inputs)
+        for notes in (self.offsets, self.commits, *self._sources()):
+            notes.sweep()
 
     def check(self, inputs: Sequence[Input], committed: Mark | None, commits: Path) -> None:
         """Raise where Spark's notes cannot be put right."""
