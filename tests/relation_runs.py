@@ -14,8 +14,8 @@ from mullion.algebra.streams import Stream
 from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
-from mullion.operators.run import RelationRun
 from mullion.reference.relations import answer_relation
+from mullion.runtime.relation_run import RelationRun
 from mullion.slices.finalize import Answers
 from mullion.slices.intake import Intake
 from mullion.slices.kernels.partial import TIME

@@ -28,8 +28,9 @@ from mullion import engine as engines
 from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.expressions.vector import Vector
-from mullion.operators.sharded import Done, ShardedStep, Writer
 from mullion.planner.plan import Plan
+from mullion.runtime.shard_step import Done, ShardedStep
+from mullion.runtime.sink import ShardWriter
 from mullion.slices.kernels.partial import TIME
 from mullion.slices.tally import Tally
 from mullion.spark import stream as streams
@@ -163,7 +164,7 @@ def _collect_partials(events: Events, plan: Plan, **more: Any) -> list[list[pa.T
     return collect_partials(events, plan, **more)
 
 
-def _on_this_machine(session: Any, step: ShardedStep, write: Writer | None) -> list[Done]:
+def _on_this_machine(session: Any, step: ShardedStep, write: ShardWriter | None) -> list[Done]:
     return [step.run(shard, write) for shard in range(step.count)]
 
 

@@ -49,15 +49,16 @@ from mullion.language.query import (
     Query,
     Statement,
 )
-from mullion.operators.in_shards import SHARDS, Sharding
-from mullion.operators.run import run_name
-from mullion.operators.runs import RelationRuns
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
 from mullion.questions import Question, prepare
+from mullion.runtime.counts import Counts
+from mullion.runtime.relation_run import run_name
+from mullion.runtime.relation_runs import RelationRuns
+from mullion.runtime.relation_shards import SHARDS, Sharding
 from mullion.sinks.callback import CallbackSink, OnAnswer
 from mullion.sinks.memory import KEEP_ANSWERS, MemorySink
 from mullion.sinks.owner import Owner, lock_of
@@ -66,7 +67,6 @@ from mullion.sinks.several import SeveralSinks
 from mullion.slices.axis import by_axis
 from mullion.slices.most import MOST_ANSWERS, MOST_HELD
 from mullion.spark.cluster import ship
-from mullion.spark.counts import Counts
 from mullion.spark.feed import Feed
 from mullion.spark.jvm import is_dead, needs_spark
 from mullion.spark.progress import Progress

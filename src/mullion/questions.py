@@ -28,9 +28,9 @@ from mullion.language.query import EVERYTHING, Named, Query, Window
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events
 from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, last_instant, reading_kept
-from mullion.operators.run import run_name
-from mullion.operators.runs import RelationRuns
 from mullion.planner.answer_schema import answer_schema
+from mullion.runtime.relation_run import run_name
+from mullion.runtime.relation_runs import RelationRuns
 from mullion.spark.asking import View, bounds_of
 from mullion.spark.stream import StreamRun
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mullion.sinks.base import Sink
+from mullion.runtime.sink import Sink
 from mullion.slices.finalize import Answers
 from mullion.storage import steps
 from mullion.storage.marks import Mark

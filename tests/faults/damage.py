@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 
 from local_engine import LocalEngine, LocalRun
 from mullion.errors import MullionError
-from mullion.operators.in_shards import Sharding
-from mullion.operators.sharded import in_turn
+from mullion.runtime.relation_shards import Sharding
+from mullion.runtime.shard_step import in_turn
 from mullion.spark.repair import Repair
 from mullion.storage.manifest import Manifest
 from mullion.testing import Crash, crash_at

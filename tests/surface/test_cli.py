@@ -453,7 +453,7 @@ def test_progress_shows_nothing_without_a_terminal(capsys: pytest.CaptureFixture
 
 
 def test_warnings_name_the_queries() -> None:
-    from mullion.spark.counts import Counts
+    from mullion.runtime.counts import Counts
 
     counts = Counts(late=3, late_by_query={"a": 2, "b": 0}, malformed=1, bad_by_query={"a": 1, "b": 0})
     assert list(warnings({"trades": counts}, Path("out"))) == [

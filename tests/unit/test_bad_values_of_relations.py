@@ -12,9 +12,9 @@ import pytest
 from mullion.algebra.nodes import Relation
 from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
-from mullion.operators.in_shards import Sharding
-from mullion.operators.run import RelationRun
-from mullion.operators.sharded import in_turn
+from mullion.runtime.relation_run import RelationRun
+from mullion.runtime.relation_shards import Sharding
+from mullion.runtime.shard_step import in_turn
 from mullion.storage.journal import Journal
 from mullion.testing import Crash, crash_at
 from relation_runs import STREAMS, Batches, Source, Store, batches

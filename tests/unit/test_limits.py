@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.language.query import Period
-from mullion.operators import run as running
-from mullion.operators.run import RelationRun
+from mullion.runtime import relation_run as running
+from mullion.runtime.relation_run import RelationRun
 from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
 from mullion.slices import portions

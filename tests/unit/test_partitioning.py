@@ -22,9 +22,9 @@ from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.operators.answering import Answering
 from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.network import Events
-from mullion.operators.sharded import fallen_to, grouped
 from mullion.planner.partitioning import describe_keys, relation_keys, shard_keys
 from mullion.reference.aggregates import canonical
+from mullion.runtime.shard_step import fallen_to, grouped
 from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, column, join, keys_of, scan, unless
 
 ORDERS = Stream("orders", (("ts", TIMESTAMP), ("id", INT), ("item", STRING), ("price", DOUBLE)), "ts")

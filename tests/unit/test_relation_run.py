@@ -11,7 +11,7 @@ import pytest
 
 from mullion.binding.relations import bind_relation, joining_at
 from mullion.language.parse import parse_query
-from mullion.operators.run import RelationRun
+from mullion.runtime.relation_run import RelationRun
 from mullion.testing import Crash, crash_at
 from relation_runs import RELATIONS, STREAMS, TEXTS, Source, Store, batches, expected, started
 

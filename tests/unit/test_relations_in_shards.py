@@ -23,15 +23,16 @@ from any_relation import Example, examples
 from mullion.binding.relations import bind_relation, joining_at
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
-from mullion.operators import sharded
-from mullion.operators.in_shards import InShards, Sharding
 from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.network import Events
-from mullion.operators.run import RelationRun
-from mullion.operators.sharded import Done, ShardedStep, Writer, in_turn
 from mullion.planner.partitioning import relation_keys
 from mullion.reference.aggregates import canonical
 from mullion.reference.relations import answer_relation
+from mullion.runtime import shard_step
+from mullion.runtime.relation_run import RelationRun
+from mullion.runtime.relation_shards import InShards, Sharding
+from mullion.runtime.shard_step import Done, ShardedStep, in_turn
+from mullion.runtime.sink import ShardWriter
 from mullion.storage.marks import Mark
 from mullion.testing import Crash
 from relation_runs import RELATIONS, STREAMS, TEXTS, Source, Store, batches, expected, started
@@ -51,7 +52,7 @@ class Tasks:
     """The share of tasks that run in a process which has no state in memory."""
     done: list[Done] = field(default_factory=list)
 
-    def __call__(self, step: ShardedStep, write: Writer | None) -> Sequence[Done]:
+    def __call__(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
         shards = list(range(step.count))
         self.dice.shuffle(shards)
         found = {}
@@ -59,7 +60,7 @@ class Tasks:
             if self.dice.random() < self.dies:
                 raise Crash
             if self.dice.random() < self.elsewhere:
-                sharded._kept.clear()
+                shard_step._kept.clear()
             attempts = [step.run(shard, write) for _ in range(1 + (self.dice.random() < self.twice))]
             found[shard] = self.dice.choice(attempts)
         self.done += found.values()

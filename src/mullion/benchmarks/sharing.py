@@ -46,7 +46,7 @@ from mullion.benchmarks.sharing_lab import FULL, GROUP, QUICK, SharingLab
 from mullion.benchmarks.workloads import write_trades
 from mullion.engine import Engine
 from mullion.errors import MullionError
-from mullion.spark.counts import Counts
+from mullion.runtime.counts import Counts
 
 FILES = "Mullion"
 ROWS = "Mullion, rows through Spark"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from mullion.sinks.base import Sink
+from mullion.runtime.sink import Sink
 from mullion.slices.finalize import Answers
 from mullion.storage.marks import Mark
 

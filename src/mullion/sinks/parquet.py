@@ -17,13 +17,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from mullion.sinks.base import ASIDE, Sink
+from mullion.runtime.sink import ASIDE, ShardWriter, Sink
 from mullion.sinks.compaction import compact
 from mullion.sinks.files import AnswerFile, file_name, files_in, write_table
 from mullion.sinks.folder import EARLIER, NEW, Folder, sync
 from mullion.sinks.owner import OWN, Owner, is_owner, of_another, take_over
 from mullion.slices.finalize import Answers
-from mullion.spark.shards import Writer
 from mullion.storage.files import sync_directory, write_whole
 from mullion.storage.marks import Mark
 from mullion.storage.steps import step
@@ -154,7 +153,7 @@ class ParquetSink(Sink):
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         self._folder(f"_{kind}").add(file_name(mark, stream=stream), rows)
 
-    def shard_writer(self) -> Writer:
+    def shard_writer(self) -> ShardWriter:
         names = [name for queries in self._queries.values() for name in queries]
         return _ShardWriter(self.directory, {name: self._folder(name).directory for name in names})
 

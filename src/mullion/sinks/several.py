@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from mullion.sinks.base import Sink
+from mullion.runtime.sink import ShardWriter, Sink
 from mullion.slices.finalize import Answers
-from mullion.spark.shards import Writer
 from mullion.storage.marks import Mark
 
 
@@ -43,6 +42,6 @@ class SeveralSinks(Sink):
         for sink in self.sinks:
             sink.finish(schemas)
 
-    def shard_writer(self) -> Writer | None:
+    def shard_writer(self) -> ShardWriter | None:
         """Executors may write by themselves only when nobody else waits for the answers."""
         return self.sinks[0].shard_writer() if len(self.sinks) == 1 else None

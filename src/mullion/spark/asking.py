@@ -28,6 +28,7 @@ from mullion.language.types import BIGINT, DOUBLE, TIMESTAMP
 from mullion.operators.network import Events as Relational
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
+from mullion.runtime.kept_events import KeptEvents
 from mullion.slices.column_synopses import Fed
 from mullion.slices.coverage import Coverage
 from mullion.slices.kernels.partial import Input
@@ -42,7 +43,6 @@ from mullion.slices.once import (
 )
 from mullion.slices.order import times_of
 from mullion.slices.subwindow import SubWindows
-from mullion.spark.kept import KeptEvents
 from mullion.spark.pipeline import Events, kernel_columns, send
 
 Found = tuple[pa.Table, str, int | None]

@@ -13,11 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from mullion.operators.sharded import Done, ShardedStep, Standing, Writer
+from mullion.runtime.shard_step import Done, ShardedStep, Standing
+from mullion.runtime.sink import ShardWriter
 from mullion.spark.shards import message, messages, not_shared, require, sees
 
 
-def run_on_executors(spark: SparkSession, step: ShardedStep, write: Writer | None) -> Sequence[Done]:
+def run_on_executors(spark: SparkSession, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
     """What the shards made of a step, in their order."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

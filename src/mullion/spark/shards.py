@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,17 +25,17 @@ from pyspark.sql import functions as F
 
 from mullion.errors import EnvironmentProblem
 from mullion.planner.plan import Grouping
+from mullion.runtime.counts import add_counts
+from mullion.runtime.sink import ShardWriter
 from mullion.slices.arrange import arrange
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.subwindow import Rows, SubWindows
 from mullion.slices.tally import Tally, tally
-from mullion.spark.counts import add_counts
 from mullion.spark.pipeline import as_schema, plain_schema, typed
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
 
-Writer = Callable[[Mark, int, str, pa.Table], Path]
 """Writes the answers of a query from a shard: mark, shard, query, rows. Returns the file."""
 
 
@@ -106,7 +106,7 @@ class Shards:
         due: Due,
         mark: Mark,
         work: Work,
-        write: Writer | None,
+        write: ShardWriter | None,
         counted: Sequence[tuple[Grouping, Shards]] = (),
     ) -> list[Answers]:
         """Answer the due windows shard by shard. Answers that a shard could not write by itself come back: those that
@@ -224,4 +224,4 @@ def messages(frame: DataFrame) -> Iterator[list[Any]]:
         yield pickle.loads(row)
 
 
-__all__ = ["Shards", "Writer", "arranged_across", "message", "messages", "not_shared", "require", "sees"]
+__all__ = ["Shards", "arranged_across", "message", "messages", "not_shared", "require", "sees"]

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -40,6 +40,10 @@ from mullion.language.query import EVERYTHING, TIME_AXIS, Axis
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
+from mullion.runtime.ahead import Ahead
+from mullion.runtime.counts import Counts, add_counts
+from mullion.runtime.kept_events import Keeper
+from mullion.runtime.sink import Sink
 from mullion.slices.answered import count_rows, still_counted
 from mullion.slices.axis import axis_name
 from mullion.slices.bounds import Sifted, Stretch, sift
@@ -55,14 +59,11 @@ from mullion.slices.portions import Portions
 from mullion.slices.subwindow import SubWindows
 from mullion.slices.tally import Tally, late_for, tally
 from mullion.slices.tier import check_complete, is_endless
-from mullion.spark.ahead import Ahead
 from mullion.spark.aside import behind, beyond, malformed_records, records
 from mullion.spark.asking import Sharing, View
 from mullion.spark.backfill import Backfill, Past, SideJobs
-from mullion.spark.counts import Counts, add_counts
 from mullion.spark.expressions import identifier
 from mullion.spark.files import by_change, can_tell_time, files_of, pieces_of, read, uris_of
-from mullion.spark.kept import Keeper
 from mullion.spark.options import reads_alike
 from mullion.spark.ordered import Ordered, restored_synopses
 from mullion.spark.pipeline import (
@@ -77,7 +78,7 @@ from mullion.spark.pipeline import (
     table_columns,
 )
 from mullion.spark.progress import RECORDED, Input, Progress
-from mullion.spark.shards import Shards, Writer, arranged_across
+from mullion.spark.shards import Shards, arranged_across
 from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import SOURCE, as_declared, look_for_columns, tells_files, with_source
@@ -92,13 +93,6 @@ log = logging.getLogger("mullion")
 
 def no_table(name: str, batch: int) -> pa.Table:
     raise AssertionError(f"no table '{name}'")
-
-
-class AnswerSink(Protocol):
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None: ...
-    def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None: ...
-    def committed(self, stream: str, mark: Mark) -> None: ...
-    def shard_writer(self) -> Writer | None: ...
 
 
 @dataclass(frozen=True)
@@ -122,7 +116,7 @@ class StreamRun:
     def __init__(
         self,
         stream: Stream,
-        sink: AnswerSink,
+        sink: Sink,
         settings: Settings,
         *,
         journal: Journal | None = None,

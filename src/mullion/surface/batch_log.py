@@ -22,7 +22,7 @@ from mullion.surface.progress import instant, plural
 
 if TYPE_CHECKING:
     from mullion.engine import Engine
-    from mullion.spark.counts import Counts
+    from mullion.runtime.counts import Counts
 
 Clock = Callable[[], float]
 

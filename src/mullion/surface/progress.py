@@ -19,7 +19,7 @@ from mullion.language.limits import moment
 
 if TYPE_CHECKING:
     from mullion.engine import Engine
-    from mullion.spark.counts import Counts
+    from mullion.runtime.counts import Counts
 
 RATE_OVER = 10.0
 """Seconds that events per second are taken over."""

@@ -10,13 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.algebra.nodes import Relation
-from mullion.operators.in_shards import Sharding
 from mullion.operators.materialized import KeptResult
 from mullion.operators.planning import plans_at_work
-from mullion.operators.run import AnswerSink, RelationRun, run_name
 from mullion.planner.explain_relations import RelationExplanation, explain_relations
 from mullion.planner.relation_stats import NO_STATS
 from mullion.planner.rewrites import Chosen
+from mullion.runtime.relation_run import RelationRun, run_name
+from mullion.runtime.relation_shards import Sharding
+from mullion.runtime.sink import Sink
 from mullion.slices.limits import Limits
 from mullion.slices.most import MOST_ANSWERS, MOST_HELD
 from mullion.storage.journal import Journal, Standings
@@ -27,7 +28,7 @@ Streams = tuple[str, ...]
 class RelationRuns:
     def __init__(
         self,
-        sink: AnswerSink,
+        sink: Sink,
         *,
         checkpoint: Path | None,
         strategy: str,

@@ -15,7 +15,7 @@ step before still has the state in memory and need not read it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +33,7 @@ from mullion.operators.lives import Index
 from mullion.operators.network import Events
 from mullion.operators.state_files import Shelf, files_of
 from mullion.planner.partitioning import Keys, describe_keys, relation_keys
+from mullion.runtime.sink import ShardWriter
 from mullion.slices.answered import count_rows
 from mullion.slices.finalize import Answers
 from mullion.storage.files import CommittedFiles, mapped
@@ -41,7 +42,6 @@ from mullion.storage.marks import Mark
 TIMES, NUMBERS = "#times", "#numbers"
 """Columns of files of events: their times, and their numbers in the stream."""
 
-Writer = Callable[[Mark, int, str, pa.Table], Path]
 """Writes the answers of a query from a shard: mark, shard, query, rows. Returns the file."""
 
 
@@ -126,7 +126,7 @@ class ShardedStep:
     def count(self) -> int:
         return len(self.before)
 
-    def run(self, shard: int, write: Writer | None = None) -> Done:
+    def run(self, shard: int, write: ShardWriter | None = None) -> Done:
         """The task of one shard."""
         directory, before = self.directory / str(shard), self.before[shard]
         kept = _taken_from_memory(directory, before)
@@ -234,7 +234,7 @@ def _events(table: pa.Table) -> Events:
     return Events(rows, table.column(TIMES).to_numpy(), table.column(NUMBERS).to_numpy())
 
 
-def in_turn(step: ShardedStep, write: Writer | None = None) -> list[Done]:
+def in_turn(step: ShardedStep, write: ShardWriter | None = None) -> list[Done]:
     """One shard after the other, in this process."""
     return [step.run(shard, write) for shard in range(step.count)]
 
@@ -268,7 +268,6 @@ __all__ = [
     "Group",
     "ShardedStep",
     "Standing",
-    "Writer",
     "as_table",
     "fallen_to",
     "grouped",

@@ -20,20 +20,21 @@ import pyarrow as pa
 from mullion.algebra.nodes import LookedUp, Node, Relation, nodes
 from mullion.operators.answering import Answering, Tables
 from mullion.operators.network import Events
-from mullion.operators.sharded import Done, Group, ShardedStep, Standing, Writer, as_table, grouped
+from mullion.runtime.shard_step import Done, Group, ShardedStep, Standing, as_table, grouped
+from mullion.runtime.sink import ShardWriter
 from mullion.slices.answered import count_rows
 from mullion.slices.finalize import Answers
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
 
-Tasks = Callable[[ShardedStep, Writer | None], Sequence[Done]]
+Tasks = Callable[[ShardedStep, ShardWriter | None], Sequence[Done]]
 """Runs the tasks of a step, one for each shard; what they made, in the order of the shards."""
 
 
 SHARDS = 8
 
 
-def no_writer() -> Writer | None:
+def no_writer() -> ShardWriter | None:
     return None
 
 
@@ -44,7 +45,7 @@ class Sharding:
     tasks: Tasks
     above: Callable[[], int]
     count: int = SHARDS
-    writer: Callable[[], Writer | None] = no_writer
+    writer: Callable[[], ShardWriter | None] = no_writer
     """What shards write their answers with by themselves, if anything."""
 
 

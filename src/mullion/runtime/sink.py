@@ -1,15 +1,18 @@
-"""Where answers go."""
+"""The contract of a sink: where answers go."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
 from mullion.slices.finalize import Answers
-from mullion.spark.shards import Writer
 from mullion.storage.marks import Mark
+
+ShardWriter = Callable[[Mark, int, str, pa.Table], Path]
+"""Writes the rows that a shard answers for a query, under a mark."""
 
 ASIDE = ("late", "ahead", "malformed")
 """Why records answer no query."""
@@ -42,6 +45,6 @@ class Sink(ABC):
     def finish(self, schemas: dict[str, pa.Schema]) -> None:  # noqa: B027
         """The run has ended; every query is given with the columns of its answers."""
 
-    def shard_writer(self) -> Writer | None:
+    def shard_writer(self) -> ShardWriter | None:
         """A function that executors write with by themselves, if the sink has one."""
         return None

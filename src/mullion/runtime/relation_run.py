@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,6 @@ import pyarrow.compute as pc
 from mullion.algebra.nodes import Aggregated, Node, Relation, Scan, nodes
 from mullion.expressions.vector import arrow_type
 from mullion.operators.answering import Answering
-from mullion.operators.in_shards import InShards, Sharding
 from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.materialized import KeptResult
 from mullion.operators.naming import name_of
@@ -34,6 +33,8 @@ from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
 from mullion.operators.state_files import Shelf, files_of
 from mullion.planner.relation_stats import Stats
+from mullion.runtime.relation_shards import InShards, Sharding
+from mullion.runtime.sink import Sink
 from mullion.slices.answered import count_rows, still_counted
 from mullion.slices.finalize import Answers
 from mullion.slices.intake import Arrived
@@ -47,11 +48,6 @@ from mullion.storage.journal import Commit, Journal
 from mullion.storage.manifest import quoted
 from mullion.storage.marks import Mark
 from mullion.storage.steps import step
-
-
-class AnswerSink(Protocol):
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None: ...
-    def committed(self, stream: str, mark: Mark) -> None: ...
 
 
 def run_name(streams: Sequence[str]) -> str:
@@ -113,7 +109,7 @@ class RelationRun:
     def __init__(
         self,
         streams: Sequence[str],
-        sink: AnswerSink,
+        sink: Sink,
         *,
         journal: Journal | None = None,
         strategy: str = "upa",
