@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mullion.algebra.nodes import Relation
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
 from mullion.arguments import require, require_callable
 from mullion.binding.mistakes import ScriptMistakes
-from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.queries import bind
 from mullion.binding.relations import bind_relation, is_relational, joining_at
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.closing import check_close, following_after_the_end, query_after_the_end
@@ -97,6 +98,8 @@ if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
 
 log = logging.getLogger("mullion")
+
+Standing = SlicedAggregation | Relation
 
 TIMES_ON_FEW_CORES = 25
 """How many times more events relations take on the driver before they go to shards, where cores are few."""
@@ -251,7 +254,7 @@ class Engine:
         with self._lock:
             before, waiting = self.catalog, list(self.questions)
             self.catalog = before.copy()
-            dropped = list[StandingQuery | Relation]()
+            dropped = list[Standing]()
             said = list[Explanation | OneAnswer]()
             try:
                 for statement in parsed.statements:
@@ -278,7 +281,7 @@ class Engine:
         elif statement.name is not None:
             self.catalog.known(statement.name, statement.place)
 
-    def _execute(self, statement: Statement, dropped: list[StandingQuery | Relation]) -> Explanation | OneAnswer | None:
+    def _execute(self, statement: Statement, dropped: list[Standing]) -> Explanation | OneAnswer | None:
         match statement:
             case CreateStream():
                 self._create_stream(statement)
@@ -395,7 +398,7 @@ class Engine:
                 self._call(on_answer, bound.name)
         return bound.name
 
-    def _add(self, query: Query) -> StandingQuery | Relation:
+    def _add(self, query: Query) -> Standing:
         known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
         if is_relational(query, *known):
             relation = bind_relation(query, *known)
@@ -417,7 +420,7 @@ class Engine:
                 raise query_after_the_end(query, name, kept=self.checkpoint is not None)
 
     @staticmethod
-    def _check_joins(run: StreamRun, query: StandingQuery, place: Place | None = None) -> None:
+    def _check_joins(run: StreamRun, query: SlicedAggregation, place: Place | None = None) -> None:
         reason = run.can_backfill(query)
         if reason is not None:
             raise NotSupported(f"BACKFILL of this query ({reason})", place)
@@ -434,7 +437,7 @@ class Engine:
             self.catalog.drop_query(name)
             self._note_dropped([dropped])
 
-    def _note_dropped(self, queries: Iterable[StandingQuery | Relation]) -> None:
+    def _note_dropped(self, queries: Iterable[Standing]) -> None:
         """Remember whose answers stay, until another query takes the name."""
         for query in queries:
             self._callbacks.forget(query.name)
@@ -464,7 +467,7 @@ class Engine:
             relations = self.relations.explain(shown, self.relations.observed()) if shown else None
             return Explanation(tuple(plans), self.sharing, name, observed, dict(self._pasts), relations)
 
-    def _plan(self, stream: Stream, axis: Axis, queries: Sequence[StandingQuery]) -> Plan:
+    def _plan(self, stream: Stream, axis: Axis, queries: Sequence[SlicedAggregation]) -> Plan:
         run = self.runs.get(stream.name)
         seen = NOTHING_SEEN if run is None else run.observed
         if axis != TIME_AXIS:
@@ -632,7 +635,10 @@ class Engine:
         for feed in feeds:
             feed.raise_failure()
         if feeds:
-            asked: list[StandingQuery | Relation] = [*self.catalog.queries.values(), *self.catalog.relations.values()]
+            asked: list[Standing] = [
+                *self.catalog.queries.values(),
+                *self.catalog.relations.values(),
+            ]
             self.sink.finish({query.name: _columns_of(query) for query in asked})
 
     @needs_spark
@@ -772,7 +778,7 @@ class Engine:
 
     # What a restart needs
 
-    def _queries_of_batch(self, run: StreamRun, number: int) -> Sequence[StandingQuery]:
+    def _queries_of_batch(self, run: StreamRun, number: int) -> Sequence[SlicedAggregation]:
         """The queries that the batch sees: as journaled if it was begun before, otherwise the present ones."""
         journal = run.journal
         run.begun = True
@@ -796,7 +802,7 @@ class Engine:
                 del self._fresh[name]
                 self._join(run, query)
 
-    def _join(self, run: StreamRun, query: StandingQuery) -> None:
+    def _join(self, run: StreamRun, query: SlicedAggregation) -> None:
         joined, how = run.join(query)
         self.catalog.replace_query(joined)
         if query.backfill:
@@ -890,7 +896,7 @@ class Engine:
         whole = pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in tables)])
         return Results(whole, self._ensured, spelt, self._memory.dropped.get(spelt, 0))
 
-    def _tables_of(self, name: str, query: StandingQuery | Relation | None) -> list[pa.Table]:
+    def _tables_of(self, name: str, query: Standing | None) -> list[pa.Table]:
         """What is there under a name; nothing when it is of another query that had the name until now."""
         if self._files is None:
             return self._memory.tables(name)
@@ -952,12 +958,12 @@ _CHOICES = {
 }
 
 
-def _columns_of(query: StandingQuery | Relation) -> pa.Schema:
+def _columns_of(query: Standing) -> pa.Schema:
     """The columns of a query's answers."""
-    return answer_schema(query) if isinstance(query, Relation) else query.shape.schema
+    return answer_schema(query) if isinstance(query, Relation) else query.template.schema
 
 
-def _by_axis(queries: Sequence[StandingQuery]) -> list[tuple[Axis, list[StandingQuery]]]:
+def _by_axis(queries: Sequence[SlicedAggregation]) -> list[tuple[Axis, list[SlicedAggregation]]]:
     """The queries of each axis, those over time first."""
     timed = [q for q in queries if q.axis == TIME_AXIS]
     return [*([(TIME_AXIS, timed)] if timed else []), *by_axis(queries)]

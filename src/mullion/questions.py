@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Relation, scans
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.queries import bind
 from mullion.binding.relations import bind_relation, is_relational
 from mullion.catalog.catalog import Catalog
 from mullion.errors import CheckError, MullionError, NotSupported, closest
@@ -93,7 +94,7 @@ class Question:
         assert self._bound is not None
         view = views[self._bound.stream]
         if view is None:
-            return self._bound.shape.schema.empty_table(), "no events", None
+            return self._bound.template.schema.empty_table(), "no events", None
         return view.ask(self._bound, session, partial(table, self._bound.stream))
 
     @property
@@ -124,7 +125,7 @@ class Question:
         return rows, "the events that the streams keep", min(newest, last_instant(relation, newest))
 
 
-def bound(query: Query, catalog: Catalog) -> StandingQuery | Relation:
+def bound(query: Query, catalog: Catalog) -> SlicedAggregation | Relation:
     """The question checked, as an aggregate over a stream or a relation."""
     known = catalog.streams, catalog.tables, catalog.materialized
     if not is_relational(query, *known):

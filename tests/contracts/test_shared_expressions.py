@@ -65,7 +65,7 @@ def test_a_query_bound_from_its_own_text_holds_the_same_objects(data: st.DataObj
     first = bind(parse_query(text), {"trades": TRADES})
     again = bind(parse_query(first.text), {"trades": TRADES})
     assert again == first and hash(again) == hash(first)
-    assert again.shape is first.shape and again.predicate is first.predicate
+    assert again.template is first.template and again.predicate is first.predicate
     assert all(a is b for a, b in zip(first.event_expressions(), again.event_expressions(), strict=True))
     kept = [e for e in (first.predicate, *first.event_expressions()) if e is not None]
     assert all(node.place is None for expr in kept for node in walk(expr))
@@ -76,7 +76,7 @@ def test_what_nobody_holds_is_forgotten() -> None:
     query = bind(parse_query(text, name="q"), {"trades": TRADES})
     assert query.predicate is not None
     watched = [weakref.ref(node) for expr in query.event_expressions() for node in walk(expr) if isinstance(node, Call)]
-    watched += [weakref.ref(query.predicate), weakref.ref(query.shape)]
+    watched += [weakref.ref(query.predicate), weakref.ref(query.template)]
     assert all(node() is not None for node in watched)
     del query
     gc.collect()

@@ -9,7 +9,8 @@ import pytest
 
 from local_engine import local_engine
 from mullion import reference
-from mullion.binding.queries import StandingQuery, bind
+from mullion.algebra.sliced import SlicedAggregation
+from mullion.binding.queries import bind
 from mullion.errors import MullionError
 from mullion.language.parse import parse_query
 from unit.test_asking import STREAM, Event, batches, micros
@@ -72,7 +73,7 @@ def test_neighbours_change_no_rows_in_silence(seed: int) -> None:
     assert refused or earlier
 
 
-def at(question: StandingQuery, events: list[Event], end: int) -> list[tuple[Any, ...]]:
+def at(question: SlicedAggregation, events: list[Event], end: int) -> list[tuple[Any, ...]]:
     """The sums of the events before an instant, as far back as the window goes."""
     size = question.frame.range
     assert size is not None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from any_window import KINDS, TICKS, examples_of, ticks, windows_of
 from joins import CLOSE, SECTORS, close_rows, joined_queries, sector_rows
 from mullion import reference
-from mullion.binding.queries import StandingQuery
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.kernels.lookup import prepare
 from mullion.language.parse import parse_query
 from mullion.language.query import TIME_AXIS
@@ -34,7 +34,7 @@ from unit.test_core_differential import Manner, Rows, Run, assert_same, bound_in
 class OrderedRun:
     """Queries over other axes than time, from the first event to the end of the input."""
 
-    def __init__(self, example: Example, queries: Sequence[StandingQuery], manner: Manner) -> None:
+    def __init__(self, example: Example, queries: Sequence[SlicedAggregation], manner: Manner) -> None:
         self.example, self.stream, self.manner = example, example.stream, manner
         self.tables = {name: to_table(*table) for name, table in example.tables.items()}
         self.by_name = {q.name: q for q in queries}

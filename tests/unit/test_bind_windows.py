@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.queries import bind
 from mullion.engine import Engine
 from mullion.errors import CheckError, TextError
 from mullion.language.parse import parse_query
@@ -20,7 +21,7 @@ COLUMNS = (
 TRADES = Stream("trades", COLUMNS, "ts")
 
 
-def bound(window: str, items: str = "count(*) AS n", before: str = "") -> StandingQuery:
+def bound(window: str, items: str = "count(*) AS n", before: str = "") -> SlicedAggregation:
     text = f"{before}SELECT {items} FROM trades {window}"
     return bind(parse_query(text), {"trades": TRADES})
 
@@ -46,8 +47,8 @@ def bound(window: str, items: str = "count(*) AS n", before: str = "") -> Standi
 )
 def test_windows_in_time(window: str) -> None:
     query = bound(window)
-    assert query.shape.bounds == TIMESTAMP
-    assert query.shape.schema.field("window_end").type == pa.timestamp("us", tz="UTC")
+    assert query.template.bounds == TIMESTAMP
+    assert query.template.schema.field("window_end").type == pa.timestamp("us", tz="UTC")
 
 
 @pytest.mark.parametrize(
@@ -65,12 +66,14 @@ def test_windows_in_time(window: str) -> None:
 )
 def test_windows_over_whole_numbers_have_whole_bounds(window: str) -> None:
     query = bound(window, "count(*) AS n, window_end - window_start AS width")
-    assert query.shape.bounds == BIGINT and query.shape.items[1][1] == BIGINT
-    assert query.shape.schema.field("window_start").type == query.shape.schema.field("window_end").type == pa.int64()
+    assert query.template.bounds == BIGINT and query.template.items[1][1] == BIGINT
+    assert (
+        query.template.schema.field("window_start").type == query.template.schema.field("window_end").type == pa.int64()
+    )
 
 
 def test_shapes_differ_by_their_bounds() -> None:
-    assert bound("[RANGE 5 WATTR seq]").shape != bound("[RANGE 5 s]").shape
+    assert bound("[RANGE 5 WATTR seq]").template != bound("[RANGE 5 s]").template
 
 
 def test_the_axis_of_a_window() -> None:
@@ -110,7 +113,7 @@ def test_a_query_over_whole_numbers_has_no_times_to_start_or_stop_at() -> None:
 
 def test_nulls_are_ignored_or_respected() -> None:
     def only(items: str) -> object:
-        (aggregate,) = bound("[NOW]", items).shape.aggregates
+        (aggregate,) = bound("[NOW]", items).template.aggregates
         return aggregate
 
     assert only("first(price) IGNORE NULLS") == only("first(price, true)")

@@ -10,8 +10,9 @@ from types import FrameType
 import pytest
 
 from mullion.algebra.nodes import Relation
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.queries import bind
 from mullion.binding.relations import bind_relation
 from mullion.catalog.catalog import Catalog
 from mullion.engine import Engine
@@ -32,12 +33,12 @@ def catalog(*names: str) -> Catalog:
     return made
 
 
-def query(name: str, stream: str = "trades") -> StandingQuery:
+def query(name: str, stream: str = "trades") -> SlicedAggregation:
     text = f"SELECT count(*) AS n FROM {stream} [RANGE '10 s' SLIDE '5 s']"
     return bind(parse_query(text, name=name), {"trades": TRADES, "Quotes": QUOTES})
 
 
-def names(queries: list[StandingQuery]) -> list[str]:
+def names(queries: list[SlicedAggregation]) -> list[str]:
     return [query.name for query in queries]
 
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from joins import joined_examples
 from mullion import reference
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.queries import bind
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.language.parse import parse_query
@@ -67,7 +68,7 @@ def to_table(table: Table, rows: Sequence[Event]) -> pa.Table:
     return pa.table({name: Vector.of(t, [row[name] for row in rows]).to_arrow() for name, t in table.columns})
 
 
-def bound_in(example: Example, query: Query) -> StandingQuery:
+def bound_in(example: Example, query: Query) -> SlicedAggregation:
     tables = {name: table for name, (table, _) in example.tables.items()}
     return bind(query, {example.stream.name: example.stream}, tables)
 
@@ -82,7 +83,7 @@ class Run:
     """One plan from the first event to the end of the input."""
 
     def __init__(
-        self, stream: Stream, queries: Sequence[StandingQuery], manner: Manner, tables: Tables | None = None
+        self, stream: Stream, queries: Sequence[SlicedAggregation], manner: Manner, tables: Tables | None = None
     ) -> None:
         self.stream, self.manner = stream, manner
         self.tables = {name: to_table(*table) for name, table in (tables or {}).items()}
@@ -91,7 +92,7 @@ class Run:
         self.found: dict[str, Rows] = defaultdict(list)
         self.ask(queries)
 
-    def ask(self, queries: Sequence[StandingQuery]) -> None:
+    def ask(self, queries: Sequence[SlicedAggregation]) -> None:
         """From now on, answer these."""
         self.plan: Plan = make_plan(self.stream, queries, slicing=self.manner.slicing, method=self.manner.method)
         self.by_name = {q.name: q for q in queries}
@@ -149,9 +150,9 @@ class Run:
         self.tier.restore(state, tables)
 
 
-def rows_of(query: StandingQuery, table: pa.Table) -> Rows:
-    types: list[Type] = [query.shape.bounds, query.shape.bounds, *(t for _, t in query.shape.items)]
-    assert table.schema.names == ["window_start", "window_end", *query.shape.names]
+def rows_of(query: SlicedAggregation, table: pa.Table) -> Rows:
+    types: list[Type] = [query.template.bounds, query.template.bounds, *(t for _, t in query.template.items)]
+    assert table.schema.names == ["window_start", "window_end", *query.template.names]
     assert [f.type for f in table.schema] == [arrow_type(t) for t in types]
     columns = [Vector.from_arrow(c, t).to_list() for c, t in zip(table.columns, types, strict=True)]
     return [tuple(map(_plain, row)) for row in zip(*columns, strict=True)]
@@ -195,10 +196,10 @@ def rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(round(v, 6) + 0.0 if isinstance(v, float) and math.isfinite(v) else v for v in row)
 
 
-def assert_same(query: StandingQuery, found: Rows, wanted: Rows) -> None:
+def assert_same(query: SlicedAggregation, found: Rows, wanted: Rows) -> None:
     """Rows of a window come in the order asked for, if any was."""
     assert [r[:2] for r in found] == sorted(r[:2] for r in found), "windows out of order"
-    if query.shape.is_plain:
+    if query.template.is_plain:
         found = sorted(found, key=lambda r: sortable(rounded(r)))
         wanted = sorted(wanted, key=lambda r: sortable(rounded(r)))
     assert len(found) == len(wanted), f"{query.text}\n{found}\n{wanted}"

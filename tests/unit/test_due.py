@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.binding.queries import Shape, StandingQuery
+from mullion.algebra.sliced import AnswerTemplate, SlicedAggregation
 from mullion.language.query import Column, Period
 from mullion.language.types import STRING
 from mullion.planner.slices import edges_between
@@ -15,13 +15,13 @@ from mullion.slices.due import Cursor, Seen, due_windows, first_end, last_end
 
 def query(
     window: Period, *, name: str = "q", grouped: bool = False, start: int | None = None, stop: int | None = None
-) -> StandingQuery:
+) -> SlicedAggregation:
     keys = (Column("symbol"),) if grouped else ()
-    shape = Shape((STRING,) if grouped else (), (), (), (), None, (), None)
-    return StandingQuery(name, "", "trades", window, None, keys, shape, start, stop)
+    shape = AnswerTemplate((STRING,) if grouped else (), (), (), (), None, (), None)
+    return SlicedAggregation(name, "", "trades", window, None, keys, shape, start, stop)
 
 
-def brute(asked: StandingQuery, times: list[int]) -> list[int]:
+def brute(asked: SlicedAggregation, times: list[int]) -> list[int]:
     """The ends of all windows that the query answers, by trying every instant."""
     range_, slide, offset = asked.window
     if not times:
@@ -40,7 +40,7 @@ def brute(asked: StandingQuery, times: list[int]) -> list[int]:
 class Watched:
     """Queries whose events come in little by little."""
 
-    def __init__(self, *queries: StandingQuery) -> None:
+    def __init__(self, *queries: SlicedAggregation) -> None:
         self.queries = queries
         self.cursors = {q.name: Cursor() for q in queries}
         self.times: list[int] = []
@@ -154,7 +154,9 @@ asked = st.builds(
     st.lists(st.lists(st.integers(-50, 50), max_size=4), min_size=1, max_size=6),
     st.sampled_from((0, 1, 7)),
 )
-def test_many_steps_are_one_step_at_the_end(queries: list[StandingQuery], batches: list[list[int]], lag: int) -> None:
+def test_many_steps_are_one_step_at_the_end(
+    queries: list[SlicedAggregation], batches: list[list[int]], lag: int
+) -> None:
     queries = [
         query(q.window, name=f"q{i}", grouped=bool(q.keys), start=q.start, stop=q.stop) for i, q in enumerate(queries)
     ]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, TIMESTAMP
 from mullion.spark.stream import Settings, StreamRun
@@ -15,7 +16,7 @@ from mullion.spark.stream import Settings, StreamRun
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", INT)), "ts")
 
 
-def query(text: str, name: str = "q") -> StandingQuery:
+def query(text: str, name: str = "q") -> SlicedAggregation:
     return bind(parse_query(text, name=name), {"s": STREAM})
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mullion.algebra.lookups import event_types
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.queries import bind
 from mullion.errors import CheckError, NotSupported, TextError
 from mullion.language.parse import parse_query
 from mullion.language.query import Call, Column
@@ -23,7 +24,7 @@ TABLES = {table.name: table for table in (CLOSE, INDEX, SECTORS)}
 W = "[RANGE '10 min' SLIDE '1 min']"
 
 
-def bound(text: str) -> StandingQuery:
+def bound(text: str) -> SlicedAggregation:
     return bind(parse_query(text.replace("[]", W)), STREAMS, TABLES)
 
 
@@ -66,8 +67,8 @@ def test_the_columns_of_a_lookup() -> None:
     assert lookup.types()[f"{CLOSE_NAME}.#matched"] == BOOLEAN
     assert set(event_types(TRADES, query.lookups)) == {*TRADES.types, *lookup.types()}
     assert query.keys == (Column(f"{CLOSE_NAME}.cp"),)
-    assert query.shape.names == ("cp", "d")
-    (argument,) = [aggregate.argument for aggregate in query.shape.aggregates]
+    assert query.template.names == ("cp", "d")
+    (argument,) = [aggregate.argument for aggregate in query.template.aggregates]
     assert argument == Call("subtract", (Column("price"), Column(f"{CLOSE_NAME}.cp")))
 
 
@@ -155,7 +156,7 @@ def test_having_order_and_filter_see_the_tables() -> None:
         "SELECT sector, max(t.price) FILTER (WHERE c.cp > 1) AS top FROM trades [] t JOIN close c USING (symbol) "
         "GROUP BY c.sector HAVING min(cp) > 0 ORDER BY sector, max(volume * cp)"
     )
-    assert query.shape.names == ("sector", "top") and query.keys == (Column(f"{CLOSE_NAME}.sector"),)
+    assert query.template.names == ("sector", "top") and query.keys == (Column(f"{CLOSE_NAME}.sector"),)
 
 
 def test_the_text_of_a_query_binds_to_the_same_query() -> None:

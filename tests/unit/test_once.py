@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from any_window import KINDS, examples_of
 from mullion import reference
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery
 from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query, Window
 from mullion.language.types import DOUBLE, STRING, TIMESTAMP
@@ -41,7 +41,7 @@ def in_order(example: Example) -> pa.Table:
     return pa.table(to_batch(example.stream, events))
 
 
-def asked(example: Example, text: str) -> tuple[Query, StandingQuery, list[tuple[Any, ...]]]:
+def asked(example: Example, text: str) -> tuple[Query, SlicedAggregation, list[tuple[Any, ...]]]:
     query = parse_query(text)
     return query, bound_in(example, query), reference.ask(query, example.stream, example.events).rows
 
@@ -108,7 +108,7 @@ METHODS = st.sampled_from(("fragments", "rows"))
 class KeptRun(Run):
     """Standing queries, and what their sub-windows cover."""
 
-    def __init__(self, example: Example, queries: list[StandingQuery], manner: Manner) -> None:
+    def __init__(self, example: Example, queries: list[SlicedAggregation], manner: Manner) -> None:
         super().__init__(example.stream, queries, manner)
         self.coverage = Coverage()
         plan: Plan = self.plan

@@ -36,8 +36,8 @@ def aggregated(items: str, keys: str = "", slide: int | None = 5, offset: int = 
     """The aggregates of a query over the events."""
     group = f" GROUP BY {keys}" if keys else ""
     query = bind(parse_query(f"SELECT {items} FROM s [RANGE 10 us SLIDE 5 us]{group}"), {"s": S})
-    keyed = tuple(zip(query.keys, query.shape.keys, strict=True))
-    return Aggregated(SCAN, keyed, query.shape.aggregates, slide, offset)
+    keyed = tuple(zip(query.keys, query.template.keys, strict=True))
+    return Aggregated(SCAN, keyed, query.template.aggregates, slide, offset)
 
 
 def run(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.planner.cost import Observed
@@ -22,7 +23,7 @@ TRADES = Stream(
 )
 
 
-def queries(*texts: str) -> list[StandingQuery]:
+def queries(*texts: str) -> list[SlicedAggregation]:
     return [bind(parse_query(text, name=f"q{i}"), {"trades": TRADES}) for i, text in enumerate(texts)]
 
 
@@ -53,7 +54,7 @@ def test_equal_things_are_kept_once() -> None:
     (grouping,) = made.groupings
     assert [s.name for s in grouping.states] == ["rows", "sum_coarse(price)", "sum_residue(price)", "count(price)"]
     assert len(made.windows) == 1
-    assert len({id(q.shape) for q in made.queries}) == 1
+    assert len({id(q.template) for q in made.queries}) == 1
 
 
 def test_predicates_become_bits_and_key_sets_groupings() -> None:

@@ -90,7 +90,7 @@ def negation(left: Node, right: Node, left_key: str = "k", right_key: str = "k")
 def aggregates(*texts: str) -> tuple[BoundAggregate, ...]:
     """Aggregates over the columns of a."""
     query = parse_query(f"SELECT {', '.join(texts)} FROM a [RANGE 1 s SLIDE 1 s]")
-    return bind(query, STREAMS).shape.aggregates
+    return bind(query, STREAMS).template.aggregates
 
 
 def grouped(node: Node, *texts: str, keys: Sequence[str] = (), slide: int | None = None) -> Aggregated:

@@ -251,7 +251,7 @@ class Union(_Node):
 
 @dataclass(frozen=True, eq=True)
 class Aggregated(_OverOne):
-    """GROUP BY: one row for each group, `#k0..` and `#a0..` as in a `Shape`. Without keys there is always one row.
+    """GROUP BY: one row for each group, `#k0..` and `#a0..`. Without keys there is always one row.
 
     `slide` and `offset`: the relation changes only at these instants, as its windows do; None: at every change.
     """

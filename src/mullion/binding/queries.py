@@ -1,136 +1,35 @@
-"""A standing query checked against its sources: what it needs of every event, and what it makes of a window.
-
-Binding splits a query in two. Below the aggregates stand expressions over events: the predicate, the group keys and
-the arguments; queries share those that are equal. Above them stands the `Shape`: the items, HAVING, ORDER BY and LIMIT
-over keys and aggregates; answers of all queries of one shape are made together.
-"""
+"""An aggregate query over the window of one stream, checked against its sources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Mapping
 
-import pyarrow as pa
-
-from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate, column_types
-from mullion.algebra.lookups import Lookup
+from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
+from mullion.algebra.sliced import TEMPLATES, AnswerTemplate, SlicedAggregation, entering_at
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.frames import checked_window, laid_out
 from mullion.binding.grouping import Grouping, item_name, known_functions, no_aggregate
 from mullion.binding.joins import Joined, join
 from mullion.errors import CheckError, NotSupported
-from mullion.expressions.evaluate import is_event_only, is_fallible
-from mullion.expressions.pool import Pool
+from mullion.expressions.evaluate import is_event_only
 from mullion.expressions.shared import shared
 from mullion.expressions.typing import resolve, resolve_predicate
-from mullion.expressions.vector import arrow_type
+from mullion.language.query import Aggregate as Written
 from mullion.language.query import (
-    TIME_AXIS,
-    Axis,
     Call,
     Column,
     Expr,
     Literal,
     Order,
-    Period,
     Query,
     Window,
     walk,
 )
-from mullion.language.query import Aggregate as Written
 from mullion.language.render import render
 from mullion.language.types import BIGINT, TIMESTAMP, Type
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What is made of a window: columns #k0.. hold the keys, #a0.. the aggregates."""
-
-    keys: tuple[Type, ...]
-    aggregates: tuple[BoundAggregate, ...]
-    names: tuple[str, ...]
-    items: tuple[tuple[Expr, Type], ...]
-    having: Expr | None
-    order_by: tuple[Order, ...]
-    limit: int | None
-    bounds: Type = TIMESTAMP
-    """The type of window_start and window_end: BIGINT for a window over whole numbers."""
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        """Remembered: plans ask for it for every query, and it walks all expressions."""
-        above = self.items, self.having, self.order_by, self.limit
-        return hash((self.keys, self.aggregates, self.names, above, self.bounds))
-
-    @cached_property
-    def types(self) -> dict[str, Type]:
-        return column_types(self.keys, self.aggregates, self.bounds)
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The columns of an answer: the window's bounds, then the items."""
-        fields = [(name, arrow_type(self.bounds)) for name in WINDOW_COLUMNS]
-        fields += [(name, arrow_type(type_)) for name, (_, type_) in zip(self.names, self.items, strict=True)]
-        return pa.schema(fields)
-
-    @cached_property
-    def fallible(self) -> tuple[Expr, ...]:
-        """What can meet a bad value above the aggregates."""
-        expressions = [expr for expr, _ in self.items] + ([] if self.having is None else [self.having])
-        return tuple(expr for expr in expressions if is_fallible(expr, self.types))
-
-    @property
-    def is_plain(self) -> bool:
-        """Neither HAVING nor ORDER BY nor LIMIT."""
-        return self.having is None and not self.order_by and self.limit is None
-
-
-NO_WINDOW = Window()
-
-
-@dataclass(frozen=True, slots=True)
-class StandingQuery:
-    """A query as the engine runs it. Answers windows with window_start >= start and window_end <= stop.
-
-    Its expressions are over the stream's columns and those that the lookups add, in their order.
-    """
-
-    name: str
-    text: str
-    stream: str
-    window: Period
-    predicate: Expr | None
-    keys: tuple[Expr, ...]
-    shape: Shape
-    start: int | None = None
-    stop: int | None = None
-    backfill: bool = False
-    after: int | None = None
-    """With BACKFILL: answers windows with window_end > after."""
-    tag: str = ""
-    """Not empty for a query whose past was read once more: it must not be answered from what others keep."""
-    joined: int | None = None
-    """The last batch before such a query joined."""
-    lookups: tuple[Lookup, ...] = ()
-    axis: Axis = TIME_AXIS
-    """What `window` is laid over."""
-    frame: Window = NO_WINDOW
-    """The window as it was written."""
-    where: Expr | None = None
-    """What it selects by whenever it starts; `predicate` may ask more."""
-
-    def event_expressions(self) -> Iterator[Expr]:
-        """What is evaluated on the events that the query selects."""
-        yield from self.keys
-        for aggregate in self.shape.aggregates:
-            yield from aggregate.expressions()
-
-
-def bind(query: Query, streams: Mapping[str, Stream], tables: Mapping[str, Table] | None = None) -> StandingQuery:
+def bind(query: Query, streams: Mapping[str, Stream], tables: Mapping[str, Table] | None = None) -> SlicedAggregation:
     """Check the query and prepare it. Raises CheckError or NotSupported with the place."""
     _refuse(query)
     joined = join(query, streams, tables or {})
@@ -153,25 +52,13 @@ def _refuse(query: Query) -> None:
         raise NotSupported(feature, query.output.place)
 
 
-def starting(query: StandingQuery, start: int | None, stream: Stream) -> StandingQuery:
-    """The query as it joins at an event time, whatever it was before. A window over everything so far holds what comes
-    from then on."""
-    query = replace(query, start=start, predicate=query.where)
-    if start is None or not query.frame.unbounded:
-        return query
-    place = Column(query.frame.attribute or stream.time_column)
-    since = resolve_predicate(Call("ge", (place, Literal(start, query.shape.bounds))), dict(stream.types))
-    both = since if query.where is None else Call("and", (since, query.where))
-    return replace(query, predicate=shared(both), frame=replace(query.frame, since=start))
-
-
 class _Binder:
     def __init__(self, query: Query, joined: Joined) -> None:
         self.query, self.joined = query, joined
         self.stream, self.event_types = joined.stream, joined.types
         self.bounds = TIMESTAMP
 
-    def bind(self, frame: Window) -> StandingQuery:
+    def bind(self, frame: Window) -> SlicedAggregation:
         query = self.query
         if frame.attribute is not None and self.stream.types[frame.attribute].is_integer:
             self.bounds = BIGINT
@@ -206,7 +93,7 @@ class _Binder:
                 raise CheckError(f"two columns of the answer are called '{name}'", query.place, hint="give one an AS")
             taken.add(name.lower())
         self._refuse_what_spark_cannot_see(predicate)
-        shape = Shape(
+        template = AnswerTemplate(
             keys=tuple(self.grouping.key_types),
             aggregates=tuple(self.grouping.aggregates),
             names=tuple(names),
@@ -216,9 +103,9 @@ class _Binder:
             limit=query.limit,
             bounds=self.bounds,
         )
-        shape = _SHAPES.one(shape)
+        template = TEMPLATES.one(template)
         where = None if predicate is None else shared(predicate)
-        bound = StandingQuery(
+        bound = SlicedAggregation(
             name=query.name or "query",
             text=render(query),
             stream=self.stream.name,
@@ -226,7 +113,7 @@ class _Binder:
             predicate=where,
             where=where,
             keys=tuple(map(shared, self.grouping.keys)),
-            shape=shape,
+            template=template,
             start=None if query.backfill else query.start_at,
             after=query.start_at if query.backfill else None,
             backfill=query.backfill,
@@ -235,7 +122,7 @@ class _Binder:
             axis=axis,
             frame=frame,
         )
-        return starting(bound, bound.start, self.stream)
+        return entering_at(bound, bound.start, self.stream)
 
     def _predicate(self, frame: Window) -> Expr | None:
         """WHERE, and of a landmark window that events are not before it."""
@@ -279,10 +166,6 @@ class _Binder:
         return bound
 
 
-_SHAPES: Pool[Shape] = Pool()
-"""Queries of equal shape hold the same one: a thousand of them cost the memory of one, and compare at once."""
-
-
 def _conditions(predicate: Expr) -> list[Expr]:
     """What AND, OR and NOT combine."""
     if isinstance(predicate, Call) and predicate.function in ("and", "or", "not"):
@@ -290,4 +173,4 @@ def _conditions(predicate: Expr) -> list[Expr]:
     return [predicate]
 
 
-__all__ = ["Shape", "StandingQuery", "bind"]
+__all__ = ["bind"]

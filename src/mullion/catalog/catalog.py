@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mullion.algebra.nodes import Relation
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import StandingQuery
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckError, Place, closest
 
@@ -20,12 +20,12 @@ class Catalog:
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {}
         self.tables: dict[str, Table] = {}
-        self.queries: dict[str, StandingQuery] = {}
+        self.queries: dict[str, SlicedAggregation] = {}
         self.relations: dict[str, Relation] = {}
         self.synopses: dict[str, Synopsis] = {}
         self._relation_names: dict[str, str] = {}
         self._query_names: dict[str, str] = {}
-        self._over: dict[str, dict[str, StandingQuery]] = {}
+        self._over: dict[str, dict[str, SlicedAggregation]] = {}
         self._relations_over: dict[str, dict[str, Relation]] = {}
         self._free = 1
 
@@ -61,11 +61,11 @@ class Catalog:
     def synopses_on(self, stream: str) -> list[Synopsis]:
         return [synopsis for synopsis in self.synopses.values() if synopsis.stream == stream]
 
-    def add_query(self, query: StandingQuery, place: Place | None = None) -> None:
+    def add_query(self, query: SlicedAggregation, place: Place | None = None) -> None:
         _new(query.name, self._query_names, "query", place)
         self.replace_query(query)
 
-    def replace_query(self, query: StandingQuery) -> None:
+    def replace_query(self, query: SlicedAggregation) -> None:
         """Put the query in the place of the one of its name, which reads the same stream."""
         self.queries[query.name] = query
         self._over.setdefault(query.stream, {})[query.name] = query
@@ -86,7 +86,7 @@ class Catalog:
         """The queries that others may read in FROM."""
         return {name: relation for name, relation in self.relations.items() if relation.materialized}
 
-    def query(self, name: str, place: Place | None = None) -> StandingQuery:
+    def query(self, name: str, place: Place | None = None) -> SlicedAggregation:
         """A query of aggregates over a single stream."""
         query = self.known(name, place)
         if isinstance(query, Relation):
@@ -97,7 +97,7 @@ class Catalog:
         """Whether there is a query of this name."""
         return name.lower() in self._query_names
 
-    def known(self, name: str, place: Place | None = None) -> StandingQuery | Relation:
+    def known(self, name: str, place: Place | None = None) -> SlicedAggregation | Relation:
         """The query of either kind that has this name."""
         found = self._query_names.get(name.lower())
         if found is None:
@@ -107,14 +107,14 @@ class Catalog:
     def drop_query(self, name: str, place: Place | None = None) -> None:
         query = self.known(name, place)
         del self._query_names[query.name.lower()]
-        if isinstance(query, StandingQuery):
+        if isinstance(query, SlicedAggregation):
             del self.queries[query.name], self._over[query.stream][query.name]
             return
         del self.relations[query.name]
         for stream in query.streams:
             del self._relations_over[stream][query.name]
 
-    def queries_over(self, stream: str) -> list[StandingQuery]:
+    def queries_over(self, stream: str) -> list[SlicedAggregation]:
         return list(self._over.get(stream, {}).values())
 
     def relations_over(self, stream: str) -> list[Relation]:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mullion.algebra.sliced import SlicedAggregation, entering_at
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery, bind, starting
+from mullion.binding.queries import bind
 from mullion.catalog.catalog import Catalog
 from mullion.errors import CheckpointError
 from mullion.language.parse import parse_query
@@ -41,20 +42,20 @@ def check_text(name: str, now: str, then: str) -> None:
         raise CheckpointError(f"query '{name}' is not the one that the checkpoint knows", hint=hint)
 
 
-def to_journal(query: StandingQuery) -> dict[str, Any]:
+def to_journal(query: SlicedAggregation) -> dict[str, Any]:
     entry = {"name": query.name, "text": query.text}
     return entry | {name: getattr(query, name) for name in _JOINED if getattr(query, name) is not None}
 
 
-def from_journal(entry: Mapping[str, Any], catalog: Catalog) -> StandingQuery:
+def from_journal(entry: Mapping[str, Any], catalog: Catalog) -> SlicedAggregation:
     query = bind(parse_query(entry["text"]), catalog.streams, catalog.tables)
     return as_journaled(replace(query, name=entry["name"]), entry, catalog)
 
 
-def as_journaled(query: StandingQuery, entry: Mapping[str, Any], catalog: Catalog) -> StandingQuery:
+def as_journaled(query: SlicedAggregation, entry: Mapping[str, Any], catalog: Catalog) -> SlicedAggregation:
     """The query as it joined the stream."""
     joined = replace(query, **{name: entry.get(name, "" if name == "tag" else None) for name in _JOINED})
-    return starting(joined, joined.start, catalog.streams[query.stream])
+    return entering_at(joined, joined.start, catalog.streams[query.stream])
 
 
 _JOINED = ("start", "after", "tag", "joined")

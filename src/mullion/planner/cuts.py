@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mullion.binding.queries import StandingQuery
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.language.query import EVERYTHING, Axis, Window
 from mullion.language.render import duration_text, render, render_window
 from mullion.planner.slices import paired
 
 
-def window_text(query: StandingQuery) -> str:
+def window_text(query: SlicedAggregation) -> str:
     """The window as it was written, in its brackets."""
     return render_window(query.frame, quoted=False)
 
@@ -43,14 +43,14 @@ def amount_text(amount: int, axis: Axis, frame: Window) -> str:
     return f"{amount:,}" if frame.unitless else duration_text(amount)
 
 
-def paired_slices(query: StandingQuery) -> list[str]:
+def paired_slices(query: SlicedAggregation) -> list[str]:
     """The lengths of the slices of a period; none where every event is a slice of its own."""
     if not has_slices(query.axis):
         return []
     return [amount_text(length, query.axis, query.frame) for length in paired(query.window)]
 
 
-def cut_text(query: StandingQuery) -> str:
+def cut_text(query: SlicedAggregation) -> str:
     if query.axis.kind == "events":
         return "answered at events: no panes (li 1), each event is a slice"
     if query.axis.kind == "partitions":

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from mullion.aggregates import Invertible
 from mullion.aggregates.base import FULL, PSEUDO
 from mullion.algebra.bound_aggregate import BoundAggregate
-from mullion.binding.queries import StandingQuery
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.language.query import EVERYTHING, TIME_AXIS, Period
 from mullion.language.render import duration_text, render
 from mullion.planner.cost import least_rate_to_share
@@ -52,7 +52,7 @@ def describe_aggregate(aggregate: BoundAggregate) -> dict[str, Any]:
     }
 
 
-def describe_query(query: StandingQuery) -> dict[str, Any]:
+def describe_query(query: SlicedAggregation) -> dict[str, Any]:
     return {
         "name": query.name,
         "stream": query.stream,
@@ -62,7 +62,7 @@ def describe_query(query: StandingQuery) -> dict[str, Any]:
         "group_by": [render(key) for key in query.keys],
         "paired_slices": paired_slices(query),
         "paned_slices": len(paned(query.window)) if has_slices(query.axis) else None,
-        "aggregates": [describe_aggregate(a) for a in query.shape.aggregates],
+        "aggregates": [describe_aggregate(a) for a in query.template.aggregates],
     }
 
 
@@ -227,12 +227,12 @@ def _grouping_text(grouping: Grouping) -> str:
     return f"partials by {keys or 'slice only'}{tables}"
 
 
-def _query_lines(query: StandingQuery) -> list[str]:
+def _query_lines(query: SlicedAggregation) -> list[str]:
     where = "" if query.predicate is None else f" WHERE {render(query.predicate)}"
     keys = f" GROUP BY {', '.join(render(k) for k in query.keys)}" if query.keys else ""
     lines = [f"  query {query.name}: {window_text(query)} {cut_text(query)}{where}{keys}"]
-    told = (f"{aggregate_text(a)}: {a.aggregate.algebra}, {differential_text(a)}" for a in query.shape.aggregates)
-    if query.shape.aggregates:
+    told = (f"{aggregate_text(a)}: {a.aggregate.algebra}, {differential_text(a)}" for a in query.template.aggregates)
+    if query.template.aggregates:
         lines.append(f"    {'; '.join(told)}")
     return lines
 

@@ -24,8 +24,8 @@ from mullion.aggregates import Invertible, Partial
 from mullion.aggregates.count import Count
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.lookups import Lookup
+from mullion.algebra.sliced import AnswerTemplate, SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import Shape, StandingQuery
 from mullion.language.query import TIME_AXIS, Axis, Expr, Literal, Period
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
@@ -106,7 +106,7 @@ class Grouping:
 
     keys: tuple[Expr, ...]
     key_types: tuple[Type, ...]
-    queries: tuple[StandingQuery, ...]
+    queries: tuple[SlicedAggregation, ...]
     types: Mapping[str, Type]
     """The columns that its expressions may read: the stream's, and those that lookups add."""
     lookups: tuple[Lookup, ...] = ()
@@ -169,10 +169,10 @@ class Grouping:
         return Progressions.of(windows)
 
     @cached_property
-    def shapes(self) -> tuple[npt.NDArray[np.intp], list[Shape]]:
+    def shapes(self) -> tuple[npt.NDArray[np.intp], list[AnswerTemplate]]:
         """The different shapes, and for each query the number of its own: queries of a shape are answered together."""
-        numbers: dict[Shape, int] = {}
-        codes = [numbers.setdefault(query.shape, len(numbers)) for query in self.queries]
+        numbers: dict[AnswerTemplate, int] = {}
+        codes = [numbers.setdefault(query.template, len(numbers)) for query in self.queries]
         return np.array(codes, np.intp), list(numbers)
 
     @cached_property
@@ -195,7 +195,7 @@ def grouping_name(keys: Sequence[Expr], lookups: Sequence[Lookup], values: Seque
     return f"{name} counting {', '.join(render(value) for value in values)}" if values else name
 
 
-def lane_of(query: StandingQuery) -> Lane:
+def lane_of(query: SlicedAggregation) -> Lane:
     return Lane(query.predicate, query.tag)
 
 
@@ -220,7 +220,7 @@ NOTHING_ASKED = Asked()
 @dataclass(frozen=True)
 class Plan:
     stream: Stream
-    queries: tuple[StandingQuery, ...]
+    queries: tuple[SlicedAggregation, ...]
     slicing: str = "paired"
     axis: Axis = TIME_AXIS
     """What all its windows are laid over."""

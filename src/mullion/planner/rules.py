@@ -8,8 +8,8 @@ from itertools import chain
 from typing import TypeVar
 
 from mullion.algebra.lookups import Lookup, event_types
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery
 from mullion.expressions.evaluate import is_fallible, is_kernel_only
 from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Expr
 from mullion.language.types import Type
@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
     """Queries that group by the same expressions share partials; each key set is one grouping of the same pass."""
-    by_keys: dict[tuple[tuple[Expr, ...], tuple[Lookup, ...]], list[StandingQuery]] = {}
+    by_keys: dict[tuple[tuple[Expr, ...], tuple[Lookup, ...]], list[SlicedAggregation]] = {}
     for query in plan.queries:
         by_keys.setdefault((query.keys, query.lookups), []).append(query)
     groupings = tuple(
-        Grouping(keys, q[0].shape.keys, tuple(q), event_types(plan.stream, lookups), lookups)
+        Grouping(keys, q[0].template.keys, tuple(q), event_types(plan.stream, lookups), lookups)
         for (keys, lookups), q in by_keys.items()
     )
     sets = _plural(len(groupings), "key set")
@@ -49,9 +49,9 @@ def count_values(plan: Plan, seen: Observed) -> Plan:
     counting = []
     served = 0
     for grouping in plan.groupings:
-        by_values: dict[tuple[tuple[Expr, Type], ...], list[StandingQuery]] = {}
+        by_values: dict[tuple[tuple[Expr, Type], ...], list[SlicedAggregation]] = {}
         for query in grouping.queries:
-            wanted = [a.values for a in query.shape.aggregates if a.values]
+            wanted = [a.values for a in query.template.aggregates if a.values]
             served += len(wanted)
             for values in _distinct(wanted):
                 by_values.setdefault(values, []).append(query)
@@ -84,7 +84,7 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
     def states(grouping: Grouping) -> tuple[StateColumn, ...]:
         if grouping.counted:
             return (EVENTS,)
-        shapes = _distinct(q.shape for q in grouping.queries)
+        shapes = _distinct(q.template for q in grouping.queries)
         aggregates = chain.from_iterable(shape.aggregates for shape in shapes)
         return _distinct(chain([EVENTS], chain.from_iterable(map(states_of, aggregates))))
 
@@ -94,7 +94,7 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
         plan = plan if own is None else replace(plan, only_kernel=f"only the kernel makes the state {own}")
     if not plan.only_kernel and any(map(_has_kernels_own, groupings)):
         plan = replace(plan, only_kernel="only the kernel matches regular expressions in linear time")
-    aggregates = sum(len(q.shape.aggregates) for q in plan.queries)
+    aggregates = sum(len(q.template.aggregates) for q in plan.queries)
     kept = sum(len(g.states) for g in groupings)
     text = f"{_plural(aggregates, 'aggregate')} from {_plural(kept, 'kept state')}"
     return _because(replace(plan, groupings=groupings), "share_states", text)
@@ -111,7 +111,7 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
     def checked(grouping: Grouping) -> Grouping:
         if grouping.counted:
             return grouping
-        shapes = _distinct(q.shape for q in grouping.queries)
+        shapes = _distinct(q.template for q in grouping.queries)
         arguments = (expr for shape in shapes for aggregate in shape.aggregates for expr in aggregate.expressions())
         selected = _distinct(chain(grouping.keys, arguments))
         compared = _distinct(e for p in grouping.predicates for e in compared_in(p))
@@ -193,7 +193,7 @@ RULES: tuple[Callable[[Plan, Observed], Plan], ...] = (
 
 def make_plan(
     stream: Stream,
-    queries: Sequence[StandingQuery],
+    queries: Sequence[SlicedAggregation],
     *,
     slicing: str = "paired",
     way: str = "auto",

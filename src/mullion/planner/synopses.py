@@ -112,7 +112,7 @@ _states_of = lru_cache(maxsize=1 << 12)(states_of)
 
 def _counted(grouping: Grouping) -> Shared:
     values = list(grouping.values)
-    served = sum([e for e, _ in a.values] == values for q in grouping.queries for a in q.shape.aggregates)
+    served = sum([e for e, _ in a.values] == values for q in grouping.queries for a in q.template.aggregates)
     text = f"{VALUE_COUNTS}: SS1 for {_number(served, 'holistic aggregate')}"
     return Shared(VALUE_COUNTS, ("SS1",), text)
 

@@ -39,8 +39,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import StandingQuery, bind
+from mullion.binding.queries import bind
 from mullion.expressions.vector import Vector
 from mullion.language.limits import FURTHEST
 from mullion.language.query import Query
@@ -112,8 +113,8 @@ def _answer(query: Query, stream: Stream, events: Rows, tables: Tables, windows:
     rows = []
     for view in windows(bound, [event.time for event in seen], [event.partition for event in seen]):
         rows += _answer_window(bound, view, [row for place in view.held for row in seen[place].rows])
-    types = (bound.shape.bounds, bound.shape.bounds, *(type_ for _, type_ in bound.shape.items))
-    return Answer((*WINDOW_COLUMNS, *bound.shape.names), types, rows)
+    types = (bound.template.bounds, bound.template.bounds, *(type_ for _, type_ in bound.template.items))
+    return Answer((*WINDOW_COLUMNS, *bound.template.names), types, rows)
 
 
 def _joined(stream: Stream, event: Mapping[str, Any], lookups: list[TableRows]) -> list[dict[str, Vector]]:
@@ -129,7 +130,7 @@ def _place(stream: Stream, event: Mapping[str, Any], axis: str) -> int:
 
 
 def _event(
-    query: StandingQuery, stream: Stream, event: Mapping[str, Any], axis: str, lookups: list[TableRows]
+    query: SlicedAggregation, stream: Stream, event: Mapping[str, Any], axis: str, lookups: list[TableRows]
 ) -> _Event:
     joined = _joined(stream, event, lookups)
     return _Event(
@@ -139,13 +140,13 @@ def _event(
     )
 
 
-def _row(query: StandingQuery, columns: Mapping[str, Vector]) -> _Row:
+def _row(query: SlicedAggregation, columns: Mapping[str, Vector]) -> _Row:
     keys = tuple(canonical(value(key, columns)) for key in query.keys)
-    return _Row(keys, tuple(contribution(bound, columns) for bound in query.shape.aggregates))
+    return _Row(keys, tuple(contribution(bound, columns) for bound in query.template.aggregates))
 
 
-def _answer_window(query: StandingQuery, view: View, held: list[_Row]) -> list[tuple[Any, ...]]:
-    shape, bounds = query.shape, (view.start, view.end)
+def _answer_window(query: SlicedAggregation, view: View, held: list[_Row]) -> list[tuple[Any, ...]]:
+    shape, bounds = query.template, (view.start, view.end)
     groups: dict[tuple[Any, ...], list[_Row]] = {} if query.keys else {(): held}
     if query.keys:
         for event in held:

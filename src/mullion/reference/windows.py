@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from mullion.binding.queries import StandingQuery
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.language.query import Window
 
 
@@ -25,7 +25,7 @@ Partitions = Sequence[Hashable]
 """For each event, what PARTITION BY makes of it."""
 
 
-def answered(query: StandingQuery, times: Sequence[int], partitions: Partitions) -> list[View]:
+def answered(query: SlicedAggregation, times: Sequence[int], partitions: Partitions) -> list[View]:
     """All windows that a standing query answers, in their order; `times` ascend."""
     frame, since = query.frame, _since(query)
     if frame.slide is not None and frame.range is not None:
@@ -40,7 +40,7 @@ def answered(query: StandingQuery, times: Sequence[int], partitions: Partitions)
     return found if query.keys else _between_events(found)
 
 
-def newest(query: StandingQuery, times: Sequence[int], partitions: Partitions) -> View | None:
+def newest(query: SlicedAggregation, times: Sequence[int], partitions: Partitions) -> View | None:
     """The window of a question that is asked once, at the end of the input; None when there is none yet."""
     if not times:
         return None
@@ -54,12 +54,12 @@ def newest(query: StandingQuery, times: Sequence[int], partitions: Partitions) -
     return _at(frame, times, since, now)
 
 
-def _since(query: StandingQuery) -> int | None:
+def _since(query: SlicedAggregation) -> int | None:
     """Where the query begins to count. Everything so far, asked from some instant on, is everything since then."""
     return query.start if query.frame.unbounded else query.frame.since
 
 
-def _is_asked(query: StandingQuery, view: View) -> bool:
+def _is_asked(query: SlicedAggregation, view: View) -> bool:
     """Whether the query has joined before the window and leaves after it."""
     begun = query.start is None or view.start is None or view.start >= query.start
     return begun and (query.after is None or view.end > query.after) and (query.stop is None or view.end <= query.stop)
@@ -71,7 +71,7 @@ def _between_events(views: list[View]) -> list[View]:
     return views[holding[0] : holding[-1] + 1] if holding else []
 
 
-def _periodic(query: StandingQuery, times: Sequence[int]) -> list[View]:
+def _periodic(query: SlicedAggregation, times: Sequence[int]) -> list[View]:
     """RANGE r SLIDE s: the windows that hold an event, and without GROUP BY those between them."""
     frame = query.frame
     assert frame.range is not None and frame.slide is not None

@@ -8,25 +8,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.aggregates.extremes import float_order
-from mullion.binding.queries import Shape
+from mullion.algebra.sliced import AnswerTemplate
 
 Index = npt.NDArray[np.intp]
 
 
-def arrange(query: Index, table: pa.Table, shape: Shape, *, final: bool = True) -> tuple[Index, pa.Table]:
-    """The rows by query, window and the shape's order, cut to its limit.
+def arrange(query: Index, table: pa.Table, template: AnswerTemplate, *, final: bool = True) -> tuple[Index, pa.Table]:
+    """The rows by query, window and the template's order, cut to its limit.
 
     Ties are broken by the keys, so that the same input gives the same rows however it was batched and sharded. The
     columns that only the order needs (#o.., #t.., #w) leave when `final`.
     """
     ends = np.asarray(table.column("window_end").cast(pa.int64()).combine_chunks())
-    if shape.is_plain:
+    if template.is_plain:
         order = np.lexsort((ends, query))
         in_order = bool((order[1:] > order[:-1]).all()) if len(order) else True
         return (query, table) if in_order else (query[order], table.take(pa.array(order)))
     ranks = [
         ranked(table.column(f"#o{i}"), descending=o.descending, nulls_first=o.nulls_first)
-        for i, o in enumerate(shape.order_by)
+        for i, o in enumerate(template.order_by)
     ]
     ranks += [
         ranked(table.column(name), descending=False, nulls_first=True)
@@ -37,10 +37,10 @@ def arrange(query: Index, table: pa.Table, shape: Shape, *, final: bool = True) 
     if "#w" in table.schema.names:
         window = np.asarray(table.column("#w").combine_chunks(), np.int64)
     order = np.lexsort((*reversed(ranks), window, ends, query))
-    if shape.limit is not None and len(order):
+    if template.limit is not None and len(order):
         answer = np.concatenate([[0], np.cumsum((np.diff(query[order]) != 0) | (np.diff(window[order]) != 0))])
         first = np.searchsorted(answer, answer)
-        order = order[np.arange(len(order)) - first < shape.limit]
+        order = order[np.arange(len(order)) - first < template.limit]
     table = table.take(pa.array(order))
     if final:
         table = table.select([n for n in table.schema.names if not n.startswith("#")])

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis
@@ -105,10 +105,10 @@ class AxisSet:
         """Those of them that have answered a window that held an event."""
         self.late = 0
         """How many of the last events fell behind on an axis of values, which should only grow."""
-        self._asked: dict[str, StandingQuery] = {}
+        self._asked: dict[str, SlicedAggregation] = {}
 
     def use(
-        self, stream: Stream, queries: Sequence[StandingQuery], *, slicing: str = "paired", method: str = "auto"
+        self, stream: Stream, queries: Sequence[SlicedAggregation], *, slicing: str = "paired", method: str = "auto"
     ) -> None:
         """The queries from now on. Their START and STOP are times, so they are looked at when times are known."""
         self._asked = {query.name: query for query in queries}
@@ -231,7 +231,7 @@ class AxisSet:
         start, end, opens, closes = (np.concatenate(column) for column in zip(*parts, strict=True))
         return Due(np.concatenate(query), start, end, opens, closes)
 
-    def _instants(self, query: StandingQuery, events: Numbered, settled: int | None) -> Instants:
+    def _instants(self, query: SlicedAggregation, events: Numbered, settled: int | None) -> Instants:
         """The windows of a query that are due. Without GROUP BY, from its first to its last that holds an event."""
         found, until = instants_of(query.frame, events, self.since[query.name], settled)
         found = found.between(query.start, query.stop)
@@ -312,9 +312,9 @@ class AxisSet:
         self.marks = Marks.of(marks)
 
 
-def by_axis(queries: Sequence[StandingQuery]) -> Iterator[tuple[Axis, list[StandingQuery]]]:
+def by_axis(queries: Sequence[SlicedAggregation]) -> Iterator[tuple[Axis, list[SlicedAggregation]]]:
     """The queries of each axis other than time."""
-    found: dict[Axis, list[StandingQuery]] = {}
+    found: dict[Axis, list[SlicedAggregation]] = {}
     for query in queries:
         if query.axis.kind != "time":
             found.setdefault(query.axis, []).append(query)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mullion.binding.queries import StandingQuery
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.planner.plan import EVENTS, ROWS, Grouping, Plan, StateColumn, grouping_name, lane_of, states_of
 from mullion.planner.slices import Times, edges_between, most_edges, residues
 
@@ -20,20 +20,20 @@ class Kept:
     plan: Plan | None
     newest: int
 
-    def serves(self, query: StandingQuery, edges: Edges = None) -> bool:
+    def serves(self, query: SlicedAggregation, edges: Edges = None) -> bool:
         """Whether these batches kept the query's groups, lane and states, and cut the stream at its edges, or at those
         given."""
         if self.plan is None:
             return False
         needed: dict[str, set[StateColumn]] = {grouping_name(query.keys, query.lookups): {EVENTS}}
         own = next(iter(needed.values()))
-        for aggregate in query.shape.aggregates:
+        for aggregate in query.template.aggregates:
             own.update(states_of(aggregate))
             if aggregate.values:
                 needed[grouping_name(query.keys, query.lookups, [e for e, _ in aggregate.values])] = {EVENTS}
         return all(self._keeps(query, name, states, edges) for name, states in needed.items())
 
-    def _keeps(self, query: StandingQuery, name: str, states: set[StateColumn], edges: Edges) -> bool:
+    def _keeps(self, query: SlicedAggregation, name: str, states: set[StateColumn], edges: Edges) -> bool:
         assert self.plan is not None
         for at, grouping in enumerate(self.plan.groupings):
             if grouping.name == name and lane_of(query) in grouping.lanes:
@@ -45,7 +45,7 @@ class Kept:
                 return states <= set(grouping.states) and has_edges
         return False
 
-    def _cuts(self, query: StandingQuery, grouping: Grouping, at: int) -> Times:
+    def _cuts(self, query: SlicedAggregation, grouping: Grouping, at: int) -> Times:
         """Where the batches were cut for the query's lane, as progressions."""
         assert self.plan is not None
         if self.plan.way == "native":
@@ -82,7 +82,7 @@ class Coverage:
         made._kept = [Kept(kept.plan, kept.newest) for kept in self._kept]
         return made
 
-    def holds_window(self, query: StandingQuery, start: int, end: int, newest: int) -> bool:
+    def holds_window(self, query: SlicedAggregation, start: int, end: int, newest: int) -> bool:
         """Whether all events of a window are there, cut where it starts and, if events came after it, where it ends."""
         if not self._kept or (self.since is not None and start < self.since):
             return False
@@ -97,7 +97,7 @@ class Coverage:
         latest_first: list[int] = edges_between(plan.windows, low, high, slicing=plan.slicing)[::-1].tolist()
         return latest_first
 
-    def serves(self, query: StandingQuery, since: int) -> bool:
+    def serves(self, query: SlicedAggregation, since: int) -> bool:
         """Whether all events from that time on are there as the query needs them."""
         if self.since is not None and since < self.since:
             return False

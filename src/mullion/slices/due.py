@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from mullion.binding.queries import StandingQuery
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.language.query import EVERYTHING, Period
 from mullion.planner.slices import edges_between, most_edges
 from mullion.slices.instants import NO_START
@@ -74,7 +74,7 @@ class Runs:
     """Windows to answer, as runs that follow one another: those of query[i] end at first[i] and every slide after it,
     count[i] of them. Sorted by query, then by end."""
 
-    queries: Sequence[StandingQuery]
+    queries: Sequence[SlicedAggregation]
     query: npt.NDArray[np.intp]
     first: Times
     count: Times
@@ -85,7 +85,7 @@ class Runs:
         return int(self.count.sum())
 
     @staticmethod
-    def none(queries: Sequence[StandingQuery]) -> Runs:
+    def none(queries: Sequence[SlicedAggregation]) -> Runs:
         nothing = np.empty(0, np.int64)
         return Runs(queries, np.empty(0, np.intp), nothing, nothing)
 
@@ -125,7 +125,7 @@ class Seen:
 
 
 def due_windows(
-    queries: Sequence[StandingQuery],
+    queries: Sequence[SlicedAggregation],
     cursors: dict[str, Cursor],
     seen: Seen | None,
     watermark: int | None,
@@ -157,7 +157,7 @@ def due_windows(
     return Runs(queries, at[kept], first[kept], count[kept], tuple(exceeded))
 
 
-def _is_plain(query: StandingQuery, cursor: Cursor) -> bool:
+def _is_plain(query: SlicedAggregation, cursor: Cursor) -> bool:
     """Every event falls into one of its windows, and it answers from the first on, or has begun to."""
     if query.keys or query.window.range < query.window.slide or query.stop is not None:
         return False
@@ -168,7 +168,7 @@ def _is_plain(query: StandingQuery, cursor: Cursor) -> bool:
 
 def _plain_windows(
     plain: list[int],
-    queries: Sequence[StandingQuery],
+    queries: Sequence[SlicedAggregation],
     cursors: dict[str, Cursor],
     seen: Seen,
     watermark: int | None,
@@ -194,7 +194,9 @@ def _plain_windows(
     return np.array(plain), next_end, counts
 
 
-def _special_windows(query: StandingQuery, cursor: Cursor, seen: Seen, watermark: int | None) -> tuple[Times, Times]:
+def _special_windows(
+    query: SlicedAggregation, cursor: Cursor, seen: Seen, watermark: int | None
+) -> tuple[Times, Times]:
     """The due windows of one query that has keys, gaps, a start or a stop: the first ends of runs, and how many."""
     window = query.window
     if query.frame.since is not None and not cursor.begun:
@@ -258,7 +260,7 @@ def slices_within(due: Due, windows: Sequence[Period], slicing: str) -> int:
     return int((np.searchsorted(edges, due.end) - np.searchsorted(edges, due.start)).sum())
 
 
-def shown(due: Due, queries: Sequence[StandingQuery]) -> Due:
+def shown(due: Due, queries: Sequence[SlicedAggregation]) -> Due:
     """The windows with the bounds that are shown: one that reaches back to the first event has no start, a landmark
     window the landmark's."""
     if all(query.window.range != EVERYTHING for query in queries):

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.binding.queries import Shape
+from mullion.algebra.sliced import AnswerTemplate
 from mullion.expressions.evaluate import count_bad, evaluate
 from mullion.expressions.vector import Vector
 from mullion.language.query import Column, Expr, walk
@@ -57,7 +57,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of some queries of one shape: rows `bounds[i]` to `bounds[i + 1]` of the table are query i's."""
+    """The answers of some queries of one template: rows `bounds[i]` to `bounds[i + 1]` of the table are query i's."""
 
     queries: tuple[str, ...]
     bounds: list[int]
@@ -88,13 +88,13 @@ def finalize(
         sequence = sequence_of(rows, grouping, lanes)
         sequence.counted = {name: CountedRows(r, grouping, lanes) for name, r in counted.items()}
         mine = np.flatnonzero(np.isin(lane, lanes)) if len(lanes) < len(grouping.lanes) else np.arange(len(due))
-        for shape, windows in due_by_shape(grouping, due, mine):
+        for template, windows in due_by_shape(grouping, due, mine):
             for turn in _turns(windows, lane, sequence, grouped=bool(grouping.keys)):
                 turn = _allowed(turn, grouping, due, work.over)
-                made = _answer(sequence, grouping, shape, due, turn, lane[turn], work)
+                made = _answer(sequence, grouping, template, due, turn, lane[turn], work)
                 if made is not None:
                     query, table = made
-                    query, table = arrange(query, table, shape, final=arranged)
+                    query, table = arrange(query, table, template, final=arranged)
                     yield _split(grouping, query, table)
         work.final += sequence.operations()
 
@@ -114,8 +114,8 @@ def _lanes_in_turns(lanes: Index, rows: Rows) -> Iterator[Index]:
         yield lanes[at : at + at_once]
 
 
-def due_by_shape(grouping: Grouping, due: Due, windows: Index) -> Iterator[tuple[Shape, Index]]:
-    """The due windows of queries that have the same shape."""
+def due_by_shape(grouping: Grouping, due: Due, windows: Index) -> Iterator[tuple[AnswerTemplate, Index]]:
+    """The due windows of queries that have the same template."""
     if not len(windows):
         return
     codes, shapes = grouping.shapes
@@ -139,7 +139,13 @@ def _turns(windows: Index, lane: Index, sequence: RowSequence, *, grouped: bool)
 
 
 def _answer(
-    sequence: RowSequence, grouping: Grouping, shape: Shape, due: Due, windows: Index, lane: Index, work: Work
+    sequence: RowSequence,
+    grouping: Grouping,
+    template: AnswerTemplate,
+    due: Due,
+    windows: Index,
+    lane: Index,
+    work: Work,
 ) -> tuple[Index, pa.Table] | None:
     query, start, end = due.query[windows], due.start[windows], due.end[windows]
     opens = start if due.opens is None else due.opens[windows]
@@ -163,11 +169,11 @@ def _answer(
         low, high = sequence.ranges(start, end, line)
     if not len(query):
         return None
-    columns = _Columns(shape, keys, opens, closes)
+    columns = _Columns(template, keys, opens, closes)
     if due.closes is not None:
         columns.instant = instant
     found = {name: counts.within(start, end, line) for name, counts in sequence.counted.items()}
-    for i, aggregate in enumerate(shape.aggregates):
+    for i, aggregate in enumerate(template.aggregates):
         if aggregate.values:
             name = grouping.counts_of(aggregate)
             columns[f"#a{i}"] = sequence.counted[name].lower(aggregate, found[name])
@@ -180,36 +186,36 @@ def _answer(
 class _Columns(dict[str, Vector]):
     """Keys, aggregates and window bounds of answers in the making."""
 
-    def __init__(self, shape: Shape, keys: list[pa.ChunkedArray], start: Times, end: Times) -> None:
+    def __init__(self, template: AnswerTemplate, keys: list[pa.ChunkedArray], start: Times, end: Times) -> None:
         everywhere = np.ones(len(start), np.bool_)
         super().__init__(
-            window_start=Vector(shape.bounds, start, start != NO_START),
-            window_end=Vector(shape.bounds, end, everywhere),
+            window_start=Vector(template.bounds, start, start != NO_START),
+            window_end=Vector(template.bounds, end, everywhere),
         )
-        self.shape, self.group_keys, self.length = shape, keys, len(start)
+        self.template, self.group_keys, self.length = template, keys, len(start)
         self.instant: Index | None = None
         """The number of each row's window, where windows are not told apart by their ends."""
 
     def __missing__(self, name: str) -> Vector:
         at = int(name.removeprefix("#k"))
-        self[name] = Vector.from_arrow(self.group_keys[at], self.shape.keys[at])
+        self[name] = Vector.from_arrow(self.group_keys[at], self.template.keys[at])
         return self[name]
 
     def table(self, query: Index, grouping: Grouping, work: Work) -> tuple[Index, pa.Table]:
-        for expr in self.shape.fallible:
+        for expr in self.template.fallible:
             bad = count_bad(expr, self._needed(expr), self.length)
             for at, number in zip(*np.unique(query[bad], return_counts=True), strict=True):
                 name = grouping.queries[at].name
                 work.bad[name] = work.bad.get(name, 0) + int(number)
         kept = None
-        if self.shape.having is not None:
-            having = evaluate(self.shape.having, self._needed(self.shape.having), self.length)
+        if self.template.having is not None:
+            having = evaluate(self.template.having, self._needed(self.template.having), self.length)
             kept = having.values.astype(np.bool_) & having.valid
         arrays = {"window_start": self["window_start"].to_arrow(), "window_end": self["window_end"].to_arrow()}
-        for name, (expr, _) in zip(self.shape.names, self.shape.items, strict=True):
+        for name, (expr, _) in zip(self.template.names, self.template.items, strict=True):
             arrays[name] = self._array(expr)
-        if not self.shape.is_plain:
-            arrays |= {f"#o{i}": self._array(order.expr) for i, order in enumerate(self.shape.order_by)}
+        if not self.template.is_plain:
+            arrays |= {f"#o{i}": self._array(order.expr) for i, order in enumerate(self.template.order_by)}
             arrays |= {f"#t{i}": key for i, key in enumerate(self.group_keys)}
             if self.instant is not None:
                 arrays["#w"] = pa.array(self.instant)

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery
 from mullion.expressions.encode import codes_of, combine
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns
@@ -90,7 +90,7 @@ def reaches_back(frame: Window, times: Times, past: Past, before: int) -> bool:
 
 
 def from_events(
-    query: StandingQuery,
+    query: SlicedAggregation,
     stream: Stream,
     events: pa.Table,
     inputs: Input,
@@ -108,7 +108,7 @@ def from_events(
         now = int(places[-1]) if len(places) else None
     found = None if now is None else _held(query, events, places, inputs, before, now)
     if found is None:
-        return query.shape.schema.empty_table()
+        return query.template.schema.empty_table()
     index, shown = found
     held = events.take(pa.array(index))
     batch = held.drop_columns([n for n in (TIME, ARRIVAL) if n in held.schema.names])
@@ -130,7 +130,7 @@ def _placed(frame: Window, stream: Stream, events: pa.Table) -> tuple[pa.Table, 
 
 
 def _held(
-    query: StandingQuery, events: pa.Table, places: Times, inputs: Input, before: int, now: int
+    query: SlicedAggregation, events: pa.Table, places: Times, inputs: Input, before: int, now: int
 ) -> tuple[npt.NDArray[np.intp], Shown] | None:
     """The events of the window, and its bounds; None before the first n-th event of one that slides by tuples."""
     frame = query.frame
@@ -181,7 +181,7 @@ def last_instant(frame: Window, now: int) -> int:
 
 
 def from_sub_windows(
-    query: StandingQuery, stream: Stream, entries: Sequence[SubWindows], shown: Shown, window: tuple[int, int]
+    query: SlicedAggregation, stream: Stream, entries: Sequence[SubWindows], shown: Shown, window: tuple[int, int]
 ) -> pa.Table:
     plan = make_plan(stream, [query])
     grouping = plan.answering[0]
@@ -189,7 +189,7 @@ def from_sub_windows(
 
 
 def kept_window(
-    query: StandingQuery, coverage: Coverage, now: int, *, exact: bool
+    query: SlicedAggregation, coverage: Coverage, now: int, *, exact: bool
 ) -> tuple[tuple[int, int], Shown] | None:
     """The newest window of the question that sub-windows hold: what it begins and ends with, and what is shown. With
     `exact`, one that ends with the newest event, or where the question says that it ends."""
@@ -208,7 +208,7 @@ def kept_window(
 
 
 def _finalized(
-    query: StandingQuery,
+    query: SlicedAggregation,
     grouping: Grouping,
     counting: Sequence[Grouping],
     entries: Sequence[SubWindows],
@@ -220,4 +220,6 @@ def _finalized(
     due = Due(np.zeros(1, np.intp), one + start, one + end, one + shown.opens, one + shown.closes)
     counted = {g.name: Rows(entries, g) for g in counting}
     answers = finalize(Rows(entries, grouping), grouping, due, Work(), counted=counted)
-    return pa.concat_tables([query.shape.schema.empty_table(), *(a.table.cast(query.shape.schema) for a in answers)])
+    return pa.concat_tables(
+        [query.template.schema.empty_table(), *(a.table.cast(query.template.schema) for a in answers)]
+    )

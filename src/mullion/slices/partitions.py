@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.binding.queries import StandingQuery
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.expressions.encode import canonical_floats, codes_of, combine
 from mullion.kernels.columns import Columns
 from mullion.kernels.lookup import Prepared
@@ -105,7 +105,7 @@ class PartitionSet(AxisSet):
                 for after, held in self._windows(self._asked[query.name]):
                     yield from self._finalize(grouping, i, after, held, work)
 
-    def _windows(self, query: StandingQuery) -> Iterator[tuple[Times, Held]]:
+    def _windows(self, query: SlicedAggregation) -> Iterator[tuple[Times, Held]]:
         """The windows that are due: after how many events, and what they hold."""
         slide, rows = query.frame.slide_rows or 1, query.frame.rows or 1
         since = self.since[query.name]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.binding.queries import StandingQuery
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.expressions.encode import codes_of, combine
 from mullion.planner.fragments import compared_in
 from mullion.planner.plan import Grouping
@@ -161,7 +161,7 @@ def late_for(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
     return found
 
 
-def _is_held(slices: Times, query: StandingQuery) -> npt.NDArray[np.bool_]:
+def _is_held(slices: Times, query: SlicedAggregation) -> npt.NDArray[np.bool_]:
     """Which slices lie in a window that the query answers."""
     window = query.window
     end = window.offset + (slices + window.range - window.offset) // window.slide * window.slide

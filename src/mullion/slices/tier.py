@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mullion.binding.queries import StandingQuery
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.errors import CheckpointError
 from mullion.language.query import EVERYTHING, Period
 from mullion.planner.plan import Grouping, Plan, lane_of, states_of
@@ -140,9 +140,9 @@ def check_complete(entries: Iterable[SubWindows], plan: Plan) -> None:
                 raise CheckpointError(f"the checkpoint does not hold what query '{query.name}' needs", hint=hint)
 
 
-def holds(entry: SubWindows, grouping: Grouping, query: StandingQuery) -> bool:
+def holds(entry: SubWindows, grouping: Grouping, query: SlicedAggregation) -> bool:
     """Whether the sub-windows kept what the query needs of their events."""
-    own = () if grouping.counted else query.shape.aggregates
+    own = () if grouping.counted else query.template.aggregates
     states = (state for aggregate in own for state in states_of(aggregate))
     return entry.knows(lane_of(query).name) and all(f"{s.name}.0" in entry.table.schema.names for s in states)
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckError, MullionError, NotSupported
 from mullion.expressions.vector import Vector, arrow_type
@@ -71,7 +71,7 @@ class View:
     tables: Mapping[str, pa.Table]
     """Tables that events were looked up in, as the batch found them."""
 
-    def ask(self, query: StandingQuery, session: Callable[[], SparkSession], table: Tables) -> Found:
+    def ask(self, query: SlicedAggregation, session: Callable[[], SparkSession], table: Tables) -> Found:
         """Answer a question over the stream. `table` gives the rows of tables that no query has looked at."""
         asked = Asked(query, self.stream, self, session, table)
         return asked.from_synopsis() or asked.answer()
@@ -94,7 +94,7 @@ def not_kept(stream: Stream, keeps_none: bool, either: str = "") -> MullionError
 
 @dataclass(frozen=True)
 class Asked:
-    query: StandingQuery
+    query: SlicedAggregation
     stream: Stream
     view: View
     session: Callable[[], SparkSession]
@@ -112,14 +112,14 @@ class Asked:
         query, frame = self.query, self.query.frame
         if frame.rows is None or frame.partition_by or frame.slide_rows != 1 or query.keys or query.lookups:
             return None
-        if query.predicate is not None or len(query.shape.aggregates) != 1:
+        if query.predicate is not None or len(query.template.aggregates) != 1:
             return None
-        (aggregate,) = query.shape.aggregates
+        (aggregate,) = query.template.aggregates
         if aggregate.function not in ("max", "min") or not isinstance(aggregate.argument, Column):
             return None
         if (
-            query.shape.having is not None
-            or [expr for expr, _ in query.shape.items] != [Column("#a0")]
+            query.template.having is not None
+            or [expr for expr, _ in query.template.items] != [Column("#a0")]
             or aggregate.argument_type is None
         ):
             return None
@@ -131,7 +131,7 @@ class Asked:
                 opens = fed.opens(frame.rows, self.view.waiting)
                 columns = [Vector.of(TIMESTAMP, [opens]), Vector.of(TIMESTAMP, [self.view.newest])]
                 arrays = [c.to_arrow() for c in (*columns, Vector.of(aggregate.result, [answer]))]
-                table = pa.table(arrays, schema=query.shape.schema)
+                table = pa.table(arrays, schema=query.template.schema)
                 return table, f"the synopsis {fed.made.name} (ordered sharing)", self.view.newest
         return None
 

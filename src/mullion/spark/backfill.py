@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery
 from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import prepare
 from mullion.planner.rules import make_plan
@@ -44,7 +44,7 @@ class Backfill:
 
     session: SparkSession
     stream: Stream
-    query: StandingQuery
+    query: SlicedAggregation
     log: SourceLog
     since: int
     """Events before this time are in none of the query's windows."""
@@ -54,8 +54,8 @@ class Backfill:
     table: Callable[[str, int], pa.Table]
 
     def run(self) -> Past:
-        assert self.query.joined is not None
-        parts = list(self.log.files_up_to(self.query.joined))
+        assert self.query.entered_after is not None
+        parts = list(self.log.files_up_to(self.query.entered_after))
         order = FileOrder(tuple(path for _, paths in parts for path in paths))
         if not self.some_were_late and not self.limits:
             parts = [(0, [path for _, paths in parts for path in paths])]
@@ -77,7 +77,7 @@ class Backfill:
         """The partials of one batch's files; events that were late or ahead then are left out now."""
         plan = make_plan(self.stream, [self.query], way="kernel" if self.query.lookups else "auto")
         lookups = self.query.lookups
-        tables = tuple(prepare(lookup, self.table(lookup.table, self.query.joined or 0)) for lookup in lookups)
+        tables = tuple(prepare(lookup, self.table(lookup.table, self.query.entered_after or 0)) for lookup in lookups)
         events = Events(open_files(self.session, self.stream.stored, paths), self.stream, tables=tables, files=order)
         collected = collect_partials(events.of(stretch), plan)
         told = Tally()

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery
 from mullion.catalog.synopses import Synopsis
 from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import Prepared
@@ -62,9 +62,11 @@ class Ordered:
         known = {s.name: fed[s.name] for s in made if s.name in fed and fed[s.name].made == s}
         self.synopses = {s.name: known.get(s.name) or Fed(s, since=newest) for s in made}
 
-    def use(self, queries: Sequence[StandingQuery], *, shared: bool, slicing: str, method: str, before: int) -> None:
+    def use(
+        self, queries: Sequence[SlicedAggregation], *, shared: bool, slicing: str, method: str, before: int
+    ) -> None:
         """The queries from now on; `before` events came earlier."""
-        wanted: dict[str, tuple[Any, list[StandingQuery]]] = {}
+        wanted: dict[str, tuple[Any, list[SlicedAggregation]]] = {}
         for axis, mine in by_axis(queries):
             parts = [(axis_name(axis), mine)] if shared else [(f"{axis_name(axis)} for {q.name}", [q]) for q in mine]
             wanted |= {name: (axis, part) for name, part in parts}
@@ -179,7 +181,7 @@ class Ordered:
             yield WAITING, self.order.waiting.unify_dictionaries().combine_chunks()
 
     def restore(
-        self, state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], queries: Sequence[StandingQuery]
+        self, state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], queries: Sequence[SlicedAggregation]
     ) -> None:
         axes = {axis_name(axis): axis for axis, _ in by_axis(queries)}
         last = dict(tables)

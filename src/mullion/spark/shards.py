@@ -176,7 +176,7 @@ class Shards:
 
 def arranged_across(shards: Sequence[Answers], grouping: Grouping) -> list[Answers]:
     """Answers of many shards as one: ordered and cut to the limit again, now over all of them."""
-    shapes = {query.name: query.shape for query in grouping.queries}
+    shapes = {query.name: query.template for query in grouping.queries}
     by_query: dict[str, list[pa.Table]] = {}
     for answers in shards:
         for name, table in answers:

@@ -26,8 +26,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion.algebra.lookups import Lookup
+from mullion.algebra.sliced import SlicedAggregation, entering_at
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import StandingQuery, starting
 from mullion.catalog.closing import more_after_the_end, other_rows
 from mullion.catalog.restart import to_journal
 from mullion.catalog.synopses import Synopsis
@@ -151,7 +151,7 @@ class StreamRun:
         self.newest: int | None = None
         self.sets: dict[str, SharingSet] = {}
         self.ordered = Ordered(stream)
-        self.queries: tuple[StandingQuery, ...] = ()
+        self.queries: tuple[SlicedAggregation, ...] = ()
         self.synopses: tuple[Synopsis, ...] = ()
         self.keeper: Keeper | None = None
         self.wanted: frozenset[str] | None = None
@@ -203,7 +203,7 @@ class StreamRun:
         """What the last batch showed."""
         return next((one.seen for one in self.sets.values()), NOTHING_SEEN)
 
-    def use(self, queries: Sequence[StandingQuery], synopses: Sequence[Synopsis] = ()) -> None:
+    def use(self, queries: Sequence[SlicedAggregation], synopses: Sequence[Synopsis] = ()) -> None:
         """The queries that the next batch answers, and the synopses that it feeds."""
         queries = [query for query in queries if not self.limits.is_stopped(query.name, query.text)]
         if tuple(queries) == self.queries and tuple(synopses) == self.synopses and (self.sets or self.ordered):
@@ -237,7 +237,7 @@ class StreamRun:
             self._show()
         self._restored = False
 
-    def _forget_namesakes(self, queries: Sequence[StandingQuery]) -> None:
+    def _forget_namesakes(self, queries: Sequence[SlicedAggregation]) -> None:
         """A query that has taken the name of one that left goes on from nothing of it."""
         before = {query.name: to_journal(query) for query in self.queries}
         for name in [q.name for q in queries if q.name in before and before[q.name] != to_journal(q)]:
@@ -246,7 +246,7 @@ class StreamRun:
             for one in self.sets.values():
                 one.tier.forget_query(name)
 
-    def _plan(self, one: SharingSet, queries: Sequence[StandingQuery]) -> Plan:
+    def _plan(self, one: SharingSet, queries: Sequence[SlicedAggregation]) -> Plan:
         chosen = self.settings
         return make_plan(
             self.stream, queries, slicing=chosen.slicing, way=chosen.way, method=chosen.method, seen=one.seen
@@ -254,7 +254,7 @@ class StreamRun:
 
     # Joining
 
-    def join(self, query: StandingQuery) -> tuple[StandingQuery, str]:
+    def join(self, query: SlicedAggregation) -> tuple[SlicedAggregation, str]:
         """The query as it joins after the last batch, and how it comes by its past.
 
         Its windows start after the newest event, because what the stream held up to it is gone. With BACKFILL they end
@@ -264,10 +264,10 @@ class StreamRun:
             return query, "it joins before the first event"
         if not query.backfill:
             start = self._start_of(query)
-            return starting(query, start if query.start is None else max(start, query.start), self.stream), ""
+            return entering_at(query, start if query.start is None else max(start, query.start), self.stream), ""
         if query.axis != TIME_AXIS or query.window.range == EVERYTHING:
             told = "not possible: its windows stand on all events before, or on their order"
-            return starting(replace(query, after=None), self.newest + 1, self.stream), told
+            return entering_at(replace(query, after=None), self.newest + 1, self.stream), told
         after = self.newest if query.after is None else query.after
         since = first_end(after, query.window) - query.window.range
         query = replace(query, after=after)
@@ -279,10 +279,10 @@ class StreamRun:
         reason = self.unreadable_again(query)
         if reason is None and self.committed is not None:
             told = "by reading the stream's files again, beside the stream"
-            return replace(query, tag=query.name, joined=self.committed.batch), told
+            return replace(query, tag=query.name, entered_after=self.committed.batch), told
         return replace(query, after=None, start=self.newest + 1), f"not possible any more: {reason}"
 
-    def _start_of(self, query: StandingQuery) -> int:
+    def _start_of(self, query: SlicedAggregation) -> int:
         """Where the windows begin of a query that joins now: after all that was seen."""
         assert self.newest is not None
         newest = self._newest_on(query.axis.order) if query.axis.order else self.newest
@@ -297,7 +297,7 @@ class StreamRun:
             found = max((s["newest"] for s in sets if s["axis"] in names and s["newest"] is not None), default=None)
         return found
 
-    def refuses(self, query: StandingQuery) -> tuple[str, str] | None:
+    def refuses(self, query: SlicedAggregation) -> tuple[str, str] | None:
         """Why the query cannot join any more, and what to do instead; None when it can."""
         since, order = query.frame.since, query.axis.order
         if self.newest is None or query.backfill:
@@ -310,7 +310,7 @@ class StreamRun:
             return why, "take a later time, or RANGE UNBOUNDED, which counts from when the query joins"
         return None
 
-    def unreadable_again(self, query: StandingQuery) -> str | None:
+    def unreadable_again(self, query: SlicedAggregation) -> str | None:
         """Why the events that were read before cannot be read for the query once more; None when they can."""
         if self.log is None or not self.plain:
             return "the source of the stream cannot be read twice"
@@ -319,7 +319,7 @@ class StreamRun:
             return f"table '{changed[0]}' has changed since, and its rows of that time are gone"
         return None
 
-    def can_backfill(self, query: StandingQuery) -> str | None:
+    def can_backfill(self, query: SlicedAggregation) -> str | None:
         """Why the query's past cannot be answered; None when it can."""
         joined, told = self.join(query)
         return told if joined.backfill and joined.after is None and self.newest is not None else None
@@ -343,7 +343,7 @@ class StreamRun:
         for name, future in self._side_jobs.done(queries, wait=wait):
             self._take_past(queries[name], future)
 
-    def _take_past(self, query: StandingQuery, future: Future[Past]) -> None:
+    def _take_past(self, query: SlicedAggregation, future: Future[Past]) -> None:
         one = self.sets.get("shared") or self.sets[query.name]
         self.backfilled.add(query.name)
         one.tier.waiting.discard(query.name)

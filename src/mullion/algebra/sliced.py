@@ -1,0 +1,131 @@
+"""An aggregation that is run by slices: what it needs of every event, and what it makes of a window.
+
+Below the aggregates stand expressions over events: the predicate, the group keys and the arguments; queries share those
+that are equal. Above them stands the `AnswerTemplate`: the items, HAVING, ORDER BY and LIMIT over keys and aggregates;
+answers of all queries of one template are made together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate, column_types
+from mullion.algebra.lookups import Lookup
+from mullion.algebra.streams import Stream
+from mullion.expressions.evaluate import is_fallible
+from mullion.expressions.pool import Pool
+from mullion.expressions.shared import shared
+from mullion.expressions.typing import resolve_predicate
+from mullion.expressions.vector import arrow_type
+from mullion.language.query import TIME_AXIS, Axis, Call, Column, Expr, Literal, Order, Period, Window
+from mullion.language.types import TIMESTAMP, Type
+
+
+@dataclass(frozen=True)
+class AnswerTemplate:
+    """What is made of a window: columns #k0.. hold the keys, #a0.. the aggregates."""
+
+    keys: tuple[Type, ...]
+    aggregates: tuple[BoundAggregate, ...]
+    names: tuple[str, ...]
+    items: tuple[tuple[Expr, Type], ...]
+    having: Expr | None
+    order_by: tuple[Order, ...]
+    limit: int | None
+    bounds: Type = TIMESTAMP
+    """The type of window_start and window_end: BIGINT for a window over whole numbers."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Remembered: plans ask for it for every query, and it walks all expressions."""
+        above = self.items, self.having, self.order_by, self.limit
+        return hash((self.keys, self.aggregates, self.names, above, self.bounds))
+
+    @cached_property
+    def types(self) -> dict[str, Type]:
+        return column_types(self.keys, self.aggregates, self.bounds)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of an answer: the window's bounds, then the items."""
+        fields = [(name, arrow_type(self.bounds)) for name in WINDOW_COLUMNS]
+        fields += [(name, arrow_type(type_)) for name, (_, type_) in zip(self.names, self.items, strict=True)]
+        return pa.schema(fields)
+
+    @cached_property
+    def fallible(self) -> tuple[Expr, ...]:
+        """What can meet a bad value above the aggregates."""
+        expressions = [expr for expr, _ in self.items] + ([] if self.having is None else [self.having])
+        return tuple(expr for expr in expressions if is_fallible(expr, self.types))
+
+    @property
+    def is_plain(self) -> bool:
+        """Neither HAVING nor ORDER BY nor LIMIT."""
+        return self.having is None and not self.order_by and self.limit is None
+
+
+NO_WINDOW = Window()
+
+
+@dataclass(frozen=True, slots=True)
+class SlicedAggregation:
+    """A query as the engine runs it. Answers windows with window_start >= start and window_end <= stop.
+
+    Its expressions are over the stream's columns and those that the lookups add, in their order.
+    """
+
+    name: str
+    text: str
+    stream: str
+    window: Period
+    predicate: Expr | None
+    keys: tuple[Expr, ...]
+    template: AnswerTemplate
+    start: int | None = None
+    stop: int | None = None
+    backfill: bool = False
+    after: int | None = None
+    """With BACKFILL: answers windows with window_end > after."""
+    tag: str = ""
+    """Not empty for a query whose past was read once more: it must not be answered from what others keep."""
+    entered_after: int | None = None
+    """The last batch before such a query entered."""
+    lookups: tuple[Lookup, ...] = ()
+    axis: Axis = TIME_AXIS
+    """What `window` is laid over."""
+    frame: Window = NO_WINDOW
+    """The window as it was written."""
+    where: Expr | None = None
+    """What it selects by whenever it starts; `predicate` may ask more."""
+
+    def event_expressions(self) -> Iterator[Expr]:
+        """What is evaluated on the events that the query selects."""
+        yield from self.keys
+        for aggregate in self.template.aggregates:
+            yield from aggregate.expressions()
+
+
+def entering_at(query: SlicedAggregation, start: int | None, stream: Stream) -> SlicedAggregation:
+    """The query as it enters at an event time, whatever it was before. A window over everything so far holds what comes
+    from then on."""
+    query = replace(query, start=start, predicate=query.where)
+    if start is None or not query.frame.unbounded:
+        return query
+    place = Column(query.frame.attribute or stream.time_column)
+    since = resolve_predicate(Call("ge", (place, Literal(start, query.template.bounds))), dict(stream.types))
+    both = since if query.where is None else Call("and", (since, query.where))
+    return replace(query, predicate=shared(both), frame=replace(query.frame, since=start))
+
+
+TEMPLATES: Pool[AnswerTemplate] = Pool()
+"""Queries of equal templates hold the same one: a thousand of them cost the memory of one, and compare at once."""
+
+
+__all__ = ["TEMPLATES", "AnswerTemplate", "SlicedAggregation", "entering_at"]
