@@ -44,7 +44,7 @@ def check_text(name: str, now: str, then: str) -> None:
 
 def to_journal(query: SlicedAggregation) -> dict[str, Any]:
     entry = {"name": query.name, "text": query.text}
-    return entry | {name: getattr(query, name) for name in _JOINED if getattr(query, name) is not None}
+    return entry | {key: value for key, name in _ENTERED.items() if (value := getattr(query, name)) is not None}
 
 
 def from_journal(entry: Mapping[str, Any], catalog: Catalog) -> SlicedAggregation:
@@ -53,10 +53,10 @@ def from_journal(entry: Mapping[str, Any], catalog: Catalog) -> SlicedAggregatio
 
 
 def as_journaled(query: SlicedAggregation, entry: Mapping[str, Any], catalog: Catalog) -> SlicedAggregation:
-    """The query as it joined the stream."""
-    joined = replace(query, **{name: entry.get(name, "" if name == "tag" else None) for name in _JOINED})
-    return entering_at(joined, joined.start, catalog.streams[query.stream])
+    """The query as it entered the stream."""
+    entered = replace(query, **{name: entry.get(key, "" if key == "tag" else None) for key, name in _ENTERED.items()})
+    return entering_at(entered, entered.start, catalog.streams[query.stream])
 
 
-_JOINED = ("start", "after", "tag", "joined")
-"""What joining decides of a query."""
+_ENTERED = {"start": "start", "after": "after", "tag": "tag", "joined": "entered_after"}
+"""What entering decides of a query: the journal's word for it, and the query's."""
