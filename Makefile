@@ -41,8 +41,8 @@ lint: setup
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 
-bench: $(VENV)/.ready-bench ## measure many windows against one
-	@$(BIN)/mullion bench windows
+bench: $(VENV)/.ready-bench ## measure many windows against one; BENCH=name another benchmark
+	@$(BIN)/python -m benchmarks $(or $(BENCH),windows)
 
 format: setup ## let ruff mend style
 	@$(BIN)/ruff check --fix
@@ -50,4 +50,4 @@ format: setup ## let ruff mend style
 
 clean: ## remove what make made
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

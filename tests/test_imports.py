@@ -34,7 +34,6 @@ LAYERS = (
     "testing",
     "questions",
     "engine",
-    "benchmarks",
     "surface",
     "__main__",
 )

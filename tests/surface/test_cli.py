@@ -311,16 +311,6 @@ class TestMistakes:
         assert "'explain'" in inside("explian").stderr
         assert "--sharing" in inside("run", "script.sql", "--out", "out", "--sharin", "on").stderr
 
-    def test_an_unknown_benchmark_lists_the_known(self) -> None:
-        result = inside("bench", "xyz")
-        assert result.code == 1
-        assert "there is aggregates, frequent, lookups, operators, sharing, windows" in result.stderr
-
-    def test_flink_belongs_to_one_benchmark(self) -> None:
-        result = inside("bench", "windows", "--flink", "python")
-        assert result.code == 1
-        assert "the benchmark 'windows' does not measure Flink" in result.stderr
-
     def test_what_nobody_foresaw_is_called_a_bug(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def broken(name: str) -> str:
             raise KeyError("surprise")
@@ -416,7 +406,7 @@ class TestHelp:
     def test_it_lists_the_commands(self) -> None:
         result = inside("--help")
         assert result.code == 0
-        for command in ("run", "explain", "demo", "bench", "doctor"):
+        for command in ("run", "explain", "demo", "doctor"):
             assert f"\n  {command} " in result.stdout
 
     def test_version(self) -> None:

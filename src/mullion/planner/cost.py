@@ -6,7 +6,7 @@ predicates that events satisfy (decision 4): does it share the aggregation by fr
 does it add every event to every query that it satisfies, alpha |T| (krishnamurthy Table 5)? The second takes less when
 fragments are nearly as many as events.
 
-The constants are microseconds on 2 cores, from `mullion bench windows` and `mullion bench sharing`.
+The constants are microseconds on 2 cores, from `python -m benchmarks windows` and `python -m benchmarks sharing`.
 """
 
 from __future__ import annotations

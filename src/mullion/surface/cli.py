@@ -6,7 +6,6 @@ import errno
 import json
 import logging
 import os
-import re
 import signal
 import sys
 import time
@@ -249,34 +248,6 @@ def demo(
         from mullion.surface.demo import show
 
         show(Console(), began=began, seconds=seconds)
-
-
-@app.command()
-def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which benchmark; a wrong name lists them.")],
-    json_: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements to FILE as JSON.")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the measurements to FILE.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller run, to see that it works.")] = False,
-    flink: Annotated[
-        Path | None, typer.Option(metavar="PYTHON", help="A Python with apache-flink, for sharing to measure it too.")
-    ] = None,
-) -> None:
-    """Measure, and print a table."""
-    with told():
-        from importlib import import_module
-
-        known = _benchmarks()
-        if name not in known:
-            hint = closest(name, known) or f"there is {', '.join(known)}"
-            raise MullionError(f"there is no benchmark '{name}'", hint=hint if known else None)
-        if flink is not None and name != "sharing":
-            raise MullionError(f"the benchmark '{name}' does not measure Flink", hint="leave --flink out")
-        from rich.console import Console
-
-        more = {} if flink is None else {"flink": flink}
-        import_module(f"mullion.benchmarks.{name}").run(Console(), json=json_, plot=plot, quick=quick, **more)
 
 
 @app.command()
@@ -593,22 +564,6 @@ def _checked_places(out: str, checkpoint: str | None, stats: Path | None) -> tup
     if stats is not None and (stats.is_dir() or not stats.resolve().parent.is_dir()):
         raise MullionError(f"--stats {stats} cannot be written", hint="name a file in a directory that is there")
     return answers, state
-
-
-_RUNS = re.compile(r"^def run\(\s*console", re.MULTILINE)
-
-
-def _benchmarks() -> list[str]:
-    """Modules of mullion.benchmarks that have `run(console, ...)`, found without importing them."""
-    from importlib.util import find_spec
-    from pkgutil import iter_modules
-
-    package = find_spec("mullion.benchmarks")
-    folders = list(package.submodule_search_locations or []) if package is not None else []
-    found = [
-        (Path(folder) / f"{module.name}.py", module.name) for folder in folders for module in iter_modules([folder])
-    ]
-    return sorted(name for path, name in found if path.is_file() and _RUNS.search(path.read_text(encoding="utf-8")))
 
 
 # Telling what went wrong

@@ -25,13 +25,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mullion.benchmarks.workloads import generate_trades
 from mullion.engine import Engine
 from mullion.surface.progress import instant
+from mullion.surface.trades import NOON, generate_trades
 
 QUERIES = 100
 MINUTE = 60_000_000
-NOON = 1101902400_000_000
 EVENTS_IN_A_FILE = 40_000
 FILES = 10
 """Different files; after them the same trades come again, later."""

@@ -1,1 +1,0 @@
-"""What sharing is worth, measured: `mullion bench windows`."""
