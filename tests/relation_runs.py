@@ -14,6 +14,7 @@ from mullion.algebra.streams import Stream
 from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
+from mullion.options import DEFAULTS, Options
 from mullion.reference.relations import answer_relation
 from mullion.runtime.relation_run import RelationRun
 from mullion.slices.finalize import Answers
@@ -118,8 +119,8 @@ def expected(given: Batches) -> dict[str, list[tuple[Any, ...]]]:
     return {n: sorted(answer_relation(r, STREAMS, events).rows, key=repr) for n, r in RELATIONS.items()}
 
 
-def started(store: Store, journal: Path | None, **options: Any) -> RelationRun:
-    run = RelationRun(("a", "b"), store, journal=None if journal is None else Journal(journal), **options)
+def started(store: Store, journal: Path | None, options: Options = DEFAULTS, **more: Any) -> RelationRun:
+    run = RelationRun(("a", "b"), store, options, journal=None if journal is None else Journal(journal), **more)
     run.restore()
     store.resume(run.committed)
     run.use(list(RELATIONS.values()))

@@ -86,7 +86,7 @@ class Trial:
     table: list[Event]
     runs: list[OneRun]
     sharing: str
-    strategy: str
+    expiry: str
     at_a_time: int
     """Files in a batch."""
     sharded: bool
@@ -287,7 +287,7 @@ class Oracle:
             relation = joining_at(bound, start, frozenset())
             tables = {"named": (any_relation.NAMED, self.trial.table)}
             wanted = answer_relation(relation, any_relation.STREAMS, self.kept, tables)
-            without = ("expires_at",) if self.trial.strategy == "nt" else ()
+            without = ("expires_at",) if self.trial.expiry == "nt" else ()
             found = comparable(as_rows(table), wanted.names, without)
             right = comparable(wanted.rows, wanted.names, without)
             assert found == right, f"{bound.text}\ntoo many: {found - right}\nmissing: {right - found}"
@@ -368,7 +368,7 @@ def _engine(trial: Trial, base: Path) -> Any:
         checkpoint=base / "checkpoint",
         clock=lambda: YEAR_9999,
         sharing=trial.sharing,
-        strategy=trial.strategy,
+        expiry=trial.expiry,
         shard_above=0 if trial.sharded else 200_000,
     )
 

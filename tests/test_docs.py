@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import runpy
 from collections.abc import Iterator
+from dataclasses import fields
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +19,11 @@ from mullion.algebra.nodes import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.queries import bind
 from mullion.binding.relations import bind_relation, is_relational
+from mullion.engine import Engine
 from mullion.language.dialect import AGGREGATES
 from mullion.language.parse import parse_script
 from mullion.language.query import CreateQuery, CreateStream, CreateTable
+from mullion.options import Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,3 +108,21 @@ def test_missed_bars_are_told() -> None:
 def test_every_aggregate_is_documented() -> None:
     language = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
     assert [name for name in REGISTRY if name not in language] == []
+
+
+def test_every_argument_of_the_engine_is_documented() -> None:
+    """The options with their defaults, as strings that users may pass."""
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    for option in fields(Options):
+        default = f"{option.default:,}" if type(option.default) is int else str(option.default)
+        shown = f"`{default}`" if isinstance(option.default, str) else default
+        assert f"| `{option.name}` | {shown} |" in page
+    options = {option.name for option in fields(Options)}
+    for name in inspect.signature(Engine).parameters.keys() - options:
+        assert f"| `{name}` |" in page
+    for name in (choice for option in fields(Options) for choice in choices_of(option.default)):
+        assert f"`{name}`" in page
+
+
+def choices_of(default: object) -> list[str]:
+    return [*type(default)] if isinstance(default, StrEnum) else []

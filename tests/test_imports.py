@@ -15,6 +15,7 @@ ROOT = Path(mullion.__file__).parent
 LAYERS = (
     "errors",
     "arguments",
+    "options",
     "closing",
     "language",
     "expressions",

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +50,7 @@ from mullion.language.query import (
     Query,
     Statement,
 )
+from mullion.options import DEFAULTS, Expiry, Method, Options, Sharing, Slicing, Way
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
@@ -61,12 +62,11 @@ from mullion.runtime.relation_run import run_name
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.relation_shards import SHARDS, Sharding
 from mullion.sinks.callback import CallbackSink, OnAnswer
-from mullion.sinks.memory import KEEP_ANSWERS, MemorySink
+from mullion.sinks.memory import MemorySink
 from mullion.sinks.owner import Owner, lock_of
 from mullion.sinks.parquet import ParquetSink
 from mullion.sinks.several import SeveralSinks
 from mullion.slices.axis import by_axis
-from mullion.slices.most import MOST_ANSWERS, MOST_HELD
 from mullion.spark.cluster import ship
 from mullion.spark.feed import Feed
 from mullion.spark.jvm import is_dead, needs_spark
@@ -84,7 +84,7 @@ from mullion.spark.sources import (
     tells_files,
     with_places,
 )
-from mullion.spark.stream import Settings, StreamRun
+from mullion.spark.stream import StreamRun
 from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
 from mullion.storage.files import CommittedFiles
@@ -105,7 +105,6 @@ TIMES_ON_FEW_CORES = 25
 """How many times more events relations take on the driver before they go to shards, where cores are few."""
 
 
-@dataclass(eq=False)
 class Engine:
     """Answers many standing queries over streams in one shared pass over each.
 
@@ -119,45 +118,51 @@ class Engine:
     holds settings of Spark, names a "spark.master". Answers are kept in memory, the newest `keep_answers` rows of all
     queries together, or written below `out`. With `checkpoint`, a killed run goes on where it was, and a run over input
     that has grown goes on where the last one was. Both are of one run at a time, from its start until `close`. Answers
-    of another checkpoint or run are not touched, unless `overwrite` says that they may be removed. `strict` refuses a
-    declared column that no file has, of which a warning is logged otherwise. Without `compact` every batch leaves a
-    file for each query that it answers, for readers that take files away.
+    of another checkpoint or run are not touched, unless `overwrite` says that they may be removed. `on_batch` is called
+    with the engine after each batch. `clock` gives seconds since 1970, to tell which events are too far ahead. The
+    other arguments are the `Options`.
     """
 
-    spark: SparkSession | None = None
-    _: KW_ONLY
-    out: str | Path | None = None
-    checkpoint: str | Path | None = None
-    overwrite: bool = False
-    strict: bool = False
-    compact: bool = True
-    sharing: str = "auto"
-    slicing: str = "paired"
-    way: str = "auto"
-    method: str = "auto"
-    strategy: str = "upa"
-    shard_above: int = 200_000
-    keep_answers: int | None = KEEP_ANSWERS
-    """How many rows of answers stay in memory without `out`; the oldest batches leave first. None for all."""
-    most_answers: int = MOST_ANSWERS
-    """Rows that one batch may answer for one query. One that would have more is stopped, and found in `stopped`."""
-    most_held: int = MOST_HELD
-    """Rows that one query over relations may hold. One that holds more is stopped, and found in `stopped`."""
-    config: Mapping[str, str] = field(default_factory=dict)
-    on_batch: Callable[[Engine], None] | None = None
-    clock: Callable[[], float] = time.time
-    """Seconds since 1970, to tell which events are too far ahead."""
-
-    def __post_init__(self) -> None:
-        self._check_arguments()
-        for name in ("most_answers", "most_held"):
-            if getattr(self, name) < 1:
-                raise MullionError(f"{name} is a number of rows, at least 1, not {getattr(self, name)}")
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise MullionError(f"{name} is one of {', '.join(allowed)}, not '{getattr(self, name)}'")
-        self.out = None if self.out is None else local_path(self.out, "out")
-        self.checkpoint = None if self.checkpoint is None else local_path(self.checkpoint, "checkpoint")
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        out: str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        config: Mapping[str, str] | None = None,
+        on_batch: Callable[[Engine], None] | None = None,
+        clock: Callable[[], float] = time.time,
+        sharing: str | Sharing = DEFAULTS.sharing,
+        slicing: str | Slicing = DEFAULTS.slicing,
+        way: str | Way = DEFAULTS.way,
+        method: str | Method = DEFAULTS.method,
+        expiry: str | Expiry = DEFAULTS.expiry,
+        shard_above: int = DEFAULTS.shard_above,
+        keep_answers: int | None = DEFAULTS.keep_answers,
+        most_answers: int = DEFAULTS.most_answers,
+        most_held: int = DEFAULTS.most_held,
+        strict: bool = DEFAULTS.strict,
+        compact: bool = DEFAULTS.compact,
+        overwrite: bool = DEFAULTS.overwrite,
+    ) -> None:
+        self.options = Options.of(
+            sharing=sharing,
+            slicing=slicing,
+            way=way,
+            method=method,
+            expiry=expiry,
+            shard_above=shard_above,
+            keep_answers=keep_answers,
+            most_answers=most_answers,
+            most_held=most_held,
+            strict=strict,
+            compact=compact,
+            overwrite=overwrite,
+        )
+        self.spark, self.config, self.on_batch, self.clock = spark, config or {}, on_batch, clock
+        self._check_arguments(out, checkpoint)
+        self.out = None if out is None else local_path(out, "out")
+        self.checkpoint = None if checkpoint is None else local_path(checkpoint, "checkpoint")
         checkpoints = [] if self.checkpoint is None else [self.checkpoint.absolute()]
         self._locks = [Lock(place / ".lock", place, "the checkpoint") for place in checkpoints]
         self._locks += [] if self.out is None else [lock_of(self.out.absolute())]
@@ -177,17 +182,15 @@ class Engine:
         self._lock = threading.RLock()
         self._owned: SparkSession | None = None
         self._ensured: SparkSession | None = None
-        self._memory = MemorySink(self.keep_answers)
-        self._files = None if self.out is None else ParquetSink(Path(self.out).absolute(), compacting=self.compact)
+        self._memory = MemorySink(self.options.keep_answers)
+        compacting = self.options.compact
+        self._files = None if self.out is None else ParquetSink(self.out.absolute(), compacting=compacting)
         self._callbacks = CallbackSink()
         self.sink = SeveralSinks([self._files or self._memory])
         self.relations = RelationRuns(
             self.sink,
+            self.options,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint).absolute(),
-            strategy=self.strategy,
-            shared=self.sharing != "off",
-            most_answers=self.most_answers,
-            most_held=self.most_held,
             table=lambda reader, name, step: self.tables_of(reader).current(name, step),
             table_files=lambda reader: self.tables_of(reader).files,
             sharding=Sharding(
@@ -207,13 +210,9 @@ class Engine:
         self._dropped: dict[str, tuple[str, pa.Schema]] = {}
         """The columns of queries that were dropped, and how they were spelt: their answers stay."""
 
-    def _check_arguments(self) -> None:
-        require("out", self.out, (str, Path), "a path", none=True)
-        require("checkpoint", self.checkpoint, (str, Path), "a path", none=True)
-        require("overwrite", self.overwrite, bool, "True or False")
-        require("compact", self.compact, bool, "True or False")
-        require("shard_above", self.shard_above, int, "a number of groups")
-        require("keep_answers", self.keep_answers, int, "a number of rows", none=True)
+    def _check_arguments(self, out: str | Path | None, checkpoint: str | Path | None) -> None:
+        require("out", out, (str, Path), "a path", none=True)
+        require("checkpoint", checkpoint, (str, Path), "a path", none=True)
         require("config", self.config, Mapping, "a dictionary of Spark's settings")
         require_callable("on_batch", self.on_batch, "the engine")
         if self.spark is not None and not hasattr(self.spark, "sparkContext"):
@@ -372,7 +371,7 @@ class Engine:
         if stream not in self._stores:
             directory = self._directory(stream)
             files = None if directory is None else CommittedFiles(directory)
-            self._stores[stream] = TableStore(self.session, {}, files, strict=self.strict)
+            self._stores[stream] = TableStore(self.session, {}, files, strict=self.options.strict)
         store = self._stores[stream]
         store.tables, store.frames = self.catalog.tables, self._table_frames
         return store
@@ -456,7 +455,7 @@ class Engine:
                 if name is not None and all(q.name != name for q in queries):
                     continue
                 alone = [[q] for q in queries if name in (None, q.name)]
-                for together in alone if self.sharing == "off" else [queries]:
+                for together in [queries] if self.options.is_shared else alone:
                     plans += [
                         self._plan(stream, axis, mine)
                         for axis, mine in _by_axis(together)
@@ -465,7 +464,7 @@ class Engine:
             observed = {n: asdict(r.counts) for n, r in self.runs.items() if r.counts.batches}
             shown = [relation for relation in self.catalog.relations.values() if name in (None, relation.name)]
             relations = self.relations.explain(shown, self.relations.observed()) if shown else None
-            return Explanation(tuple(plans), self.sharing, name, observed, dict(self._pasts), relations)
+            return Explanation(tuple(plans), self.options.sharing, name, observed, dict(self._pasts), relations)
 
     def _plan(self, stream: Stream, axis: Axis, queries: Sequence[SlicedAggregation]) -> Plan:
         run = self.runs.get(stream.name)
@@ -475,9 +474,7 @@ class Engine:
         return make_plan(
             stream,
             queries,
-            slicing=self.slicing,
-            way=self.way,
-            method=self.method,
+            self.options,
             seen=seen,
             files=stream.format == "parquet" if run is None else run.reads_files,
             axis=axis,
@@ -522,7 +519,7 @@ class Engine:
         take_all(self._locks)
         manifest = self._manifest()
         if self._files is not None:
-            self._files.claim(self._owner, overwrite=self.overwrite)
+            self._files.claim(self._owner, overwrite=self.options.overwrite)
         if manifest is not None:
             self._open_checkpoint(manifest)
         with self._lock:
@@ -675,20 +672,11 @@ class Engine:
         if name not in self.runs:
             directory = self._directory(name)
             journal = None if directory is None else Journal(directory)
-            settings = Settings(
-                self.sharing,
-                self.slicing,
-                self.way,
-                self.method,
-                self.shard_above,
-                strict=self.strict,
-                most_answers=self.most_answers,
-            )
             frame = self._frames.get(name)
             self.runs[name] = StreamRun(
                 self.catalog.streams[name],
                 self.sink,
-                settings,
+                self.options,
                 journal=journal,
                 plain=frame is None,
                 static=frame is not None and not frame.isStreaming,
@@ -744,7 +732,7 @@ class Engine:
         """How many events of a first step keep relations on the driver. With fewer cores than shards it is faster than
         they are, and shards are for what would not fit."""
         enough = self.session.sparkContext.defaultParallelism >= SHARDS
-        return self.shard_above if enough else TIMES_ON_FEW_CORES * self.shard_above
+        return self.options.shard_above * (1 if enough else TIMES_ON_FEW_CORES)
 
     def _use_relations(self) -> None:
         """Let the relations of now take part. Who is new to running streams answers what starts after their newest
@@ -947,15 +935,6 @@ class Engine:
     def answers(self) -> int:
         """How many rows all queries have answered, those of relations too, which are of no one stream."""
         return sum(run.counts.answers for run in self.runs.values()) + self.relations.answers
-
-
-_CHOICES = {
-    "sharing": ("auto", "on", "off"),
-    "slicing": ("paired", "paned"),
-    "way": ("auto", "native", "kernel", "direct"),
-    "method": ("auto", "fragments", "rows"),
-    "strategy": ("upa", "nt", "direct"),
-}
 
 
 def _columns_of(query: Standing) -> pa.Schema:

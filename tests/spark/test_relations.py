@@ -160,11 +160,11 @@ def right(given: dict[str, Events]) -> dict[str, list[tuple[Any, ...]]]:
     return {name: expected(bound(text, name), given) for name, text in QUERIES.items()}
 
 
-@pytest.mark.parametrize(("sharing", "strategy"), [("auto", "upa"), ("off", "upa"), ("auto", "nt"), ("off", "direct")])
+@pytest.mark.parametrize(("sharing", "expiry"), [("auto", "upa"), ("off", "upa"), ("auto", "nt"), ("off", "direct")])
 def test_answers_are_those_of_the_reference(
-    sharing: str, strategy: str, spark: SparkSession, sources: Path, right: dict[str, list[tuple[Any, ...]]]
+    sharing: str, expiry: str, spark: SparkSession, sources: Path, right: dict[str, list[tuple[Any, ...]]]
 ) -> None:
-    with Engine(spark, sharing=sharing, strategy=strategy) as engine:
+    with Engine(spark, sharing=sharing, expiry=expiry) as engine:
         engine.execute(script(sources))
         for name, text in QUERIES.items():
             engine.query(text, name=name)
@@ -172,7 +172,7 @@ def test_answers_are_those_of_the_reference(
         for name, rows in right.items():
             answer = engine.results(name).to_arrow()
             # Negative tuples say when a row ends only when it does.
-            hidden = answer.column_names.index("expires_at") if strategy == "nt" and name != "counts" else None
+            hidden = answer.column_names.index("expires_at") if expiry == "nt" and name != "counts" else None
             known = [c for i, c in enumerate(answer.column_names) if i != hidden]
             rows = sorted((tuple(v for i, v in enumerate(row) if i != hidden) for row in rows), key=repr)
             assert rows and told(answer, known) == rows, name

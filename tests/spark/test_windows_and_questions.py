@@ -9,7 +9,6 @@ import os
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,7 +28,6 @@ from mullion.language.dialect import AGGREGATES
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.spark.results import OneAnswer
-from mullion.spark.stream import Settings
 from mullion.testing import Crash, crash_at
 from unit.test_core_differential import assert_same, rows_of
 
@@ -174,7 +172,7 @@ def test_values_on_executors(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mullion.engine.Settings", partial(Settings, shards=2))
+    monkeypatch.setattr("mullion.spark.stream.SHARDS", 2)
     place = {"out": tmp_path / "out", "checkpoint": tmp_path / "state"} if checkpoint else {}
     asked = {
         "values": "SELECT k, median(v) AS m, sum(x) AS s FROM s [RANGE 10 s SLIDE 5 s] GROUP BY k",

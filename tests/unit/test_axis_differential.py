@@ -49,7 +49,7 @@ class OrderedRun:
 
     def use(self, ordered: Ordered) -> None:
         manner, queries = self.manner, list(self.by_name.values())
-        ordered.use(queries, shared=manner.shared, slicing=manner.slicing, method=manner.method, before=0)
+        ordered.use(queries, manner.options, before=0)
         lookups = dict.fromkeys(lookup for grouping in ordered.groupings for lookup in grouping.lookups)
         ordered._input = Input(self.stream.types)
         ordered.look_up(tuple(prepare(lookup, self.tables[lookup.table]) for lookup in lookups))

@@ -6,12 +6,14 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mullion.algebra.nodes import Relation
 from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
+from mullion.options import DEFAULTS, Options, Sharing
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import Sharding
 from mullion.runtime.shard_step import in_turn
@@ -53,18 +55,20 @@ def bound(texts: Mapping[str, str]) -> list[Relation]:
     return [bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()]
 
 
-def bad(texts: Mapping[str, str], given: Batches, base: Path, **options: object) -> dict[str, int]:
+def bad(
+    texts: Mapping[str, str], given: Batches, base: Path, options: Options = DEFAULTS, **more: Any
+) -> dict[str, int]:
     """What a run counts for each query."""
-    run = RelationRun(("a", "b"), Store(), **options)  # type: ignore[arg-type]
+    run = RelationRun(("a", "b"), Store(), options, **more)
     run.use(bound(texts))
     Source(base, given).run(run)
     return {name: run.bad.get(name, 0) for name in texts}
 
 
 @pytest.mark.parametrize(("text", "number"), EXPECTED)
-@pytest.mark.parametrize("strategy", ["upa", "nt", "direct"])
-def test_they_are_counted_wherever_an_expression_stands(text: str, number: int, strategy: str, tmp_path: Path) -> None:
-    assert bad({"q": text}, HAPPENED, tmp_path, strategy=strategy) == {"q": number}
+@pytest.mark.parametrize("expiry", ["upa", "nt", "direct"])
+def test_they_are_counted_wherever_an_expression_stands(text: str, number: int, expiry: str, tmp_path: Path) -> None:
+    assert bad({"q": text}, HAPPENED, tmp_path, Options.of(expiry=expiry)) == {"q": number}
 
 
 TEXTS = {f"q{i}": text for i, (text, _) in enumerate(EXPECTED)}
@@ -79,7 +83,7 @@ NEIGHBOURS = {
 def test_they_do_not_depend_on_who_shares_the_work(seed: int, tmp_path: Path) -> None:
     given = batches(seed, number=20)
     alone = {
-        name: bad({name: text}, given, tmp_path / name, shared=False)[name]
+        name: bad({name: text}, given, tmp_path / name, Options(sharing=Sharing.OFF))[name]
         for name, text in {**TEXTS, **NEIGHBOURS}.items()
     }
     assert sum(alone.values()) > 0

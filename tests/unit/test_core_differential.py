@@ -24,6 +24,7 @@ from mullion.kernels.lookup import Prepared, prepare
 from mullion.language.parse import parse_query
 from mullion.language.query import Query
 from mullion.language.types import Type
+from mullion.options import Options, Sharing
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
 from mullion.slices import tier as tiers
@@ -52,6 +53,11 @@ class Manner:
     method: str = "auto"
     lag: int = 0
     """How far the watermark stays behind what it could be."""
+
+    @property
+    def options(self) -> Options:
+        sharing = Sharing.ON if self.shared else Sharing.OFF
+        return Options.of(sharing=sharing, slicing=self.slicing, method=self.method)
 
 
 def to_batch(stream: Stream, events: Sequence[Event], arrived: int = 0) -> pa.RecordBatch:
@@ -94,7 +100,7 @@ class Run:
 
     def ask(self, queries: Sequence[SlicedAggregation]) -> None:
         """From now on, answer these."""
-        self.plan: Plan = make_plan(self.stream, queries, slicing=self.manner.slicing, method=self.manner.method)
+        self.plan: Plan = make_plan(self.stream, queries, self.manner.options)
         self.by_name = {q.name: q for q in queries}
 
     def over(self, events: Sequence[Event]) -> dict[str, Rows]:

@@ -15,7 +15,7 @@ import mullion
 from local_engine import LocalEngine, local_engine
 from mullion.engine import Engine
 from mullion.errors import ArgumentError, CheckError, MullionError
-from mullion.sinks.memory import KEEP_ANSWERS
+from mullion.options import Options
 
 STREAM = """CREATE STREAM s (ts TIMESTAMP, k STRING, x INT) USING parquet OPTIONS (path 'nowhere') TIMESTAMP BY ts"""
 COUNT = "SELECT count(*) AS n FROM s [RANGE 5 us SLIDE 5 us]"
@@ -104,7 +104,7 @@ class TestMemory:
                 assert kept.to_arrow() == every.to_arrow().slice(kept.dropped)
                 assert f"after {kept.dropped:,} older ones that left memory" in repr(kept)
             assert sum(len(engine.results(name)) for name in ("counts", "keys")) <= 6
-            assert whole.keep_answers == KEEP_ANSWERS
+            assert whole.options.keep_answers == Options().keep_answers
 
     def test_records_that_answered_nobody_leave_too(self) -> None:
         with local_engine(SCRIPT, keep_answers=6) as engine:

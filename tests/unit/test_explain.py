@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mullion.engine import Engine
+from mullion.options import Options, Sharing
 from mullion.planner.explain import Explanation
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -49,7 +50,7 @@ def test_one_query_is_explained_by_the_plan_that_serves_it(engine: Engine) -> No
 
 
 def test_without_sharing_every_query_has_its_plan(engine: Engine) -> None:
-    engine.sharing = "off"
+    engine.options = Options(sharing=Sharing.OFF)
     assert [len(p.queries) for p in engine.explain().plans] == [1] * 10
     assert len(engine.explain("continuous").plans) == 1
 

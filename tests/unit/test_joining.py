@@ -11,7 +11,8 @@ from mullion.algebra.streams import Stream
 from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, TIMESTAMP
-from mullion.spark.stream import Settings, StreamRun
+from mullion.options import Options
+from mullion.spark.stream import StreamRun
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", INT)), "ts")
 
@@ -22,7 +23,7 @@ def query(text: str, name: str = "q") -> SlicedAggregation:
 
 def run(newest: int | None = None) -> StreamRun:
     sink: Any = None
-    made = StreamRun(STREAM, sink, Settings())
+    made = StreamRun(STREAM, sink, Options())
     made.newest = newest
     return made
 

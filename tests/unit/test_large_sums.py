@@ -23,6 +23,7 @@ from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, INT, TIMESTAMP
+from mullion.options import Options
 from mullion.planner.plan import FRAGMENTS, ROWS
 from mullion.planner.rules import make_plan
 from mullion.slices.interval import Interval
@@ -49,7 +50,7 @@ def sums(values: npt.NDArray[np.float64], method: str, *, grouped: bool = False,
     key, group = ("k, ", " GROUP BY k") if grouped else ("", "")
     texts = [f"SELECT {key}sum(x) AS total {WINDOW} WHERE n >= {i - LANES}{group}" for i in range(LANES)]
     queries = [bind(parse_query(text), {"s": STREAM}) for text in texts]
-    plan = make_plan(STREAM, queries, method=method)
+    plan = make_plan(STREAM, queries, Options.of(method=method))
     assert plan.methods == (method,)
     length = len(values)
     times = np.arange(length, dtype=np.int64) * (MINUTE * edges) // length

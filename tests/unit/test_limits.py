@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.language.query import Period
+from mullion.options import Options
 from mullion.runtime import relation_run as running
 from mullion.runtime.relation_run import RelationRun
 from mullion.sinks.memory import MemorySink
@@ -112,9 +113,9 @@ GAP: Batches = [
 ]
 
 
-def ran(texts: dict[str, str], given: Batches, base: Path, limits: Limits, **options: Any) -> tuple[RelationRun, Store]:
+def ran(texts: dict[str, str], given: Batches, base: Path, options: Options, **more: Any) -> tuple[RelationRun, Store]:
     store = Store()
-    run = RelationRun(("a", "b"), store, limits=limits, **options)
+    run = RelationRun(("a", "b"), store, options, **more)
     run.restore()
     run.use([bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()])
     Source(base, given).run(run)
@@ -126,18 +127,18 @@ def test_a_total_over_a_year_of_microseconds_is_stopped_and_its_neighbour_is_not
 ) -> None:
     monkeypatch.setattr(running, "PORTION", 300)
     with caplog.at_level(logging.WARNING, "mullion"):
-        run, store = ran({"total": TOTAL, "pairs": PAIRS}, GAP, tmp_path, Limits(1000))
+        run, store = ran({"total": TOTAL, "pairs": PAIRS}, GAP, tmp_path, Options(most_answers=1000))
     assert list(run.limits.stopped) == ["total"]
     assert "more than 1,000 answers" in run.limits.stopped["total"].reason
     assert [r.message for r in caplog.records] == [f"query 'total' is stopped: {run.limits.stopped['total'].reason}"]
-    assert store.rows("pairs") == ran({"pairs": PAIRS}, GAP, tmp_path / "alone", Limits())[1].rows("pairs") != []
+    assert store.rows("pairs") == ran({"pairs": PAIRS}, GAP, tmp_path / "alone", Options())[1].rows("pairs") != []
 
 
 def test_totals_are_made_in_bounded_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     near = [(name, [{**event, "ts": min(event["ts"], 5000)} for event in events]) for name, events in GAP]
-    wanted = ran({"total": TOTAL}, near, tmp_path / "one", Limits())[1].rows("total")
+    wanted = ran({"total": TOTAL}, near, tmp_path / "one", Options())[1].rows("total")
     monkeypatch.setattr(running, "PORTION", 100)
-    run, store = ran({"total": TOTAL}, near, tmp_path / "many", Limits())
+    run, store = ran({"total": TOTAL}, near, tmp_path / "many", Options())
     assert run.committed is not None and run.committed.batch > 40
     assert store.rows("total") == wanted and len(wanted) > 5000
 
@@ -149,17 +150,17 @@ def many(number: int) -> Batches:
 @pytest.mark.parametrize(
     ("text", "limits", "reason"),
     [
-        (WIDE, Limits(most_held=100), "it holds"),
+        (WIDE, Options(most_held=100), "it holds"),
         ("SELECT a.k AS k, count(*) AS n FROM a [RANGE 2000 us], b [RANGE 2000 us] WHERE a.v = b.v GROUP BY a.k",
-         Limits(most_held=2000), "it holds"),
-        ("SELECT k, v FROM a [RANGE 500 us SLIDE 1 us]", Limits(most_answers=1000), "more than 1,000 answers"),
+         Options(most_held=2000), "it holds"),
+        ("SELECT k, v FROM a [RANGE 500 us SLIDE 1 us]", Options(most_answers=1000), "more than 1,000 answers"),
     ],
 )  # fmt: skip
 def test_who_holds_or_answers_too_much_is_stopped(text: str, limits: Limits, reason: str, tmp_path: Path) -> None:
     few = "SELECT a.k AS k FROM a [RANGE 1 us], b [RANGE 1 us] WHERE a.v = b.v"
     run, store = ran({"q": text, "few": few}, many(100), tmp_path, limits)
     assert list(run.limits.stopped) == ["q"] and reason in run.limits.stopped["q"].reason
-    assert store.rows("few") == ran({"few": few}, many(100), tmp_path / "alone", Limits())[1].rows("few") != []
+    assert store.rows("few") == ran({"few": few}, many(100), tmp_path / "alone", Options())[1].rows("few") != []
 
 
 @pytest.mark.parametrize("step", ["before operators", "before commit", "after commit"])
@@ -168,7 +169,7 @@ def test_a_restart_knows_who_is_stopped_and_why(step: str, tmp_path: Path, monke
     store, source = Store(), Source(tmp_path, [*GAP, *_later(batches(3, number=10))])
 
     def started() -> RelationRun:
-        run = RelationRun(("a", "b"), store, journal=Journal(tmp_path / "journal"), limits=Limits(1000))
+        run = RelationRun(("a", "b"), store, Options(most_answers=1000), journal=Journal(tmp_path / "journal"))
         run.restore()
         store.resume(run.committed)
         texts = {"total": TOTAL, "pairs": PAIRS}
@@ -185,7 +186,7 @@ def test_a_restart_knows_who_is_stopped_and_why(step: str, tmp_path: Path, monke
     run = started()
     source.run(run)
     assert list(run.limits.stopped) == ["total"] and "total" not in run.relations
-    assert store.rows("pairs") == ran({"pairs": PAIRS}, source.given, tmp_path / "alone", Limits())[1].rows("pairs")
+    assert store.rows("pairs") == ran({"pairs": PAIRS}, source.given, tmp_path / "alone", Options())[1].rows("pairs")
     told = [row[1] for row in store.rows("total")]
     assert len(told) == len(set(told)), "no instant is told twice"
 

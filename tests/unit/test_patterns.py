@@ -21,6 +21,7 @@ from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column
 from mullion.language.types import STRING, TIMESTAMP
+from mullion.options import Options, Way
 from mullion.planner.rules import make_plan
 from mullion.spark.expressions import spark_text
 
@@ -235,7 +236,7 @@ STREAM = Stream("s", (("ts", TIMESTAMP), ("k", STRING)), "ts")
     ],
 )
 def test_spark_never_matches_a_regular_expression(text: str) -> None:
-    plan = make_plan(STREAM, [bind(parse_query(f"SELECT {text}"), {"s": STREAM})], way="native")
+    plan = make_plan(STREAM, [bind(parse_query(f"SELECT {text}"), {"s": STREAM})], Options(way=Way.NATIVE))
     assert plan.way == "kernel"
     assert plan.only_kernel == "only the kernel matches regular expressions in linear time"
 

@@ -12,6 +12,7 @@ from mullion.algebra.streams import Stream, Table
 from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
+from mullion.options import Options, Way
 from mullion.planner.cost import Observed
 from mullion.planner.explain import Explanation
 from mullion.planner.plan import FRAGMENTS, ROWS, Plan
@@ -109,9 +110,9 @@ def test_what_cannot_be_had_is_left_to_the_kernel() -> None:
     close = Table("close", (("symbol", STRING), ("cp", DOUBLE)), "csv")
     text = "SELECT sum(cp) AS s FROM trades [RANGE 10 s SLIDE 10 s] t JOIN close c ON t.symbol = c.symbol"
     joined = [bind(parse_query(text), {"trades": TRADES}, {"close": close})]
-    assert make_plan(TRADES, joined, way="native").way == "kernel"
-    assert make_plan(TRADES, joined, way="direct").way == "kernel"
-    assert make_plan(TRADES, joined, way="direct", files=True).way == "direct"
+    assert make_plan(TRADES, joined, Options(way=Way.NATIVE)).way == "kernel"
+    assert make_plan(TRADES, joined, Options(way=Way.DIRECT)).way == "kernel"
+    assert make_plan(TRADES, joined, Options(way=Way.DIRECT), files=True).way == "direct"
 
 
 MANY = [f"SELECT sum(price) AS s FROM trades [RANGE 10 s SLIDE 10 s] WHERE volume >= {i}" for i in range(300)]
@@ -130,7 +131,7 @@ def test_the_method_follows_the_fragments_that_were_seen(fragments: int, method:
 def test_the_users_method_is_taken_where_it_is_possible() -> None:
     few, many = (Observed(1000, 60_000_000, fragments=k, alpha=90.0, beta=90.0) for k in (3, 1000))
     for method, seen in ((ROWS, few), (FRAGMENTS, many)):
-        made = reconsider(make_plan(TRADES, queries(*MANY), method=method), seen)
+        made = reconsider(make_plan(TRADES, queries(*MANY), Options.of(method=method)), seen)
         assert made.methods == (method,)
     text = "SELECT max(symbol) AS s FROM trades [RANGE 10 s SLIDE 10 s] WHERE volume > 1"
-    assert make_plan(TRADES, queries(text), method=ROWS).methods == (FRAGMENTS,)
+    assert make_plan(TRADES, queries(text), Options.of(method=ROWS)).methods == (FRAGMENTS,)

@@ -11,6 +11,7 @@ import pytest
 
 from mullion.binding.relations import bind_relation, joining_at
 from mullion.language.parse import parse_query
+from mullion.options import Options, Sharing
 from mullion.runtime.relation_run import RelationRun
 from mullion.testing import Crash, crash_at
 from relation_runs import RELATIONS, STREAMS, TEXTS, Source, Store, batches, expected, started
@@ -21,7 +22,7 @@ from relation_runs import RELATIONS, STREAMS, TEXTS, Source, Store, batches, exp
 def test_answers_do_not_depend_on_batches(seed: int, shared: bool, tmp_path: Path) -> None:
     given = batches(seed)
     store = Store()
-    Source(tmp_path, given).run(started(store, None, shared=shared))
+    Source(tmp_path, given).run(started(store, None, Options(sharing=Sharing.ON if shared else Sharing.OFF)))
     assert {name: store.rows(name) for name in TEXTS} == expected(given)
 
 

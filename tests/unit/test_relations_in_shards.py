@@ -25,6 +25,7 @@ from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.network import Events
+from mullion.options import Options, Sharing
 from mullion.planner.partitioning import relation_keys
 from mullion.reference.aggregates import canonical
 from mullion.reference.relations import answer_relation
@@ -79,7 +80,8 @@ def answered(store: Store) -> dict[str, list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_shards_answer_as_the_reference_does(seed: int, shared: bool, tmp_path: Path) -> None:
     batches_, store, tasks = batches(seed), Store(), Tasks(random.Random(seed))
-    run = started(store, None, shared=shared, sharding=in_shards(tasks), scratch=lambda: tmp_path)
+    options = Options(sharing=Sharing.ON if shared else Sharing.OFF)
+    run = started(store, None, options, sharding=in_shards(tasks), scratch=lambda: tmp_path)
     Source(tmp_path, batches_).run(run)
     assert answered(store) == expected(batches_)
     assert {name for name in TEXTS if run.placed(name) == "in 3 shards on executors"} == SHARDED
@@ -178,7 +180,7 @@ def test_shards_write_by_themselves_where_they_can(tmp_path: Path) -> None:
 
 def answers_in_steps(example: Example, nows: Sequence[int], directory: Path) -> pa.Table:
     relation = bind_relation(parse_query(example.text), ANY_STREAMS, ANY_TABLES)
-    shards = InShards(in_shards(), directory, strategy="upa", shared=True)
+    shards = InShards(in_shards(), directory, Options())
     shards.use([relation], {relation.name: relation.plan})
     table, rows = example.tables["named"]
     looked_up = pa.table({name: Vector.of(t, [row[name] for row in rows]).to_arrow() for name, t in table.columns})
@@ -237,7 +239,7 @@ def test_a_hot_key(tmp_path: Path) -> None:
     )
     relation = bind_relation(parse_query(text, name="q"), streams, {})
     tasks = Tasks(random.Random(1))
-    shards = InShards(in_shards(tasks), tmp_path, strategy="upa", shared=True)
+    shards = InShards(in_shards(tasks), tmp_path, Options())
     shards.use([relation], {"q": relation.plan})
     times = np.arange(number)
     ones = pa.array(np.ones(number))

@@ -85,12 +85,12 @@ class Aggregation:
 def choose(plan: Plan, seen: Observed) -> Choice:
     """The cheapest way, or the one that the user asked for."""
     slices = slices_of(plan.windows, 0, max(seen.span, 1), plan.slicing)
-    kernels = [aggregation(g, seen, slices, plan.asked.method) for g in plan.groupings]
+    kernels = [aggregation(g, seen, slices, plan.options.method) for g in plan.groupings]
     work = sum(k.cost for k in kernels)
     costs = {"native": native_cost(plan, seen), "kernel": JOB + seen.events * MOVED_EVENT + work}
     if plan.files:
         costs["direct"] = JOB + seen.events * READ_EVENT + work
-    way = plan.asked.way
+    way: str = plan.options.way
     if (way == "direct" and not plan.files) or (way == "native" and plan.only_kernel):
         way = "kernel"
     if way == "auto":
@@ -161,10 +161,10 @@ def _reason(
     told = ", ".join(f"{cost / 1e6:.3f} s {name}" for name, cost in costs.items() if cost < inf)
     source = "assumed" if seen is NOTHING_SEEN else "seen"
     text = (
-        f"{way}: {'asked for' if plan.asked.way != 'auto' else f'estimated {told}'}; {slices:,} slices or steps of "
+        f"{way}: {'asked for' if plan.options.way != 'auto' else f'estimated {told}'}; {slices:,} slices or steps of "
         f"{plan.grid.step / 1e6:g} s, {seen.events:,} events over {seen.span / 1e6:g} s {source}"
     )
-    if costs["native"] == inf and plan.asked.way == "auto" and way != "native":
+    if costs["native"] == inf and plan.options.way == "auto" and way != "native":
         text += (
             "; so many predicates would make Spark's generated code too large"
             if not plan.only_kernel

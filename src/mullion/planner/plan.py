@@ -29,6 +29,7 @@ from mullion.algebra.streams import Stream
 from mullion.language.query import TIME_AXIS, Axis, Expr, Literal, Period
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
+from mullion.options import DEFAULTS, Options, Slicing
 from mullion.planner.fragments import PredicateIndex
 from mullion.planner.slices import Grid, Progressions
 
@@ -207,24 +208,14 @@ class Reason:
     text: str
 
 
-class Asked(NamedTuple):
-    """What the user has decided instead of the cost model; 'auto' leaves it to the model."""
-
-    way: str = "auto"
-    method: str = "auto"
-
-
-NOTHING_ASKED = Asked()
-
-
 @dataclass(frozen=True)
 class Plan:
     stream: Stream
     queries: tuple[SlicedAggregation, ...]
-    slicing: str = "paired"
+    options: Options = DEFAULTS
+    """What the user has decided; 'auto' leaves it to the cost model."""
     axis: Axis = TIME_AXIS
     """What all its windows are laid over."""
-    asked: Asked = NOTHING_ASKED
     files: bool = False
     """The source is files that the kernel can read by itself."""
     only_kernel: str = ""
@@ -236,6 +227,10 @@ class Plan:
     methods: tuple[str, ...] = ()
     """For each grouping, how the kernel goes on from predicates."""
     reasons: tuple[Reason, ...] = field(default=())
+
+    @property
+    def slicing(self) -> Slicing:
+        return self.options.slicing
 
     @cached_property
     def answering(self) -> tuple[Grouping, ...]:

@@ -13,10 +13,11 @@ from mullion.algebra.streams import Stream
 from mullion.expressions.evaluate import is_fallible, is_kernel_only
 from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Expr
 from mullion.language.types import Type
+from mullion.options import DEFAULTS, Options
 from mullion.planner.cost import NOTHING_SEEN, Observed, aggregation, choose
 from mullion.planner.cuts import amount_text
 from mullion.planner.fragments import compared_in
-from mullion.planner.plan import EVENTS, FRAGMENTS, Asked, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
+from mullion.planner.plan import EVENTS, FRAGMENTS, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
 from mullion.planner.slices import common_grid, edge_at, slices_of
 from mullion.planner.synopses import synopses_text
 
@@ -165,7 +166,7 @@ def _keep_order(plan: Plan, seen: Observed) -> Plan:
     """Events get their place on the axis in their order, so one process takes them all."""
     alone = plan.axis.kind in ("events", "partitions")
     slices = seen.events if alone else slices_of(plan.windows, 0, seen.span, plan.slicing)
-    asked = FRAGMENTS if alone else plan.asked.method
+    asked = FRAGMENTS if alone else plan.options.method
     kernels = [aggregation(g, seen, slices, asked) for g in plan.groupings]
     text = "ordered: the driver puts events in order, by time and arrival, and runs the kernel over them"
     return _because(
@@ -194,16 +195,14 @@ RULES: tuple[Callable[[Plan, Observed], Plan], ...] = (
 def make_plan(
     stream: Stream,
     queries: Sequence[SlicedAggregation],
+    options: Options = DEFAULTS,
     *,
-    slicing: str = "paired",
-    way: str = "auto",
-    method: str = "auto",
     seen: Observed = NOTHING_SEEN,
     files: bool = False,
     axis: Axis = TIME_AXIS,
 ) -> Plan:
     """The shared plan of the queries over a stream whose windows lie over one axis."""
-    plan = Plan(stream, tuple(queries), slicing=slicing, axis=axis, asked=Asked(way, method), files=files)
+    plan = Plan(stream, tuple(queries), options, axis=axis, files=files)
     for rule in RULES:
         plan = rule(plan, seen)
     return plan

@@ -32,6 +32,7 @@ from mullion.operators.naming import name_of
 from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
 from mullion.operators.state_files import Shelf, files_of
+from mullion.options import DEFAULTS, Options
 from mullion.planner.relation_stats import Stats
 from mullion.runtime.relation_shards import InShards, Sharding
 from mullion.runtime.sink import Sink
@@ -110,25 +111,23 @@ class RelationRun:
         self,
         streams: Sequence[str],
         sink: Sink,
+        options: Options = DEFAULTS,
         *,
         journal: Journal | None = None,
-        strategy: str = "upa",
-        shared: bool = True,
         table: Callable[[str, int], pa.Table] = no_table,
         table_files: Callable[[], Sequence[str]] = tuple,
         sharding: Sharding | None = None,
         scratch: Callable[[], Path] | None = None,
-        limits: Limits | None = None,
     ) -> None:
         """`table` gives a table's rows as a step sees them, `table_files` the files in which they are kept, `scratch` a
         directory for what need not survive. Without `sharding` everything is computed here."""
         self.name = run_name(streams)
-        self.sink, self.journal, self.strategy, self.shared, self._table = sink, journal, strategy, shared, table
+        self.sink, self.options, self.journal, self._table = sink, options, journal, table
         self.incoming = {stream: Incoming() for stream in streams}
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
-        self.limits = limits or Limits()
-        self.own = Answering(strategy, shared=shared, base=self._base, limits=self.limits)
+        self.limits = Limits(options.most_answers, options.most_held)
+        self.own = Answering(options.expiry, shared=options.is_shared, base=self._base, limits=self.limits)
         """What is computed here."""
         self.shards: InShards | None = None
         """What is computed in shards, if anything is."""
@@ -200,9 +199,9 @@ class RelationRun:
         known = [r for r in relations if self._manifest is not None and r.name in self.known]
         found = {r.name: recorded_plan(r, self.known[r.name]["plan"]) for r in known}
         new = [relation for relation in relations if relation.name not in found]
-        together = [new] if self.shared else [[relation] for relation in new]
+        together = [new] if self.options.is_shared else [[relation] for relation in new]
         for some in together:
-            found |= chosen_plans(some, stats, self.strategy)
+            found |= chosen_plans(some, stats, self.options.expiry)
         return found
 
     def columns_needed(self, stream: str) -> set[str]:
@@ -334,7 +333,7 @@ class RelationRun:
             self._place()
 
     def _begin_shards(self, sharding: Sharding) -> InShards:
-        self.shards = InShards(sharding, self._base() / "shards", strategy=self.strategy, shared=self.shared)
+        self.shards = InShards(sharding, self._base() / "shards", self.options)
         return self.shards
 
     def _base(self) -> Path:

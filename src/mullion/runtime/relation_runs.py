@@ -12,14 +12,13 @@ import pyarrow as pa
 from mullion.algebra.nodes import Relation
 from mullion.operators.materialized import KeptResult
 from mullion.operators.planning import plans_at_work
+from mullion.options import Options
 from mullion.planner.explain_relations import RelationExplanation, explain_relations
 from mullion.planner.relation_stats import NO_STATS
 from mullion.planner.rewrites import Chosen
 from mullion.runtime.relation_run import RelationRun, run_name
 from mullion.runtime.relation_shards import Sharding
 from mullion.runtime.sink import Sink
-from mullion.slices.limits import Limits
-from mullion.slices.most import MOST_ANSWERS, MOST_HELD
 from mullion.storage.journal import Journal, Standings
 
 Streams = tuple[str, ...]
@@ -29,21 +28,17 @@ class RelationRuns:
     def __init__(
         self,
         sink: Sink,
+        options: Options,
         *,
         checkpoint: Path | None,
-        strategy: str,
-        shared: bool,
-        most_answers: int = MOST_ANSWERS,
-        most_held: int = MOST_HELD,
         table: Callable[[str, str, int], pa.Table],
         table_files: Callable[[str], Sequence[str]] = lambda reader: (),
         sharding: Sharding | None = None,
     ) -> None:
         """`table` gives the rows of a table as a step of the relations over some streams sees them, `table_files` the
         files in which they are kept."""
-        self._sink, self._checkpoint, self._strategy, self._shared = sink, checkpoint, strategy, shared
+        self._sink, self._options, self._checkpoint = sink, options, checkpoint
         self._table, self._table_files, self._sharding = table, table_files, sharding
-        self._most_answers, self._most_held = most_answers, most_held
         self.runs: dict[Streams, RelationRun] = {}
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
@@ -60,14 +55,12 @@ class RelationRuns:
             run = self.runs[streams] = RelationRun(
                 streams,
                 self._sink,
+                self._options,
                 journal=None if directory is None else Journal(directory),
-                strategy=self._strategy,
-                shared=self._shared,
                 table=lambda name, step: self._table(run_name(streams), name, step),
                 table_files=lambda: self._table_files(run_name(streams)),
                 sharding=self._sharding,
                 scratch=self._scratch_directory,
-                limits=Limits(self._most_answers, self._most_held),
             )
             run.restore()
         return run
@@ -112,12 +105,12 @@ class RelationRuns:
             mine = [relation for relation in relations if relation.streams == streams]
             run = self.runs.get(streams)
             stats, at_work = (NO_STATS, {}) if run is None else (run.stats, run.plans)
-            together = [mine] if self._shared else [[relation] for relation in mine]
+            together = [mine] if self._options.is_shared else [[relation] for relation in mine]
             for some in together:
-                plans = plans_at_work(some, at_work, stats, self._strategy)
+                plans = plans_at_work(some, at_work, stats, self._options.expiry)
                 chosen |= {relation.name: plan for relation, plan in zip(some, plans, strict=True)}
         ordered = [chosen[relation.name] for relation in relations]
-        return explain_relations(relations, NO_STATS, self._strategy, observed, ordered)
+        return explain_relations(relations, NO_STATS, self._options.expiry, observed, ordered)
 
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""

@@ -20,6 +20,7 @@ import pyarrow as pa
 from mullion.algebra.nodes import LookedUp, Node, Relation, nodes
 from mullion.operators.answering import Answering, Tables
 from mullion.operators.network import Events
+from mullion.options import Options
 from mullion.runtime.shard_step import Done, Group, ShardedStep, Standing, as_table, grouped
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.answered import count_rows
@@ -50,8 +51,8 @@ class Sharding:
 
 
 class InShards:
-    def __init__(self, sharding: Sharding, directory: Path, *, strategy: str, shared: bool) -> None:
-        self.sharding, self.strategy, self.shared = sharding, strategy, shared
+    def __init__(self, sharding: Sharding, directory: Path, options: Options) -> None:
+        self.sharding, self.options = sharding, options
         self.files = CommittedFiles(directory)
         self.standing: list[Standing | None] = [None] * sharding.count
         self.groups: list[Group] = []
@@ -73,7 +74,7 @@ class InShards:
         """Of these relations, from now on, those that can be computed in shards."""
         self.groups = grouped(relations, plans)
         for group in self.groups:
-            idle = Answering(self.strategy, shared=self.shared)
+            idle = Answering(self.options.expiry, shared=self.options.is_shared)
             idle.use(group.relations, group.plans)
             for stream in group.keys:
                 self._columns.setdefault(stream, set()).update(idle.columns_needed(stream))
@@ -97,8 +98,8 @@ class InShards:
             groups=tuple(self.groups),
             events={stream: self._handed(stream, events, mark) for stream, events in settled.items()},
             tables=self._handed_tables(table, mark),
-            strategy=self.strategy,
-            shared=self.shared,
+            strategy=self.options.expiry,
+            shared=self.options.is_shared,
         )
         done = self.sharding.tasks(step, self.sharding.writer())
         self.standing = [one.standing for one in done]

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from mullion.options import DEFAULTS
 from mullion.runtime.sink import Sink
 from mullion.slices.finalize import Answers
 from mullion.storage.marks import Mark
-
-KEEP_ANSWERS = 10_000_000
-"""Rows of answers that stay in memory, unless told otherwise."""
 
 
 class MemorySink(Sink):
@@ -21,7 +19,7 @@ class MemorySink(Sink):
     The same holds for records that answered nobody.
     """
 
-    def __init__(self, most: int | None = KEEP_ANSWERS) -> None:
+    def __init__(self, most: int | None = DEFAULTS.keep_answers) -> None:
         self.most = most
         self.answers: dict[tuple[Mark, str, int], Sequence[Answers]] = {}
         self.asides: dict[tuple[str, str, Mark], pa.Table] = {}

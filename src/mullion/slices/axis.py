@@ -25,6 +25,7 @@ from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis
 from mullion.language.render import render
+from mullion.options import DEFAULTS, Options
 from mullion.planner.cost import Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
@@ -107,14 +108,12 @@ class AxisSet:
         """How many of the last events fell behind on an axis of values, which should only grow."""
         self._asked: dict[str, SlicedAggregation] = {}
 
-    def use(
-        self, stream: Stream, queries: Sequence[SlicedAggregation], *, slicing: str = "paired", method: str = "auto"
-    ) -> None:
+    def use(self, stream: Stream, queries: Sequence[SlicedAggregation], options: Options = DEFAULTS) -> None:
         """The queries from now on. Their START and STOP are times, so they are looked at when times are known."""
         self._asked = {query.name: query for query in queries}
         placed = queries if self.axis.kind == "column" else [replace(q, start=None, stop=None) for q in queries]
         seen = Observed(events=max(1, self.numbered), span=max(1, self.numbered))
-        self.plan = make_plan(stream, placed, slicing=slicing, method=method, seen=seen, axis=self.axis)
+        self.plan = make_plan(stream, placed, options, seen=seen, axis=self.axis)
         fresh = {q.name: self.numbered if q.frame.slide_rows is not None else 2 * ORIGIN for q in queries}
         self.since = {name: self.since.get(name, since) for name, since in fresh.items()}
         self.begun &= self._asked.keys()

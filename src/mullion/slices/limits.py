@@ -14,9 +14,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from mullion.options import DEFAULTS
 from mullion.slices.due import Due, Runs
 from mullion.slices.finalize import Answers
-from mullion.slices.most import MOST_ANSWERS, MOST_HELD, PORTION
+from mullion.slices.most import PORTION
 
 log = logging.getLogger("mullion")
 
@@ -31,7 +32,7 @@ class Stop(NamedTuple):
 class Limits:
     """What the queries of a run have answered in the batch at work, and which are stopped."""
 
-    def __init__(self, most_answers: int = MOST_ANSWERS, most_held: int = MOST_HELD) -> None:
+    def __init__(self, most_answers: int = DEFAULTS.most_answers, most_held: int = DEFAULTS.most_held) -> None:
         self.most_answers, self.most_held = most_answers, most_held
         self.stopped: dict[str, Stop] = {}
         self._answered: dict[str, int] = {}

@@ -20,6 +20,7 @@ from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import prepare
+from mullion.options import Options, Way
 from mullion.planner.rules import make_plan
 from mullion.planner.slices import distinct
 from mullion.slices.bounds import Stretch
@@ -75,7 +76,7 @@ class Backfill:
 
     def _partials(self, paths: list[str], order: FileOrder, stretch: Stretch) -> tuple[Tally, Past]:
         """The partials of one batch's files; events that were late or ahead then are left out now."""
-        plan = make_plan(self.stream, [self.query], way="kernel" if self.query.lookups else "auto")
+        plan = make_plan(self.stream, [self.query], Options(way=Way.KERNEL if self.query.lookups else Way.AUTO))
         lookups = self.query.lookups
         tables = tuple(prepare(lookup, self.table(lookup.table, self.query.entered_after or 0)) for lookup in lookups)
         events = Events(open_files(self.session, self.stream.stored, paths), self.stream, tables=tables, files=order)

@@ -20,6 +20,7 @@ from mullion.catalog.synopses import Synopsis
 from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis
+from mullion.options import Options
 from mullion.planner.plan import Grouping
 from mullion.slices.axis import AxisSet, axis_name, by_axis
 from mullion.slices.bounds import Sifted, Stretch, sift
@@ -62,13 +63,12 @@ class Ordered:
         known = {s.name: fed[s.name] for s in made if s.name in fed and fed[s.name].made == s}
         self.synopses = {s.name: known.get(s.name) or Fed(s, since=newest) for s in made}
 
-    def use(
-        self, queries: Sequence[SlicedAggregation], *, shared: bool, slicing: str, method: str, before: int
-    ) -> None:
+    def use(self, queries: Sequence[SlicedAggregation], options: Options, *, before: int) -> None:
         """The queries from now on; `before` events came earlier."""
         wanted: dict[str, tuple[Any, list[SlicedAggregation]]] = {}
         for axis, mine in by_axis(queries):
-            parts = [(axis_name(axis), mine)] if shared else [(f"{axis_name(axis)} for {q.name}", [q]) for q in mine]
+            alone = [(f"{axis_name(axis)} for {q.name}", [q]) for q in mine]
+            parts = [(axis_name(axis), mine)] if options.is_shared else alone
             wanted |= {name: (axis, part) for name, part in parts}
         waiting = 0 if self.order.waiting is None else len(self.order.waiting)
         numbered = max((one.numbered for one in self.sets.values() if not one.axis.order), default=before - waiting)
@@ -77,7 +77,7 @@ class Ordered:
                 self.sets[name] = made(axis, numbered)
         self.sets = {name: self.sets[name] for name in wanted}
         for name, (_, mine) in wanted.items():
-            self.sets[name].use(self.stream, mine, slicing=slicing, method=method)
+            self.sets[name].use(self.stream, mine, options)
         self._input = columns_sent(self.stream, self.groupings, sorted(self._placing()))[1]
         if not self:
             self.order = Order()

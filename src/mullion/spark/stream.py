@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -37,12 +37,14 @@ from mullion.expressions.vector import has_arrow_type
 from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.language.query import EVERYTHING, TIME_AXIS, Axis
+from mullion.options import Options, Way
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
 from mullion.runtime.ahead import Ahead
 from mullion.runtime.counts import Counts, add_counts
 from mullion.runtime.kept_events import Keeper
+from mullion.runtime.relation_shards import SHARDS
 from mullion.runtime.sink import Sink
 from mullion.slices.answered import count_rows, still_counted
 from mullion.slices.axis import axis_name
@@ -53,7 +55,6 @@ from mullion.slices.due import Cursor, Due, Runs, first_end, shown, slices_withi
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.intake import Intake
 from mullion.slices.limits import Limits
-from mullion.slices.most import MOST_ANSWERS
 from mullion.slices.odd_times import count_far, odd_times
 from mullion.slices.portions import Portions
 from mullion.slices.subwindow import SubWindows
@@ -95,29 +96,12 @@ def no_table(name: str, batch: int) -> pa.Table:
     raise AssertionError(f"no table '{name}'")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a stream is worked on."""
-
-    sharing: str = "auto"
-    slicing: str = "paired"
-    way: str = "auto"
-    method: str = "auto"
-    shard_above: int = 200_000
-    """Groups above which sub-windows stay on executors."""
-    shards: int = 8
-    strict: bool = False
-    """Refuse what would otherwise be told by a warning."""
-    most_answers: int = MOST_ANSWERS
-    """Rows that one batch may answer for one query."""
-
-
 class StreamRun:
     def __init__(
         self,
         stream: Stream,
         sink: Sink,
-        settings: Settings,
+        options: Options,
         *,
         journal: Journal | None = None,
         plain: bool = False,
@@ -136,7 +120,7 @@ class StreamRun:
         self.relations_stood: Standings = {}
         """Where relations stood at the last commit, at the least: what they had taken may be gone here."""
         self._prepared: dict[Lookup, tuple[pa.Table, frozenset[str], Prepared]] = {}
-        self.stream, self.sink, self.settings, self.journal, self.plain = stream, sink, settings, journal, plain
+        self.stream, self.sink, self.options, self.journal, self.plain = stream, sink, options, journal, plain
         self.static = static
         self._rows: list[int | None] | None = None
         """What a static DataFrame held when it was read."""
@@ -144,9 +128,9 @@ class StreamRun:
         """The source is read to its end, and nobody waits for an answer before that."""
         self._restored = False
         self._restored_order: tuple[dict[str, Any], list[tuple[str, pa.Table]]] = {}, []
-        self._unseen = Unseen(stream.stored, strict=settings.strict)
+        self._unseen = Unseen(stream.stored, strict=options.strict)
         self.counts = Counts()
-        self.limits = Limits(settings.most_answers)
+        self.limits = Limits(options.most_answers)
         self.oldest: int | None = None
         self.newest: int | None = None
         self.sets: dict[str, SharingSet] = {}
@@ -215,13 +199,10 @@ class StreamRun:
         self.counts.answers_by_query = still_counted(self.counts.answers_by_query, *texts)
         self.queries = tuple(queries)
         self.backfilled &= {query.name for query in queries}
-        shared = self.settings.sharing != "off"
+        shared = self.options.is_shared
         if self._restored:
             self.ordered.restore(*self._restored_order, queries)
-        chosen = self.settings
-        self.ordered.use(
-            queries, shared=shared, slicing=chosen.slicing, method=chosen.method, before=self.counts.events
-        )
+        self.ordered.use(queries, self.options, before=self.counts.events)
         queries = [query for query in queries if query.axis == TIME_AXIS]
         names = ["shared"] if shared and queries else [q.name for q in queries]
         newest = self.newest
@@ -247,10 +228,7 @@ class StreamRun:
                 one.tier.forget_query(name)
 
     def _plan(self, one: SharingSet, queries: Sequence[SlicedAggregation]) -> Plan:
-        chosen = self.settings
-        return make_plan(
-            self.stream, queries, slicing=chosen.slicing, way=chosen.way, method=chosen.method, seen=one.seen
-        )
+        return make_plan(self.stream, queries, self.options, seen=one.seen)
 
     # Joining
 
@@ -455,7 +433,7 @@ class StreamRun:
     @property
     def _may_read_files(self) -> bool:
         """Whether the kernel may read a batch's files itself."""
-        if self.settings.way not in ("auto", "direct") or not can_tell_time(self.stream):
+        if self.options.way not in (Way.AUTO, Way.DIRECT) or not can_tell_time(self.stream):
             return False
         return not self.plain or (self.stream.format == "parquet" and reads_alike(self.stream.options))
 
@@ -644,7 +622,7 @@ class StreamRun:
                         one.shards[one_of_it.name] = self._move_to_shards(one, one_of_it, events)
 
     def _is_large(self, one: SharingSet, grouping: Grouping, plan: Plan, events: Events) -> bool:
-        limit = self.settings.shard_above
+        limit = self.options.shard_above
         if grouping.name not in one.groups:
             one.groups[grouping.name] = 2 * self._sampled_groups(events, plan, grouping)
         held = sum(len(e.slices) for e in one.tier.entries if e.grouping == grouping.name)
@@ -652,7 +630,7 @@ class StreamRun:
 
     def _sampled_groups(self, events: Events, plan: Plan, grouping: Grouping) -> int:
         """How many groups the first events of a batch have; few when the batch is small."""
-        limit = self.settings.shard_above
+        limit = self.options.shard_above
         own = all(columns_of(key) <= self.stream.types.keys() for key in grouping.keys)
         if events.pieces and own:
             return groups_in_files(events, grouping, limit)
@@ -664,7 +642,7 @@ class StreamRun:
 
     def _move_to_shards(self, one: SharingSet, grouping: Grouping, events: Events) -> Shards:
         name = sha256(grouping.name.encode()).hexdigest()[:16]
-        shards = Shards(self.files, f"shards/{name}", self.settings.shards)
+        shards = Shards(self.files, f"shards/{name}", SHARDS)
         mine = [e for e in one.tier.entries if e.grouping == grouping.name]
         one.tier.entries = [e for e in one.tier.entries if e.grouping != grouping.name]
         for i, entry in enumerate(mine):

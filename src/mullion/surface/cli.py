@@ -22,7 +22,7 @@ import typer
 
 from mullion import __version__
 from mullion.errors import MullionError, closest
-from mullion.slices.most import MOST_ANSWERS, MOST_HELD
+from mullion.options import DEFAULTS, Expiry, Method, Sharing, Slicing, Way
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,23 +43,6 @@ app = typer.Typer(
     suggest_commands=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-
-
-class Sharing(StrEnum):
-    auto = "auto"
-    on = "on"
-    off = "off"
-
-
-class Slicing(StrEnum):
-    paired = "paired"
-    paned = "paned"
-
-
-class Way(StrEnum):
-    auto = "auto"
-    native = "native"
-    kernel = "kernel"
 
 
 class Printed(StrEnum):
@@ -135,9 +118,22 @@ def run(
         str | None,
         typer.Option(metavar="DURATION", help="Following, begin a batch at most so often, for example '10 s'."),
     ] = None,
-    sharing: Annotated[Sharing, typer.Option(help="Whether queries share their work.")] = Sharing.auto,
-    slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = Slicing.paired,
-    way: Annotated[Way, typer.Option(help="Who aggregates: Spark natively, or the Arrow kernel.")] = Way.auto,
+    sharing: Annotated[Sharing, typer.Option(help="Whether queries share their work.")] = DEFAULTS.sharing,
+    slicing: Annotated[Slicing, typer.Option(help="How windows are cut into slices.")] = DEFAULTS.slicing,
+    way: Annotated[
+        Way,
+        typer.Option(help="Who aggregates: Spark itself, a kernel over its rows, or one that reads files directly."),
+    ] = DEFAULTS.way,
+    method: Annotated[
+        Method, typer.Option(help="How the kernel goes from predicates to partials: by fragments, or row by row.")
+    ] = DEFAULTS.method,
+    expiry: Annotated[
+        Expiry,
+        typer.Option(help="How rows leave joins: as update patterns allow, by negative tuples, or found by a scan."),
+    ] = DEFAULTS.expiry,
+    shard_above: Annotated[
+        int, typer.Option(metavar="GROUPS", help="Keep the state of more groups than this on executors.")
+    ] = DEFAULTS.shard_above,
     master: Annotated[
         str | None, typer.Option(metavar="URL", help="Run on this Spark cluster, for example spark://host:7077.")
     ] = None,
@@ -146,10 +142,10 @@ def run(
     ] = None,
     most_answers: Annotated[
         int, typer.Option(metavar="ROWS", min=1, help="Stop a query that would answer more than this in one batch.")
-    ] = MOST_ANSWERS,
+    ] = DEFAULTS.most_answers,
     most_held: Annotated[
         int, typer.Option(metavar="ROWS", min=1, help="Stop a join, DISTINCT, ... that holds more rows than this.")
-    ] = MOST_HELD,
+    ] = DEFAULTS.most_held,
     stats: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write counts and the plan to FILE as JSON.")
     ] = None,
@@ -175,9 +171,9 @@ def run(
         seconds = None if for_ is None else _seconds(for_)
         places = _checked_places(out, checkpoint, stats)
         config = _settings(master, conf or [])
-        choices: dict[str, Any] = {"sharing": sharing.value, "slicing": slicing.value, "way": way.value}
+        choices: dict[str, Any] = {"sharing": sharing, "slicing": slicing, "way": way, "method": method}
+        choices |= {"expiry": expiry, "shard_above": shard_above, "most_answers": most_answers, "most_held": most_held}
         choices |= {"config": config, "overwrite": overwrite, "compact": compact, "strict": strict}
-        choices |= {"most_answers": most_answers, "most_held": most_held}
         code = _run(text, *places, follow, seconds, close, every, choices, stats, log, quiet)
     raise typer.Exit(code)
 

@@ -1,0 +1,127 @@
+"""What a user may choose: one frozen record that the engine, the planner and the runs read.
+
+Each field is an argument of `Engine`, described in docs/python.md. All but `keep_answers` are options of `mullion run`,
+which always writes answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from mullion.arguments import require
+from mullion.errors import MullionError
+
+
+class Sharing(StrEnum):
+    """Whether the queries of a stream share their work."""
+
+    AUTO = "auto"
+    ON = "on"
+    OFF = "off"
+
+
+class Slicing(StrEnum):
+    """How windows are cut into slices: where they start and end, or into equal panes."""
+
+    PAIRED = "paired"
+    PANED = "paned"
+
+
+class Way(StrEnum):
+    """Who makes partials: Spark natively, the kernel over rows from Spark, or the kernel that reads files directly."""
+
+    AUTO = "auto"
+    NATIVE = "native"
+    KERNEL = "kernel"
+    DIRECT = "direct"
+
+
+class Method(StrEnum):
+    """How the kernel goes on from the predicates that an event satisfies: fragments by hash, or dense rows."""
+
+    AUTO = "auto"
+    FRAGMENTS = "fragments"
+    ROWS = "rows"
+
+
+class Expiry(StrEnum):
+    """How rows leave the state of joins and the like: as their update pattern allows, by negative tuples, or found by a
+    scan of one list (golab 3.2)."""
+
+    PATTERN_AWARE = "upa"
+    NEGATIVE_TUPLES = "nt"
+    SCAN = "direct"
+
+
+@dataclass(frozen=True)
+class Options:
+    """All choices, with their defaults. A string that names a choice becomes the choice."""
+
+    sharing: Sharing = Sharing.AUTO
+    slicing: Slicing = Slicing.PAIRED
+    way: Way = Way.AUTO
+    method: Method = Method.AUTO
+    expiry: Expiry = Expiry.PATTERN_AWARE
+    shard_above: int = 200_000
+    """Groups of a stream, or events of a first step of relations, above which state stays on executors."""
+    keep_answers: int | None = 10_000_000
+    """Rows of answers that stay in memory without a directory for them; None for all."""
+    most_answers: int = 10_000_000
+    """Rows that one batch may answer for one query before it is stopped."""
+    most_held: int = 50_000_000
+    """Rows that one query over relations may hold, or a join of it give in one step, before it is stopped."""
+    strict: bool = False
+    """Refuse declared columns that no file has, instead of a warning."""
+    compact: bool = True
+    """Merge the files of a query's answers when they become many."""
+    overwrite: bool = False
+    """Answers of another run or checkpoint may be removed."""
+
+    def __post_init__(self) -> None:
+        for name in ("strict", "compact", "overwrite"):
+            require(name, getattr(self, name), bool, "True or False")
+        require("shard_above", self.shard_above, int, "a number of groups")
+        require("keep_answers", self.keep_answers, int, "a number of rows", none=True)
+        for name in ("most_answers", "most_held"):
+            rows = getattr(self, name)
+            require(name, rows, int, "a number of rows, at least 1")
+            if rows < 1:
+                raise MullionError(f"{name} is a number of rows, at least 1, not {rows}")
+        for name, choices in _CHOICES.items():
+            object.__setattr__(self, name, _chosen(name, choices, getattr(self, name)))
+
+    @staticmethod
+    def of(**given: Any) -> Options:
+        """Options as users give them: strings, or the choices themselves.
+
+        >>> Options.of(sharing="off").is_shared
+        False
+        """
+        return Options(**given)
+
+    @property
+    def is_shared(self) -> bool:
+        return self.sharing is not Sharing.OFF
+
+
+_CHOICES: dict[str, type[StrEnum]] = {
+    "sharing": Sharing,
+    "slicing": Slicing,
+    "way": Way,
+    "method": Method,
+    "expiry": Expiry,
+}
+
+
+def _chosen(name: str, choices: type[StrEnum], value: Any) -> StrEnum:
+    try:
+        return choices(value)
+    except ValueError:
+        raise MullionError(f"{name} is one of {', '.join(choices)}, not '{value}'") from None
+
+
+DEFAULTS = Options()
+
+__all__ = ["DEFAULTS", "Expiry", "Method", "Options", "Sharing", "Slicing", "Way"]
