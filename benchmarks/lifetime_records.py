@@ -23,9 +23,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions.arrays import Times
 from mullion.storage.lifetime_index import DoublyPartitioned, LifetimeIndex, wave_by_expiry, wave_by_insertion
 
 KEYS = 100
@@ -36,8 +36,6 @@ SCHEMA = pa.schema({"key": pa.int32(), "contents": pa.binary(CONTENTS)})
 BUCKETS_PER_KEY = 2.5
 """In each sub-index, on average."""
 SEED = 2006
-
-Times = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

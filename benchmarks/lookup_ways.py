@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from mullion.aggregates.extremes import Largest, float_from_order, float_order
+from mullion.expressions.arrays import Real, Whole
 from mullion.language.types import DOUBLE
 from mullion.slices.interval import Interval
 from mullion.slices.ordered_sharing import OrderedSharing
 from mullion.slices.timegram import TimeGram
 
-Real = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
 Bounds = tuple[Real, Real]
 """Between what the answers asked within one batch lie; both are the same where the way is exact."""
 

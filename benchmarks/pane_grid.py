@@ -15,9 +15,10 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from benchmarks import pane_loops, panes
-from benchmarks.pane_loops import Array, Steps, Times
+from benchmarks.pane_loops import Steps
 from benchmarks.panes import Costs, Extent
 from mullion.errors import MullionError
+from mullion.expressions.arrays import Array, Times
 
 TUPLES = (1, 2, 5, 10, 20, 50, 100)
 """In a pane."""

@@ -10,14 +10,12 @@ Every loop returns how often it took a tuple into a window, a pane, or out of on
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Times = npt.NDArray[np.int64]
-Array = npt.NDArray[Any]
+from mullion.expressions.arrays import Array, Times
 
 
 class Steps(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.operators.kept import KeptRows
-from mullion.operators.lives import Delta, Lives
+from mullion.operators.timed_rows import Delta, TimedRows
 from mullion.planner.update_pattern import Pattern
 
 DAYS = 10
@@ -46,22 +46,22 @@ class Calendar:
 
     def __init__(self, longest: int) -> None:
         self.day = max(1, longest // DAYS)
-        self.days: dict[int, list[Lives]] = {}
-        self.new: list[Lives] = []
+        self.days: dict[int, list[TimedRows]] = {}
+        self.new: list[TimedRows] = []
         self.waiting, self.held = 0, 0
 
     def take(self, delta: Delta) -> None:
-        assert not len(delta.gone), "rows end when they promised"
+        assert not len(delta.retracted), "rows end when they promised"
         self.new.append(delta.fresh)
         self.waiting += len(delta.fresh)
         self.held += len(delta.fresh)
         if self.waiting >= ENOUGH:
-            self._put(Lives.concat(self.new))
+            self._put(TimedRows.concat(self.new))
             self.new, self.waiting = [], 0
         for over in [day for day in self.days if (day + 1) * self.day <= delta.now]:
             self.held -= sum(map(len, self.days.pop(over)))
 
-    def _put(self, fresh: Lives) -> None:
+    def _put(self, fresh: TimedRows) -> None:
         day = fresh.end // self.day
         if (day[1:] < day[:-1]).any():
             order = np.argsort(day, kind="stable")
@@ -69,7 +69,7 @@ class Calendar:
         bounds = [0, *(np.flatnonzero(np.diff(day)) + 1).tolist(), len(day)]
         for first, last in pairwise(bounds):
             rows = fresh.rows.slice(first, last - first)
-            part = Lives(rows, fresh.ids[first:last], fresh.start[first:last], fresh.end[first:last])
+            part = TimedRows(rows, fresh.ids[first:last], fresh.start[first:last], fresh.end[first:last])
             self.days.setdefault(int(day[first]), []).append(part)
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class Kept:
         self.rows = KeptRows(fresh.rows.schema, fresh.ids.shape[1], by_id=by_id, eager=not by_id)
 
     def take(self, delta: Delta) -> None:
-        self.rows.ended(self.rows.find(delta.gone)[0])
+        self.rows.ended(self.rows.find(delta.retracted)[0])
         fresh = delta.fresh
         lasting = fresh.end > fresh.start
         self.rows.add(fresh if lasting.all() else fresh.take(lasting), np.zeros(int(lasting.sum()), np.int64))

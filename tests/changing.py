@@ -12,10 +12,11 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from mullion.algebra.nodes import Scan
+from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.language.query import Window
 from mullion.language.types import DOUBLE, INT
 from mullion.operators.base import Operator
-from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Gone, Lives
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.float64())])
 TIMED = Scan("s", Window(range=10), (("k", INT), ("v", DOUBLE)))
@@ -65,14 +66,14 @@ def delta(rows: Sequence[Row], before: int, now: int, schema: pa.Schema = SCHEMA
     gone = [row for row in rows if row.start < before <= row.end < now and row.end < row.promised]
     columns = list(zip(*(row.values for row in fresh), strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    lives = Lives(
+    lives = TimedRows(
         pa.Table.from_arrays(arrays, schema=schema),
         np.array([[row.id] for row in fresh], np.int64).reshape(-1, 1),
         np.array([row.start for row in fresh], np.int64),
         np.array([row.end if row.end < now else row.promised for row in fresh], np.int64),
     )
     ids = np.array([[number] for row in gone for number in (row.id, row.id + DROPPED)], np.int64).reshape(-1, 1)
-    return Delta(lives, Gone(ids, np.array([row.end for row in gone for _ in range(2)], np.int64)), now)
+    return Delta(lives, Retractions(ids, np.array([row.end for row in gone for _ in range(2)], np.int64)), now)
 
 
 Life = tuple[Values, int, int]
@@ -90,13 +91,13 @@ class Heard:
         known = set(self._lives)
         columns = [column.to_pylist() for column in told.fresh.rows.columns]
         values = list(zip(*columns, strict=True)) if columns else [()] * len(told.fresh)
-        assert told.fresh.ids.shape == (len(told.fresh), told.gone.ids.shape[1])
+        assert told.fresh.ids.shape == (len(told.fresh), told.retracted.ids.shape[1])
         for n, (start, end) in enumerate(zip(told.fresh.start.tolist(), told.fresh.end.tolist(), strict=True)):
             key = tuple(told.fresh.ids[n].tolist())
             assert key not in self._lives, "ids are of one row only"
             assert self.before <= start < told.now and start < end
             self._lives[key] = (values[n], start, end)
-        for numbers, at in zip(told.gone.ids.tolist(), told.gone.at.tolist(), strict=True):
+        for numbers, at in zip(told.retracted.ids.tolist(), told.retracted.at.tolist(), strict=True):
             key = tuple(numbers)
             assert key in known and key not in self._gone, "only rows of earlier deltas go, and once"
             value, start, promised = self._lives[key]

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mullion.operators.lives import EVER_BEFORE, FOREVER, THE_END, Delta, Gone, Lives
+from mullion.instants import EVER_BEFORE, FOREVER, THE_END
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 T = TypeVar("T")
 Draw = Callable[[st.SearchStrategy[T]], T]
@@ -56,13 +57,13 @@ def deltas(rows: Sequence[Life], schema: pa.Schema, nows: Sequence[int]) -> list
         ends = [row.end if row.end < now else row.promise for row in fresh]
         columns = zip(*(row.values for row in fresh), strict=True) if fresh else [()] * len(schema)
         arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
-        lives = Lives(
+        lives = TimedRows(
             pa.table(arrays, schema=schema),
             np.array([[row.id] for row in fresh], np.int64).reshape(-1, 1),
             np.array([row.start for row in fresh], np.int64),
             np.array(ends, np.int64),
         )
-        left = Gone(
+        left = Retractions(
             np.array([[row.id] for row in gone], np.int64).reshape(-1, 1), np.array([row.end for row in gone], np.int64)
         )
         found.append(Delta(lives, left, now))
@@ -87,7 +88,7 @@ def lives_of(found: Sequence[Delta]) -> list[tuple[Any, ...]]:
             assert key not in rows, "ids tell rows apart"
             assert delta.fresh.start[i] < delta.now, "rows start before now"
             rows[key] = [*values, int(delta.fresh.start[i]), int(delta.fresh.end[i])]
-        for ids, at in zip(delta.gone.ids.tolist(), delta.gone.at.tolist(), strict=True):
+        for ids, at in zip(delta.retracted.ids.tolist(), delta.retracted.at.tolist(), strict=True):
             assert rows[tuple(ids)][-2] < at < rows[tuple(ids)][-1], "a row that is there ends earlier than it promised"
             rows[tuple(ids)][-1] = at
     return [tuple(row) for row in rows.values()]

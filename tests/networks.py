@@ -26,8 +26,8 @@ class Patient(Heard):
     """Hears of rows that nobody told of before, as filters pass them on, and of ids that come again after they went."""
 
     def hear(self, told: Any) -> None:
-        known = [tuple(numbers) in self._lives for numbers in told.gone.ids.tolist()]
-        gone = type(told.gone)(told.gone.ids[known], told.gone.at[known])
+        known = [tuple(numbers) in self._lives for numbers in told.retracted.ids.tolist()]
+        gone = type(told.retracted)(told.retracted.ids[known], told.retracted.at[known])
         super().hear(type(told)(told.fresh, gone, told.now))
 
 

@@ -25,7 +25,8 @@ from mullion.binding.queries import bind
 from mullion.binding.relations import bind_relation, is_relational
 from mullion.catalog.catalog import Catalog
 from mullion.errors import CheckError, MullionError, NotSupported, closest
-from mullion.language.query import EVERYTHING, Named, Query, Window
+from mullion.instants import EVERYTHING
+from mullion.language.query import Named, Query, Window
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events
 from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, last_instant, reading_kept

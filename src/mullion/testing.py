@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from mullion.runtime.sink import Sink
 from mullion.slices.finalize import Answers
-from mullion.storage import steps
+from mullion.storage import fault_points
 from mullion.storage.marks import Mark
 
 STEPS = (
@@ -78,11 +78,11 @@ def crash_at(step: str, occurrence: int = 1, how: Callable[[], None] | None = No
                     how()
                 raise Crash(step)
 
-    steps.on_step.append(reached)
+    fault_points.on_fault_point.append(reached)
     try:
         yield
     finally:
-        steps.on_step.remove(reached)
+        fault_points.on_fault_point.remove(reached)
 
 
 def kill_this_process() -> None:

@@ -18,7 +18,7 @@ from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.spark.results import OneAnswer
-from mullion.storage import steps
+from mullion.storage import fault_points
 from unit.test_core_differential import assert_same, rows_of
 
 LATENESS = 4
@@ -151,7 +151,7 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[str], None]]:
     """What to do at each step of a batch; nobody cuts the power here, so nobody waits for the disk."""
     monkeypatch.setattr("os.fsync", lambda handle: None)
     found: list[Callable[[str], None]] = []
-    monkeypatch.setattr(steps, "on_step", found)
+    monkeypatch.setattr(fault_points, "on_fault_point", found)
     return found
 
 

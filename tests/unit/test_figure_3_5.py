@@ -37,7 +37,7 @@ def lives(plan: Node, strategy: str, seed: int) -> list[str]:
         rows = delta.fresh.rows.to_pylist()
         for row, id_, start, end in zip(rows, delta.fresh.ids, delta.fresh.start, delta.fresh.end, strict=True):
             found[tuple(id_)] = [sorted(row.items()), int(start), int(end)]
-        for id_, at in zip(delta.gone.ids, delta.gone.at, strict=True):
+        for id_, at in zip(delta.retracted.ids, delta.retracted.at, strict=True):
             found[tuple(id_)][2] = int(at)
     return sorted(map(repr, found.values()))
 

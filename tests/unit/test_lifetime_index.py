@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion.errors import CheckpointError, NotSupported
-from mullion.storage import steps
+from mullion.storage import fault_points
 from mullion.storage.lifetime_index import (
     END,
     START,
@@ -462,11 +462,11 @@ def crash_at(number: int) -> Iterator[Callable[[], int]]:
         if passed == number:
             raise Crash(name)
 
-    steps.on_step.append(take_step)
+    fault_points.on_fault_point.append(take_step)
     try:
         yield lambda: passed
     finally:
-        steps.on_step.remove(take_step)
+        fault_points.on_fault_point.remove(take_step)
 
 
 @pytest.mark.parametrize("partitioning", [wave_by_insertion(3), DoublyPartitioned(2, 2)])

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from mullion.algebra.nodes import Distinct, Filter, Join, Negation, Node, Project, Relation, Scan
 from mullion.errors import NotSupported
 from mullion.expressions.typing import resolve_predicate
+from mullion.instants import FOREVER, THE_END
 from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, STRING, Type
 from mullion.operators import materialized
-from mullion.operators.lives import FOREVER, THE_END, Delta, Gone, Lives
 from mullion.operators.materialized import MaterializedResult, key_item
 from mullion.operators.network import Network
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.storage.lifetime_index import END, START
 from networks import columns_of, reference_lives
 
@@ -126,16 +127,16 @@ def _scans(root: Node) -> list[Scan]:
     return [root] if isinstance(root, Scan) else [scan for node in root.inputs for scan in _scans(node)]
 
 
-def rows(*given: tuple[str, int, int, int]) -> Lives:
+def rows(*given: tuple[str, int, int, int]) -> TimedRows:
     """Text, id, start, end."""
     table = pa.table({"text": [row[0] for row in given], "key": [1] * len(given), "other": ["o"] * len(given)})
     ids, start, end = (np.array([row[i] for row in given], np.int64) for i in (1, 2, 3))
-    return Lives(table, ids.reshape(-1, 1), start, end)
+    return TimedRows(table, ids.reshape(-1, 1), start, end)
 
 
-def gone(*ids_and_times: tuple[int, int]) -> Gone:
+def gone(*ids_and_times: tuple[int, int]) -> Retractions:
     told = np.array(ids_and_times, np.int64).reshape(-1, 2)
-    return Gone(told[:, :1], told[:, 1])
+    return Retractions(told[:, :1], told[:, 1])
 
 
 def texts(kept: MaterializedResult, now: int | None = None, **of: Any) -> list[str]:

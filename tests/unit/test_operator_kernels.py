@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from mullion.instants import NEVER
 from mullion.operators.kernels.difference import LEFT_STARTS, RIGHT_CHANGES, surplus
-from mullion.operators.kernels.distinct import NEVER, crossings, delta_star
+from mullion.operators.kernels.distinct import crossings, delta_star
 from mullion.operators.kernels.expiry_heap import Agenda
 from mullion.operators.kernels.links import link_all, linked_rows
 from mullion.operators.kernels.negation import uncovered
-from mullion.operators.kernels.row_hash_table import FREE, lay_out, put, take_out
+from mullion.operators.kernels.row_hash_table import FREE, insert, rehash, remove
 
 
 def room(*sizes: int) -> list[np.ndarray]:
@@ -59,14 +60,14 @@ def test_words_that_were_taken_out_make_room_for_others() -> None:
     first = np.array([[1, 0], [2, 0], [1, 0], [1, 1]])
     codes, new = np.empty(4, np.int64), np.empty(4, np.intp)
     free = np.empty(0, np.int64)
-    assert put(first, slots, keys, free, 0, 0, codes, new) == 3
+    assert insert(first, slots, keys, free, 0, 0, codes, new) == 3
     assert codes.tolist() == [0, 1, 0, 2] and new[:3].tolist() == [0, 1, 3]
-    take_out(np.array([1]), slots, keys)
-    assert put(np.array([[9, 9], [1, 1]]), slots, keys, np.array([1]), 1, 3, codes, new) == 1
+    remove(np.array([1]), slots, keys)
+    assert insert(np.array([[9, 9], [1, 1]]), slots, keys, np.array([1]), 1, 3, codes, new) == 1
     assert codes[:2].tolist() == [1, 2]
     anew = np.full(32, FREE)
-    lay_out(np.arange(3), anew, keys)
-    assert put(np.array([[1, 1], [9, 9], [1, 0]]), anew, keys, free, 0, 3, codes, new) == 0
+    rehash(np.arange(3), anew, keys)
+    assert insert(np.array([[1, 1], [9, 9], [1, 0]]), anew, keys, free, 0, 3, codes, new) == 0
     assert codes[:3].tolist() == [2, 1, 0]
 
 

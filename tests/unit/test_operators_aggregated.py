@@ -17,12 +17,12 @@ from mullion.algebra.nodes import Aggregated, Scan
 from mullion.algebra.streams import Stream
 from mullion.binding.queries import bind
 from mullion.expressions.vector import Vector, arrow_type
+from mullion.instants import FOREVER, THE_END
 from mullion.language.parse import parse_query
 from mullion.language.query import Window
 from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP
 from mullion.operators import grouped
 from mullion.operators.aggregated import AggregatedOperator
-from mullion.operators.lives import FOREVER, THE_END
 from mullion.reference.aggregates import aggregate, canonical
 from mullion.reference.expressions import contribution, value
 from mullion.storage.files import serialised

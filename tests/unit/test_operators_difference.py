@@ -25,8 +25,8 @@ from changing import (
     same,
 )
 from mullion.algebra.nodes import Difference
+from mullion.instants import EVER_BEFORE
 from mullion.operators.difference import DifferenceOperator
-from mullion.operators.lives import EVER_BEFORE
 
 A, B = (1, 0.0), (2, 0.0)
 
@@ -43,7 +43,7 @@ def test_the_youngest_stay_and_the_oldest_comes_back() -> None:
     told = difference.advance([delta(left, EVER_BEFORE, 4), delta(right, EVER_BEFORE, 4)], 4)
     assert told.fresh.end.tolist() == [20, 22, 23]
     told = difference.advance([delta(left, 4, 8), delta(right, 4, 8)], 8)
-    assert (told.gone.ids.tolist(), told.gone.at.tolist()) == ([[0, 0]], [5]) and not len(told.fresh)
+    assert (told.retracted.ids.tolist(), told.retracted.at.tolist()) == ([[0, 0]], [5]) and not len(told.fresh)
     told = difference.advance([delta(left, 8, 12), delta(right, 8, 12)], 12)
     assert (told.fresh.ids.tolist(), told.fresh.start.tolist(), told.fresh.end.tolist()) == ([[0, 9]], [9], [20])
 

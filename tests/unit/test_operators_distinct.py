@@ -30,9 +30,9 @@ from changing import (
     same,
 )
 from mullion.algebra.nodes import Distinct
+from mullion.instants import FOREVER
 from mullion.operators.base import Operator
 from mullion.operators.distinct import DeltaStar, DistinctOperator
-from mullion.operators.lives import FOREVER
 from mullion.operators.values import Values
 
 A, B, C = ((1, 0.0), (2, 0.0), (3, 0.0))

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from mullion.algebra.nodes import Filter, Join, Project, Scan, Union
 from mullion.expressions import hashing
 from mullion.expressions.typing import resolve_predicate
+from mullion.instants import FOREVER
 from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, DOUBLE, STRING
 from mullion.operators import state
-from mullion.operators.lives import FOREVER
 from networks import lives_of, reference_lives, same
 
 COLUMNS = (("ts", BIGINT), ("k", BIGINT), ("f", DOUBLE), ("s", STRING), ("v", BIGINT))

@@ -25,9 +25,9 @@ from changing import (
     same,
 )
 from mullion.algebra.nodes import Negation
+from mullion.instants import EVER_BEFORE, FOREVER, NEVER
 from mullion.language.query import Column
-from mullion.operators.kernels.negation import NEVER, coverage
-from mullion.operators.lives import EVER_BEFORE, FOREVER
+from mullion.operators.kernels.negation import coverage
 from mullion.operators.negation import NegationOperator
 
 A, B = (1, 0.0), (2, 0.0)
@@ -47,19 +47,19 @@ def test_a_row_of_the_right_ends_a_result_and_its_end_brings_it_back() -> None:
     left, right = rows_of((A, 0, 20), (B, 1, 21)), rows_of((A, 5, 9))
     negation = operator("upa")()
     told = negation.advance([delta(left, EVER_BEFORE, 4), delta(right, EVER_BEFORE, 4)], 4)
-    assert told.fresh.end.tolist() == [20, 21] and not len(told.gone)
+    assert told.fresh.end.tolist() == [20, 21] and not len(told.retracted)
     told = negation.advance([delta(left, 4, 7), delta(right, 4, 7)], 7)
-    assert told.gone.ids.tolist() == [[0, 0]] and told.gone.at.tolist() == [5] and not len(told.fresh)
+    assert told.retracted.ids.tolist() == [[0, 0]] and told.retracted.at.tolist() == [5] and not len(told.fresh)
     told = negation.advance([delta(left, 7, 12), delta(right, 7, 12)], 12)
     assert (told.fresh.start.tolist(), told.fresh.end.tolist(), told.fresh.ids.tolist()) == ([9], [20], [[0, 9]])
-    assert told.fresh.rows.to_pylist() == [{"k": 1, "v": 0.0}] and not len(told.gone)
+    assert told.fresh.rows.to_pylist() == [{"k": 1, "v": 0.0}] and not len(told.retracted)
 
 
 def test_within_one_step_a_row_that_ends_early_is_simply_told_so() -> None:
     left, right = rows_of((A, 0, 20)), rows_of((A, 5, 9), (A, 7, 12), (A, 12, 14))
     told = operator("upa")().advance([delta(left, EVER_BEFORE, 30), delta(right, EVER_BEFORE, 30)], 30)
     assert list(zip(told.fresh.start.tolist(), told.fresh.end.tolist(), strict=True)) == [(0, 5), (14, 20)]
-    assert not len(told.gone)
+    assert not len(told.retracted)
 
 
 def test_duplicates_of_the_left_stay() -> None:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from lives_in_steps import Life, deltas, one, relations, steps
 from mullion.algebra.nodes import Relation, Scan
+from mullion.instants import FOREVER, THE_END
 from mullion.language.query import Column, Window
 from mullion.language.types import DOUBLE, STRING
 from mullion.operators import emission as telling
-from mullion.operators.lives import FOREVER, THE_END
 from mullion.operators.result import Result
 from mullion.planner.update_pattern import Pattern
 from mullion.storage.files import serialised

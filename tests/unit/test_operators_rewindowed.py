@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from lives_in_steps import Life, Source, deltas, lives_of, one, relations, steps
 from mullion.algebra.nodes import Rewindowed, Scan
+from mullion.instants import FOREVER, THE_END
 from mullion.language.query import Window
 from mullion.language.types import BIGINT
-from mullion.operators.lives import FOREVER, THE_END
 from mullion.operators.rewindowed import RewindowedOperator
 from mullion.reference.lives import lives
 from mullion.storage.files import serialised

@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mullion.instants import FOREVER
 from mullion.language.query import Column
 from mullion.language.types import BIGINT
 from mullion.operators.expressions import key_function
 from mullion.operators.join_probe import Partial, probe
-from mullion.operators.lives import FOREVER, Gone, Lives
 from mullion.operators.queue import Queue
 from mullion.operators.state import Calendar, Fifo, Flat, Keyed, Store, store_for
+from mullion.operators.timed_rows import Retractions, TimedRows
 from mullion.planner.update_pattern import Pattern
 
 SCHEMA = pa.schema([("k", pa.int64())])
@@ -23,11 +24,11 @@ KEY = key_function([Column("k")], {"k": BIGINT})
 KINDS = (Fifo, Calendar, Keyed, Flat)
 
 
-def rows(keys: Any, start: Any, end: Any, first: int = 0) -> Lives:
+def rows(keys: Any, start: Any, end: Any, first: int = 0) -> TimedRows:
     keys = np.asarray(keys)
     ids = first + np.arange(len(keys)).reshape(-1, 1)
     spread = np.broadcast_to(start, len(keys)).astype(np.int64), np.broadcast_to(end, len(keys)).astype(np.int64)
-    return Lives(pa.table({"k": keys}), ids, *spread)
+    return TimedRows(pa.table({"k": keys}), ids, *spread)
 
 
 def held_ids(store: Store) -> list[int]:
@@ -92,7 +93,7 @@ def test_rows_are_cut_by_their_ids_while_they_live(kind: type[Store]) -> None:
     store = kind(SCHEMA, 1, KEY)
     store.insert(rows([1, 2, 3], 0, 10))
     store.insert(rows([4], 0, 10, first=7))
-    cuts = store.cut(Gone(np.array([[1], [7], [5]]), np.array([4, 10, 4])))
+    cuts = store.cut(Retractions(np.array([[1], [7], [5]]), np.array([4, 10, 4])))
     assert [(cut.window.ids[cut.rows].tolist(), cut.window.end[cut.rows].tolist()) for cut in cuts] == [([[1]], [4])]
     assert [cut.window.was[cut.rows].tolist() for cut in cuts] == [[10]]
     store.settle()

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mullion.algebra.nodes import Project, Scan
+from mullion.instants import FOREVER
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, DOUBLE
-from mullion.operators.lives import FOREVER
 from networks import lives_of, reference_lives, same
 
 COLUMNS = (("ts", BIGINT), ("k", DOUBLE), ("v", BIGINT))

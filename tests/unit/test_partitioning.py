@@ -17,10 +17,10 @@ from mullion.algebra.nodes import Join, Node, Relation, nodes
 from mullion.algebra.streams import Stream
 from mullion.binding.relations import bind_relation
 from mullion.expressions.vector import Vector
+from mullion.instants import EVER_BEFORE, THE_END
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.operators.answering import Answering
-from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.network import Events
 from mullion.planner.partitioning import describe_keys, relation_keys, shard_keys
 from mullion.reference.aggregates import canonical

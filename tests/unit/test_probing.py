@@ -13,6 +13,7 @@ from mullion.aggregates.extremes import Largest
 from mullion.aggregates.spread import Moments
 from mullion.algebra.streams import Stream
 from mullion.binding.queries import bind
+from mullion.expressions.arrays import Index
 from mullion.language.parse import parse_query
 from mullion.language.query import Period
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
@@ -20,7 +21,6 @@ from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.synopses import Shared, ending_together, shared_synopses
 from mullion.planner.synopsis_choice import LEAST_TOGETHER, fewest_by_accesses, fewest_by_time, walk_pays
-from mullion.slices.base import Index
 from mullion.slices.basic_interval import BasicInterval
 from mullion.slices.finalize import Work
 from mullion.slices.interval import Interval

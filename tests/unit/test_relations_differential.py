@@ -17,10 +17,10 @@ from any_relation import STREAMS, TABLES, Example, examples
 from mullion.algebra.nodes import LookedUp, Relation, nodes
 from mullion.binding.relations import bind_relation
 from mullion.expressions.vector import Vector
+from mullion.instants import EVER_BEFORE, THE_END
 from mullion.kernels.lookup import prepare
 from mullion.language.parse import parse_query
 from mullion.operators.base import Parts
-from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.network import Events, Network
 from mullion.operators.result import Result
 from mullion.planner.answer_schema import answer_schema

@@ -22,8 +22,8 @@ from any_relation import TABLES as ANY_TABLES
 from any_relation import Example, examples
 from mullion.binding.relations import bind_relation, joining_at
 from mullion.expressions.vector import Vector
+from mullion.instants import EVER_BEFORE, THE_END
 from mullion.language.parse import parse_query
-from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.network import Events
 from mullion.options import Options, Sharing
 from mullion.planner.partitioning import relation_keys

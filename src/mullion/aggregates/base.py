@@ -18,11 +18,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mullion.expressions.arrays import Array
 from mullion.expressions.vector import Vector
 from mullion.language.types import Type
 
-Array = npt.NDArray[Any]
-Index = npt.NDArray[np.intp]
 State = tuple[Array, ...]
 """The fields of many states side by side: arrays of one length, without NULLs."""
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mullion.aggregates.base import Array, Partial, State, add_runs
+from mullion.aggregates.base import Partial, State, add_runs
 from mullion.aggregates.integer_states import WholeNumbers, always
+from mullion.expressions.arrays import Array
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DOUBLE, Type
 

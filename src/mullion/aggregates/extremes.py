@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Array, Partial, State
+from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Partial, State
 from mullion.aggregates.count import Count
+from mullion.expressions.arrays import Array
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.types import Type
 

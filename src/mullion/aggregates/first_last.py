@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Array, Partial, Places, State
+from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Partial, Places, State
 from mullion.aggregates.integer_states import always
+from mullion.expressions.arrays import Array
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, BOOLEAN, Type
 

@@ -11,13 +11,10 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from mullion.aggregates.base import Array
+from mullion.expressions.arrays import Array, Index
 from mullion.expressions.vector import Vector
 from mullion.language.types import Type
-
-Index = npt.NDArray[np.intp]
 
 
 def text_of(type_: Type) -> Callable[[Any], str]:

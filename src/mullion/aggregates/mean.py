@@ -7,10 +7,11 @@ from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 
-from mullion.aggregates.base import Aggregate, Array, Partial
+from mullion.aggregates.base import Aggregate, Partial
 from mullion.aggregates.count import Count
 from mullion.aggregates.exact_sums import total_of_doubles
 from mullion.aggregates.sum import WIDE, SumOfDecimals, SumOfIntegers, sum_partials
+from mullion.expressions.arrays import Array
 from mullion.expressions.vector import Vector
 from mullion.language.types import DOUBLE, Type, decimal
 

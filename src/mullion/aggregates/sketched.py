@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mullion.aggregates.base import Array, Index, Partial, Places, State
+from mullion.aggregates.base import Partial, Places, State
+from mullion.expressions.arrays import Array, Index
 from mullion.expressions.vector import Vector
 from mullion.language.types import BINARY, Type
 

@@ -9,10 +9,11 @@ from decimal import Context, Decimal
 import numpy as np
 import numpy.typing as npt
 
-from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Array, Invertible, Partial, State, add_runs
+from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Invertible, Partial, State, add_runs
 from mullion.aggregates.count import Count
 from mullion.aggregates.exact_sums import CoarseSum, Residue, total_of_doubles
 from mullion.aggregates.integer_states import WholeNumbers, always
+from mullion.expressions.arrays import Array
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DOUBLE, Type, decimal
 

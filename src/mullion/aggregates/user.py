@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mullion.aggregates.base import Aggregate, Array, Invertible, Partial, State
+from mullion.aggregates.base import Aggregate, Invertible, Partial, State
 from mullion.aggregates.count import Count
 from mullion.aggregates.integer_states import always
 from mullion.errors import AggregateError
+from mullion.expressions.arrays import Array
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.types import NAMES, Type
 

@@ -19,11 +19,10 @@ import numpy.typing as npt
 
 from mullion.aggregates.base import HOLISTIC, Aggregate, Partial
 from mullion.aggregates.integer_states import always
+from mullion.expressions.arrays import Counts
 from mullion.expressions.vector import Vector, constant, dtype_of
 from mullion.language.types import BIGINT, DOUBLE, Type
 from mullion.language.types import counted as list_of_counted
-
-Counts = npt.NDArray[np.int64]
 
 
 class Counted(Protocol):

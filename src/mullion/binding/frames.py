@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from mullion.algebra.streams import Stream
 from mullion.errors import CheckError, Place, closest
-from mullion.language.query import EVERYTHING, Axis, Expr, Period, Window
+from mullion.instants import EVERYTHING
+from mullion.language.query import Axis, Expr, Period, Window
 
 
 def checked_window(window: Window | None, stream: Stream, place: Place | None) -> Window:

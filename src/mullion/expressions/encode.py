@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Codes = npt.NDArray[np.int64]
+from mullion.expressions.arrays import Codes
 
 
 def codes_of(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, int]:

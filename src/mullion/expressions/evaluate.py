@@ -18,14 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 import mullion.expressions.functions  # noqa: F401  (fills the registry)
+from mullion.expressions.arrays import Mask
 from mullion.expressions.functions.base import FUNCTIONS, Function, Signature
 from mullion.expressions.functions.casts import cast_may_fail, cast_row, cast_vector
 from mullion.expressions.functions.numbers import BOUNDS
 from mullion.expressions.vector import Vector, constant, dtype_of
 from mullion.language.query import Call, Case, Cast, Column, Expr, Literal, children, walk
 from mullion.language.types import NULL, Type
-
-Mask = npt.NDArray[np.bool_]
 
 
 def evaluate(expr: Expr, columns: Mapping[str, Vector], length: int) -> Vector:

@@ -21,11 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
+from mullion.expressions.arrays import Codes, Index, Mask
 from mullion.expressions.encode import canonical_floats
 
-Codes = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-Index = npt.NDArray[np.intp]
 Values = npt.NDArray[Any]
 
 NULL_CODE = 0x6E756C6C

@@ -7,12 +7,9 @@ loop only reads are given to it as one type.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from mullion.expressions.arrays import Array
 
 
 def frozen(*arrays: Array) -> tuple[Array, ...]:

@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions.arrays import Codes
 from mullion.expressions.evaluate import Evaluation
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.kernels.lookup import Attached
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import Type
-
-Codes = npt.NDArray[np.int64]
 
 
 @lru_cache(maxsize=1 << 14)

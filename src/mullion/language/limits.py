@@ -4,8 +4,8 @@
     10,000 years                     RANGE, SLIDE, OFFSET, LATENESS, KEEP ...       below 2^59
     2^59 either way                  values of a WATTR column, and its RANGE ...
 
-A window's bounds thus lie within 2^60, before the sentinels that stand for the beginning (`slices.instants.ORIGIN`,
--2^60) and for no end at all (`operators.lives.FOREVER`, 2^62), and so do up to six windows over windows.
+A window's bounds thus lie within 2^60, before the sentinels that stand for the beginning (`instants.ORIGIN`,
+-2^60) and for no end at all (`instants.FOREVER`, 2^62), and so do up to six windows over windows.
 """
 
 from __future__ import annotations

@@ -198,10 +198,6 @@ class Period(NamedTuple):
     offset: int = 0
 
 
-EVERYTHING = 1 << 61
-"""The range of a window that reaches back to the first event."""
-
-
 class Axis(NamedTuple):
     """What a window is laid over. Windows on one axis share slices.
 

@@ -30,8 +30,10 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Aggregated, scans
+from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.encode import canonical_floats
 from mullion.expressions.vector import Vector, arrow_type
+from mullion.instants import EVER_BEFORE, FOREVER, THE_END
 from mullion.kernels.columns import Columns
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import BOOLEAN, Type
@@ -41,8 +43,8 @@ from mullion.operators.clock import Changes, Periodic
 from mullion.operators.cover import Cover
 from mullion.operators.grouped import Grouped, Moments, Rows, every_change, every_instant
 from mullion.operators.held import Held, as_table, from_table
-from mullion.operators.lives import EVER_BEFORE, FOREVER, THE_END, Delta, Gone, Index, Lives, Mask, Times
 from mullion.operators.row_codes import value_codes
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.slices.arrange import ranked
 
 
@@ -68,14 +70,14 @@ class AggregatedOperator(Operator):
         """The last time that the output is known of."""
         self._made = 0
         """How many rows it gave so far; a row's id is its number."""
-        self._current = Lives.empty(self.schema, 1)
+        self._current = TimedRows.empty(self.schema, 1)
         """Of a continuous query, the rows that are there now."""
 
     @property
     def held(self) -> int:
         return len(self._held) + len(self._current)
 
-    def widen(self, window: Lives, *, is_below: bool = True) -> None:
+    def widen(self, window: TimedRows, *, is_below: bool = True) -> None:
         """Rows that came into a window below, or into another one: at the end, what never leaves is aggregated as long
         as these are there. To be told before the `advance` that they take part in."""
         (self._cover if is_below else self._others).widen(window, self._clock)
@@ -83,19 +85,19 @@ class AggregatedOperator(Operator):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
         self.bad += self._bad.among(delta.fresh.rows)
-        self._held.finish(delta.gone)
+        self._held.finish(delta.retracted)
         self._held.add(self._needed(delta.fresh))
         made = self._at_changes(now) if self._clock is None else self._at_instants(self._clock, now)
         self._held.keep(self._is_needed)
         return made
 
-    def _needed(self, fresh: Lives) -> Lives:
+    def _needed(self, fresh: TimedRows) -> TimedRows:
         """The rows with what is evaluated on them instead of their own columns."""
         columns = Columns.of(fresh.rows, self._read)
         arrays = [columns.value(expr).to_arrow() for expr in self._types] or [pa.nulls(len(fresh))]
         return replace(fresh, rows=pa.table(arrays, schema=self._rows))
 
-    def _is_needed(self, lives: Lives) -> Mask:
+    def _is_needed(self, lives: TimedRows) -> Mask:
         """Which rows can still be seen."""
         if self._clock is None:
             return lives.end > self._told
@@ -122,7 +124,7 @@ class AggregatedOperator(Operator):
         end = np.where(_stays_on(table, moments, high), FOREVER, start + clock.slide)
         order = self._in_order(table, moments.rank)
         order = order[moments.rank[order] <= high]
-        return Delta(self._numbered(table.take(pa.array(order)), start[order], end[order]), Gone.none(1), now)
+        return Delta(self._numbered(table.take(pa.array(order)), start[order], end[order]), Retractions.none(1), now)
 
     def _last_instant(self, clock: Periodic) -> int:
         """At the end of the input, the last one at which there can be a row."""
@@ -138,7 +140,7 @@ class AggregatedOperator(Operator):
         clock = self._changes(lives, now)
         self._told = now - 1
         if not len(clock.times):
-            return Delta(Lives.empty(self.schema, 1), Gone.none(1), now)
+            return Delta(TimedRows.empty(self.schema, 1), Retractions.none(1), now)
         first, last = clock.first(lives.start), clock.last(lives.end)
         seen = last >= -1
         keys, rows = self._grouped_rows(lives.take(seen), first[seen], last[seen])
@@ -151,7 +153,7 @@ class AggregatedOperator(Operator):
         there = grouped.count > 0 if self.node.keys else self._is_covered(times, now)
         return self._replaced(self._answers(keys, grouped), times, there, now)
 
-    def _changes(self, lives: Lives, now: int) -> Changes:
+    def _changes(self, lives: TimedRows, now: int) -> Changes:
         """When rows come or leave; without keys also when the first event comes and the last one leaves."""
         clock = Changes.of(lives, self._told, now)
         if self.node.keys:
@@ -190,14 +192,14 @@ class AggregatedOperator(Operator):
         fresh = fresh[self._in_order(known.take(pa.array(fresh)), times[fresh])]
         made = self._numbered(known.take(pa.array(fresh)), times[fresh], end[fresh])
         over = np.flatnonzero(end[:before] < FOREVER)
-        gone = Gone(self._current.ids[over], end[over])
+        retracted = Retractions(self._current.ids[over], end[over])
         staying = self._current.take(end[:before] == FOREVER)
-        self._current = Lives.concat([staying, made.take(end[fresh] == FOREVER)])
-        return Delta(made, Gone.none(1) if self._stays else gone, now)
+        self._current = TimedRows.concat([staying, made.take(end[fresh] == FOREVER)])
+        return Delta(made, Retractions.none(1) if self._stays else retracted, now)
 
     # Both
 
-    def _grouped_rows(self, lives: Lives, first: Times, last: Times) -> tuple[pa.Table, Rows]:
+    def _grouped_rows(self, lives: TimedRows, first: Times, last: Times) -> tuple[pa.Table, Rows]:
         """The keys of rows, and the rows by groups."""
         order = np.lexsort((*lives.ids.T[::-1], lives.start))
         place = np.empty(len(order), np.intp)
@@ -221,11 +223,11 @@ class AggregatedOperator(Operator):
         keys = [ranked(table.column(i), descending=False, nulls_first=True) for i in range(len(self.node.keys))]
         return np.lexsort((*keys[::-1], times))
 
-    def _numbered(self, rows: pa.Table, start: Times, end: Times) -> Lives:
+    def _numbered(self, rows: pa.Table, start: Times, end: Times) -> TimedRows:
         numbers = self._made + np.arange(len(start))
         end = np.full(len(end), FOREVER) if self._stays else end
         self._made += len(start)
-        return Lives(rows, numbers[:, None], start, end)
+        return TimedRows(rows, numbers[:, None], start, end)
 
     # Restart
 

@@ -19,13 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Filter, Join, Negation, Node, Rewindowed, Scan, is_aggregates, nodes
+from mullion.expressions.arrays import Mask, Times
 from mullion.expressions.evaluate import count_bad, is_fallible
 from mullion.expressions.typing import type_of
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.query import Expr
 from mullion.language.types import BOOLEAN, Type
 from mullion.operators.expressions import is_true, names_in
-from mullion.operators.lives import Lives, Mask, Times
+from mullion.operators.timed_rows import TimedRows
 from mullion.planner.column_names import conjuncts, traced
 from mullion.planner.fragments import compared_in
 
@@ -59,7 +60,7 @@ class BadConditions:
         self._bad = BadValues((part for part in parts if window_of(node, part) is None), self._types)
         self._first = [part for part in parts if window_of(node, part) is not None]
 
-    def among(self, lives: Lives, mask: Mask | None = None) -> int:
+    def among(self, lives: TimedRows, mask: Mask | None = None) -> int:
         """How many are met by the rows, of those that `mask` lets pass."""
         if not self._bad or not len(lives):
             return 0

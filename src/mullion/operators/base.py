@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from mullion.operators.lives import Delta
+from mullion.operators.timed_rows import Delta
 
 Parts = Mapping[str, Sequence[pa.Table]]
 """The state of an operator: named lists of tables."""

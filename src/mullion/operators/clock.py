@@ -17,7 +17,8 @@ from typing import Protocol
 
 import numpy as np
 
-from mullion.operators.lives import Lives, Times
+from mullion.expressions.arrays import Times
+from mullion.operators.timed_rows import TimedRows
 
 
 class Clock(Protocol):
@@ -74,7 +75,7 @@ class Changes:
     times: Times
 
     @staticmethod
-    def of(lives: Lives, after: int, before: int) -> Changes:
+    def of(lives: TimedRows, after: int, before: int) -> Changes:
         """The changes of these rows with after < t < before."""
         times = np.unique(np.concatenate([lives.start, lives.end]))
         return Changes(times[(times > after) & (times < before)])

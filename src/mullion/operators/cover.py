@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.clock import Periodic
-from mullion.operators.lives import EVER_BEFORE, FOREVER, Lives
+from mullion.operators.timed_rows import TimedRows
 
 
 @dataclass
@@ -28,7 +29,9 @@ class Cover:
     endless: bool = False
     """Whether an event never leaves: then `last` is that of all others, and at least the first instant that sees it."""
 
-    def widen(self, lives: Lives, clock: Periodic | None, *, begin: int | None = None, stop: int | None = None) -> None:
+    def widen(
+        self, lives: TimedRows, clock: Periodic | None, *, begin: int | None = None, stop: int | None = None
+    ) -> None:
         """Take in rows of a window, as far as instants from the time `begin` to the time `stop` see them."""
         if clock is None:
             first, last = lives.start, lives.end

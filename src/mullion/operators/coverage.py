@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from mullion.expressions.arrays import Codes, Mask, Times
+from mullion.instants import NEVER
 from mullion.operators.kernels.expiry_heap import Agenda
-from mullion.operators.kernels.negation import NEVER, coverage
-from mullion.operators.lives import Gone, Lives, Mask, Times
+from mullion.operators.kernels.negation import coverage
 from mullion.operators.multiplicities import Crossings
-from mullion.operators.values import Codes, grown, in_time_order
+from mullion.operators.timed_rows import Retractions, TimedRows
+from mullion.operators.values import grown, in_time_order
 
 
 class Coverage:
@@ -26,8 +28,8 @@ class Coverage:
         """How many keys are covered."""
         return self._agenda.size
 
-    def advance(self, lives: Lives, codes: Codes, gone: Gone, now: int) -> Crossings:
-        assert not len(gone), "rows of an input that is not strict end as they promise"
+    def advance(self, lives: TimedRows, codes: Codes, retracted: Retractions, now: int) -> Crossings:
+        assert not len(retracted), "rows of an input that is not strict end as they promise"
         start, end = lives.start, lives.end
         order = in_time_order(start, lives.ids)
         if order is not None:

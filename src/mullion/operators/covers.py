@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from mullion.algebra.nodes import Aggregated, Filter, Node, Restricted, Rewindowed, Scan, nodes
-from mullion.operators.lives import Lives
+from mullion.operators.timed_rows import TimedRows
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Covered:
     is_below: bool
 
 
-def lives_in(fresh: Lives, length: int | None) -> Lives:
+def lives_in(fresh: TimedRows, length: int | None) -> TimedRows:
     """The lives of events in a window that they stay in for that long."""
     return fresh if length is None else replace(fresh, end=fresh.start + length)
 

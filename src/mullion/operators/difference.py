@@ -21,11 +21,13 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Difference
+from mullion.expressions.arrays import Codes, Index, Mask, Times
+from mullion.instants import EVER_BEFORE, NEVER
 from mullion.operators.base import Operator, Parts
 from mullion.operators.ending import EndingRows, Step
-from mullion.operators.kernels.difference import LEFT_ENDS, LEFT_STARTS, NEVER, RIGHT_CHANGES, surplus
-from mullion.operators.lives import EVER_BEFORE, Delta, Gone, Index, Lives, Mask, Times
-from mullion.operators.values import Codes, Values, decoded_schema, grown, lasting
+from mullion.operators.kernels.difference import LEFT_ENDS, LEFT_STARTS, RIGHT_CHANGES, surplus
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.values import Values, decoded_schema, grown, lasting
 from mullion.planner.update_pattern import Pattern, pattern_of
 
 THROUGHOUT = EVER_BEFORE
@@ -65,8 +67,8 @@ class DifferenceOperator(Operator):
     def _begin(self, side: EndingRows, delta: Delta, now: int) -> Step:
         fresh = lasting(delta.fresh)
         rows = fresh.rows.rename_columns(self.schema.names)
-        fresh = Lives(rows, fresh.ids, fresh.start, fresh.end)
-        return side.begin(fresh, self._values.codes(rows), delta.gone, now)
+        fresh = TimedRows(rows, fresh.ids, fresh.start, fresh.end)
+        return side.begin(fresh, self._values.codes(rows), delta.retracted, now)
 
     def _make_room(self) -> None:
         room = self._values.room
@@ -101,8 +103,8 @@ class DifferenceOperator(Operator):
         order = np.argsort(begin[:found], kind="stable")
         row, begin, until = rows[row[order]], begin[order], until[order]
         gone_row, gone_start = rows[gone_row[:ended]], gone_start[:ended]
-        results = Lives(kept.rows(row), np.column_stack([kept.ids[row], begin]), begin, until)
-        return Delta(results, Gone(np.column_stack([kept.ids[gone_row], gone_start]), gone_at[:ended]), now)
+        results = TimedRows(kept.rows(row), np.column_stack([kept.ids[row], begin]), begin, until)
+        return Delta(results, Retractions(np.column_stack([kept.ids[gone_row], gone_start]), gone_at[:ended]), now)
 
     def _contested(self, events: _Events, right: Step) -> Mask:
         """Codes to which something happens and that the right has at some time of the step."""

@@ -20,14 +20,16 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Distinct
+from mullion.expressions.arrays import Codes, Index
 from mullion.expressions.readonly import frozen
+from mullion.instants import FOREVER, NEVER
 from mullion.operators.base import Operator, Parts
 from mullion.operators.kept import KeptRows
-from mullion.operators.kernels.distinct import NEVER, delta_star, naive
+from mullion.operators.kernels.distinct import delta_star, naive
 from mullion.operators.kernels.expiry_heap import Agenda
-from mullion.operators.lives import FOREVER, Delta, Gone, Index, Lives
 from mullion.operators.multiplicities import Multiplicities
-from mullion.operators.values import Codes, Values, decoded_schema, grown, in_time_order, lasting
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.values import Values, decoded_schema, grown, in_time_order, lasting
 from mullion.planner.update_pattern import Pattern, pattern_of
 
 
@@ -41,7 +43,7 @@ class DistinctOperator(Operator):
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
-        return self.form.advance(lasting(delta.fresh), delta.gone, now)
+        return self.form.advance(lasting(delta.fresh), delta.retracted, now)
 
     @property
     def held(self) -> int:
@@ -62,7 +64,7 @@ class Form(ABC):
         self.values = Values(schema)
 
     @abstractmethod
-    def advance(self, fresh: Lives, gone: Gone, now: int) -> Delta: ...
+    def advance(self, fresh: TimedRows, retracted: Retractions, now: int) -> Delta: ...
 
     @property
     @abstractmethod
@@ -98,8 +100,8 @@ class DeltaStar(Form):
         self._youngest_ids = np.empty((0, width), np.int64)
         self._agenda = Agenda()
 
-    def advance(self, fresh: Lives, gone: Gone, now: int) -> Delta:
-        assert not len(gone), "rows of an input that is not strict end as they promise"
+    def advance(self, fresh: TimedRows, retracted: Retractions, now: int) -> Delta:
+        assert not len(retracted), "rows of an input that is not strict end as they promise"
         code = self.values.codes(fresh.rows)
         ids, start, end = fresh.ids, fresh.start, fresh.end
         order = in_time_order(start, ids)
@@ -118,10 +120,10 @@ class DeltaStar(Form):
             out_code, out_ids, out_start, out_end, over,
         )  # fmt: skip
         out_code = out_code[:found]
-        results = Lives(self.values.rows(out_code), out_ids[:found], out_start[:found], out_end[:found])
+        results = TimedRows(self.values.rows(out_code), out_ids[:found], out_start[:found], out_end[:found])
         over = np.unique(over[:ended])
         self.values.forget(over[self._end[over] == NEVER])
-        return Delta(results, Gone.none(self.width), now)
+        return Delta(results, Retractions.none(self.width), now)
 
     def _make_room(self) -> None:
         room = self.values.room
@@ -168,9 +170,9 @@ class Naive(Form):
         self._promises = not self._linked
         """Whether rows ever end without a negative tuple."""
 
-    def advance(self, fresh: Lives, gone: Gone, now: int) -> Delta:
+    def advance(self, fresh: TimedRows, retracted: Retractions, now: int) -> Delta:
         kept = self._input
-        early, at = kept.find(gone)
+        early, at = kept.find(retracted)
         kept.end[early] = at
         came = kept.add(fresh, self.values.codes(fresh.rows))
         self._make_room()
@@ -183,8 +185,8 @@ class Naive(Form):
             self._row, self._promised, out_row, out_start, out_end, gone_row, gone_at,
         )  # fmt: skip
         row, gone_row = out_row[:found], gone_row[:ended]
-        results = Lives(self.values.rows(kept.code[row]), kept.ids[row], out_start[:found], out_end[:found])
-        left = Gone(kept.ids[gone_row], gone_at[:ended])
+        results = TimedRows(self.values.rows(kept.code[row]), kept.ids[row], out_start[:found], out_end[:found])
+        left = Retractions(kept.ids[gone_row], gone_at[:ended])
         self._forget(due[self._row[due] < 0], early, now)
         return Delta(results, left, now)
 
@@ -241,8 +243,8 @@ class Counting(Form):
         self._rows = Multiplicities(schema, width, strategy)
         self._ids = np.empty((0, width), np.int64)
 
-    def advance(self, fresh: Lives, gone: Gone, now: int) -> Delta:
-        found = self._rows.advance(fresh, self.values.codes(fresh.rows), gone, now)
+    def advance(self, fresh: TimedRows, retracted: Retractions, now: int) -> Delta:
+        found = self._rows.advance(fresh, self.values.codes(fresh.rows), retracted, now)
         self._ids = grown(self._ids, self.values.room, 0)
         order = np.argsort(found.code, kind="stable")
         code, time, on, ids = found.code[order], found.time[order], found.on[order], found.ids[order]
@@ -251,10 +253,10 @@ class Counting(Form):
         is_last = ~np.append(follows[1:], False)
         end = np.where(is_last, FOREVER, np.append(time[1:], FOREVER))
         early = ~on & ~follows
-        left = Gone(self._ids[code[early]], time[early])
+        left = Retractions(self._ids[code[early]], time[early])
         last_on = on & is_last
         self._ids[code[last_on]] = ids[last_on]
-        results = Lives(self.values.rows(code[on]), ids[on], time[on], end[on])
+        results = TimedRows(self.values.rows(code[on]), ids[on], time[on], end[on])
         self.values.forget(code[~on & is_last])
         return Delta(results, left, now)
 

@@ -19,9 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mullion.operators.lives import Index, Mask, Times
-
-Codes = npt.NDArray[np.int64]
+from mullion.expressions.arrays import Codes, Index, Mask, Times
 
 MOST_PAIRS = 1_000_000
 """Pairs of a row and an instant that are made at once."""

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from mullion.expressions.arrays import Codes, Index, Times
+from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Parts
 from mullion.operators.kept import KeptRows
 from mullion.operators.kernels.expiry_heap import Agenda
-from mullion.operators.lives import EVER_BEFORE, FOREVER, Gone, Index, Lives, Times
-from mullion.operators.values import Codes
+from mullion.operators.timed_rows import Retractions, TimedRows
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class EndingRows:
     def __len__(self) -> int:
         return len(self.kept)
 
-    def begin(self, lives: Lives, codes: Codes, gone: Gone, now: int) -> Step:
+    def begin(self, lives: TimedRows, codes: Codes, retracted: Retractions, now: int) -> Step:
         """Take in new rows, and find those that end. All lives have a length."""
-        early, at = self.kept.find(gone)
+        early, at = self.kept.find(retracted)
         came = self.kept.add(lives, codes)
         return Step(came, np.setdiff1d(self._due(came, now), early), early, at)
 

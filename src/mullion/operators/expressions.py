@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from mullion.expressions.arrays import Mask
 from mullion.expressions.hashing import Keys, keys_of
 from mullion.expressions.vector import arrow_type
 from mullion.kernels.columns import Columns, names_read
 from mullion.language.query import Column, Expr
 from mullion.language.types import Type
-from mullion.operators.lives import Lives, Mask
+from mullion.operators.timed_rows import TimedRows
 
 KeyFunction = Callable[[pa.Table], Keys]
 
@@ -21,13 +22,13 @@ def names_in(expressions: Iterable[Expr]) -> set[str]:
     return {name for expr in expressions for name in names_read(expr)}
 
 
-def is_true(predicate: Expr, lives: Lives, types: Mapping[str, Type]) -> Mask:
+def is_true(predicate: Expr, lives: TimedRows, types: Mapping[str, Type]) -> Mask:
     """The rows for which a predicate is true, and not false or NULL."""
     found = _columns(lives.decoded, lives.rows, types, [predicate]).value(predicate)
     return found.values & found.valid
 
 
-def computed(expr: Expr, lives: Lives, types: Mapping[str, Type]) -> pa.Array | pa.ChunkedArray:
+def computed(expr: Expr, lives: TimedRows, types: Mapping[str, Type]) -> pa.Array | pa.ChunkedArray:
     """The values of an expression."""
     if isinstance(expr, Column):
         return lives.rows.column(expr.name)

@@ -21,23 +21,20 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mullion.aggregates.base import Invertible, Partial, Places
 from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.expressions.arrays import Codes, Index, Times
 from mullion.expressions.encode import combine
 from mullion.expressions.vector import Vector
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT
-from mullion.operators.lives import Index, Times
 from mullion.slices.ordered_values import ordered_values
 from mullion.slices.value_counts import ValueCounts
 
 MOST_PAIRS = 1_000_000
 """Pairs of a row and a moment that are made at once."""
-
-Codes = npt.NDArray[np.int64]
 
 
 class Moments(NamedTuple):

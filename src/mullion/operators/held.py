@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions.arrays import Ids, Index, Mask, Times
 from mullion.operators.base import Parts
-from mullion.operators.lives import Gone, Ids, Index, Lives, Mask, Times
+from mullion.operators.timed_rows import Retractions, TimedRows
 
 START, END, ID = "#start", "#end", "#id"
 
 
-def as_table(lives: Lives) -> pa.Table:
+def as_table(lives: TimedRows) -> pa.Table:
     """Rows and their lives as one table."""
     table = lives.rows
     columns = {START: lives.start, END: lives.end}
@@ -33,12 +34,12 @@ def as_table(lives: Lives) -> pa.Table:
     return table
 
 
-def from_table(table: pa.Table) -> Lives:
+def from_table(table: pa.Table) -> TimedRows:
     """What `as_table` made a table of."""
     names = [name for name in table.schema.names if name.startswith(ID)]
     own = [name for name in table.schema.names if name not in (START, END, *names)]
     ids = np.stack([_numbers(table, name) for name in names], axis=1)
-    return Lives(table.select(own), ids, _numbers(table, START), _numbers(table, END))
+    return TimedRows(table.select(own), ids, _numbers(table, START), _numbers(table, END))
 
 
 def _numbers(table: pa.Table, name: str) -> Times:
@@ -50,15 +51,15 @@ class SubWindow:
     """Some rows as they came, and their ends as they are known now."""
 
     table: pa.Table
-    lives: Lives
+    lives: TimedRows
     end: Times
 
     @staticmethod
-    def of(lives: Lives) -> SubWindow:
+    def of(lives: TimedRows) -> SubWindow:
         return SubWindow(as_table(lives), lives, lives.end)
 
     @property
-    def now(self) -> Lives:
+    def now(self) -> TimedRows:
         return self.lives if self.end is self.lives.end else replace(self.lives, end=self.end)
 
     @cached_property
@@ -67,14 +68,14 @@ class SubWindow:
         order = np.argsort(keys, kind="stable")
         return order, keys[order]
 
-    def finish(self, gone: Gone) -> None:
+    def finish(self, retracted: Retractions) -> None:
         """Take over earlier ends. Of several rows with one id, it is the one that lives then that ends."""
         order, keys = self._by_id
-        wanted = keys_of(gone.ids)
+        wanted = keys_of(retracted.ids)
         low, high = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
-        which = np.repeat(np.arange(len(gone)), high - low)
+        which = np.repeat(np.arange(len(retracted)), high - low)
         row = order[np.arange(len(which)) - np.repeat(np.cumsum(high - low) - (high - low), high - low) + low[which]]
-        at = gone.at[which]
+        at = retracted.at[which]
         living = (self.lives.start[row] < at) & (at < self.end[row])
         if living.any():
             self.end = self.end.copy()
@@ -98,7 +99,7 @@ class Held:
     def __len__(self) -> int:
         return sum(len(chunk.end) for chunk in self.chunks)
 
-    def add(self, fresh: Lives) -> None:
+    def add(self, fresh: TimedRows) -> None:
         """Rows that are there at some time."""
         fresh = replace(fresh, held=None)
         living = fresh.end > fresh.start
@@ -107,16 +108,16 @@ class Held:
         if not len(fresh):
             return
         while self.chunks and len(self.chunks[-1].end) < 2 * len(fresh):
-            fresh = Lives.concat([self.chunks.pop().now, fresh])
+            fresh = TimedRows.concat([self.chunks.pop().now, fresh])
         self.chunks.append(SubWindow.of(fresh))
 
-    def finish(self, gone: Gone) -> None:
+    def finish(self, retracted: Retractions) -> None:
         """Rows that end earlier than they promised."""
-        if len(gone):
+        if len(retracted):
             for chunk in self.chunks:
-                chunk.finish(gone)
+                chunk.finish(retracted)
 
-    def keep(self, needed: Callable[[Lives], Mask]) -> None:
+    def keep(self, needed: Callable[[TimedRows], Mask]) -> None:
         """Only rows that are needed must stay; a few more may."""
         kept = []
         for chunk in self.chunks:
@@ -129,10 +130,10 @@ class Held:
         self.chunks = kept
 
     @property
-    def lives(self) -> Lives:
+    def lives(self) -> TimedRows:
         if not self.chunks:
-            return Lives.empty(self.schema, self.width)
-        return Lives.concat([chunk.now for chunk in self.chunks])
+            return TimedRows.empty(self.schema, self.width)
+        return TimedRows.concat([chunk.now for chunk in self.chunks])
 
     def parts(self) -> Parts:
         """Sub-windows as they are, and the ends of those in which some changed."""

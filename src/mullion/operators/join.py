@@ -25,14 +25,16 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Filter, Join, LookedUp, Node, Project, Scan, Union
+from mullion.expressions.arrays import Ids, Times
+from mullion.instants import FOREVER
 from mullion.operators.bad_values import BadConditions, bad_keys
 from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.column_pruning import HIDDEN_START
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.join_probe import Partial, extended, probe
-from mullion.operators.lives import FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.state import Cut, Keyed, Store, store_for
 from mullion.operators.sub_window import START, SubWindow, id_names
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.planner.update_pattern import Pattern, kept_as, pattern_of
 
 
@@ -74,8 +76,8 @@ class JoinOperator(Operator):
         return pa.schema(chosen or offered[:1])
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
-        gone, let_go = self._gone(inputs)
-        found: list[Lives] = []
+        retracted, released = self._gone(inputs)
+        found: list[TimedRows] = []
         self.too_many, views = {}, list(self.views)
         for i, (store, delta) in enumerate(zip(self.stores, inputs, strict=True)):
             self.bad += self._bad_keys[i].among(delta.fresh.rows)
@@ -87,13 +89,13 @@ class JoinOperator(Operator):
                 store.add(fresh)
         for store in self.stores:
             store.expire(now)
-        results = Lives.concat(found) if found else Lives.empty(self.schema, self.width)
+        results = TimedRows.concat(found) if found else TimedRows.empty(self.schema, self.width)
         if self.results is not None:
-            self.results.insert(Lives(results.rows, results.ids, results.start, results.end))
+            self.results.insert(TimedRows(results.rows, results.ids, results.start, results.end))
             self.results.expire(now)
-        return Delta(results, gone, now, let_go)
+        return Delta(results, retracted, now, released)
 
-    def _within_limit(self, found: list[Lives], views: list[tuple[int, ...]]) -> list[Lives]:
+    def _within_limit(self, found: list[TimedRows], views: list[tuple[int, ...]]) -> list[TimedRows]:
         """The results, if they are not too many. Otherwise the views with the longest windows are given up, one after
         the other, so that those with shorter ones have theirs."""
         while (rows := sum(map(len, found))) > self.most_rows:
@@ -104,7 +106,7 @@ class JoinOperator(Operator):
         return found
 
     @staticmethod
-    def _seen_by(views: Sequence[tuple[int, ...]], lives: Lives) -> Lives:
+    def _seen_by(views: Sequence[tuple[int, ...]], lives: TimedRows) -> TimedRows:
         """The results that some of the views see."""
         ages = [lives.start - lives.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(len(views[0]))]
         seen = [np.logical_and.reduce([age < own for age, own in zip(ages, view, strict=True)]) for view in views]
@@ -167,21 +169,21 @@ class JoinOperator(Operator):
         if self.node.residual is None:
             return partial
         rows, ids = self._gathered(i, own, partial, sorted(names_in([self.node.residual])))
-        lives = Lives(rows, ids, partial.start, partial.end)
+        lives = TimedRows(rows, ids, partial.start, partial.end)
         self.bad += self._bad_residual.among(lives) if are_new else 0
         return partial.take(np.flatnonzero(is_true(self.node.residual, lives, self.types)))
 
     # New results
 
-    def _results(self, i: int, fresh: SubWindow) -> Iterator[Lives]:
+    def _results(self, i: int, fresh: SubWindow) -> Iterator[TimedRows]:
         for combinations in self._combinations(i, Partial.of(i, fresh)):
             found = self._where_residual(i, fresh, combinations)
             if len(found):
                 rows, ids = self._gathered(i, fresh, found, self.schema.names)
                 if self.lets_go:
-                    yield Lives(rows, ids, found.start, self._ends(i, fresh, found), found.end)
+                    yield TimedRows(rows, ids, found.start, self._ends(i, fresh, found), found.end)
                 else:
-                    yield Lives(rows, ids, found.start, found.end)
+                    yield TimedRows(rows, ids, found.start, found.end)
 
     def _ends(self, i: int, fresh: SubWindow, partial: Partial) -> Times:
         """When the first of the rows ends, which may be after it is held no more."""
@@ -192,23 +194,23 @@ class JoinOperator(Operator):
 
     # Results that are gone
 
-    def _gone(self, inputs: Sequence[Delta]) -> tuple[Gone, Gone | None]:
+    def _gone(self, inputs: Sequence[Delta]) -> tuple[Retractions, Retractions | None]:
         """The results that end, and those that are held no more, before they promised to."""
-        if not any(len(delta.gone) or delta.let_go is not None for delta in inputs):
-            return Gone.none(self.width), None
-        cuts = [store.cut(delta.gone) for store, delta in zip(self.stores, inputs, strict=True)]
+        if not any(len(delta.retracted) or delta.released is not None for delta in inputs):
+            return Retractions.none(self.width), None
+        cuts = [store.cut(delta.retracted) for store, delta in zip(self.stores, inputs, strict=True)]
         for store, delta, own in zip(self.stores, inputs, cuts, strict=True):
-            own += [] if delta.let_go is None else store.cut(delta.let_go, let_go=True)
-        found = [gone for i, own in enumerate(cuts) for cut in own for gone in self._gone_with(i, cut)]
-        gone, let_go = Gone.concat([Gone.none(self.width), *found]), None
+            own += [] if delta.released is None else store.cut(delta.released, released=True)
+        found = [retracted for i, own in enumerate(cuts) for cut in own for retracted in self._gone_with(i, cut)]
+        retracted, released = Retractions.concat([Retractions.none(self.width), *found]), None
         if self.lets_go:
-            kept = [] if self.results is None else self._kept_gone(self.results, [delta.gone for delta in inputs])
-            gone, let_go = Gone.concat([Gone.none(self.width), *kept]), gone
+            kept = [] if self.results is None else self._kept_gone(self.results, [delta.retracted for delta in inputs])
+            retracted, released = Retractions.concat([Retractions.none(self.width), *kept]), retracted
         for store in self._all_stores().values():
             store.settle()
-        return gone, let_go
+        return retracted, released
 
-    def _gone_with(self, i: int, cut: Cut) -> Iterator[Gone]:
+    def _gone_with(self, i: int, cut: Cut) -> Iterator[Retractions]:
         """The results of rows that were cut, when they promised to live longer. Those of several rows that were cut are
         told with the first of them."""
         for combinations in self._combinations(i, Partial.of(i, cut.window, cut.rows), before_cuts=True):
@@ -224,16 +226,16 @@ class JoinOperator(Operator):
             sooner = replace(combinations.take(early), end=at[early])
             found = self._where_residual(i, cut.window, sooner, are_new=False)
             if len(found):
-                yield Gone(self._gathered(i, cut.window, found, ())[1], found.end)
+                yield Retractions(self._gathered(i, cut.window, found, ())[1], found.end)
 
-    def _kept_gone(self, results: Store, inputs: Sequence[Gone]) -> Iterator[Gone]:
+    def _kept_gone(self, results: Store, inputs: Sequence[Retractions]) -> Iterator[Retractions]:
         """The results that end, when results are kept."""
         last = np.cumsum(self.widths)
-        for i, gone in enumerate(inputs):
-            results.cut_all(gone, slice(last[i] - self.widths[i], last[i]))
+        for i, retracted in enumerate(inputs):
+            results.cut_all(retracted, slice(last[i] - self.widths[i], last[i]))
         for window in results.windows:
             cut = np.flatnonzero(window.end != window.was)
-            yield Gone(window.ids[cut], window.end[cut])
+            yield Retractions(window.ids[cut], window.end[cut])
 
 
 def _lets_go(node: Node) -> bool:

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from mullion.expressions.arrays import Index, Times
 from mullion.expressions.hashing import Keys
 from mullion.operators.kernels.join import PORTION, Pairs, Runs, common_runs, equal_pairs, overlapping_pairs
-from mullion.operators.lives import Index, Times
 from mullion.operators.state import Store
 from mullion.operators.sub_window import SubWindow
 

@@ -18,10 +18,12 @@ from collections.abc import Callable, Hashable
 import numpy as np
 import pyarrow as pa
 
+from mullion.expressions.arrays import Codes, Ids, Index, Times
+from mullion.instants import EVER_BEFORE
 from mullion.operators.base import Parts
 from mullion.operators.kernels.links import link_all, linked_rows
-from mullion.operators.lives import EVER_BEFORE, Gone, Ids, Index, Lives, Times
-from mullion.operators.values import Codes, grown, in_time_order
+from mullion.operators.timed_rows import Retractions, TimedRows
+from mullion.operators.values import grown, in_time_order
 
 FEW = 1024
 """So many rows may have ended before it matters."""
@@ -49,7 +51,7 @@ class KeptRows:
     def __len__(self) -> int:
         return self.size
 
-    def add(self, lives: Lives, codes: Codes) -> Index:
+    def add(self, lives: TimedRows, codes: Codes) -> Index:
         """Keep rows; where they stand, in the order of their starts."""
         order = in_time_order(lives.start, lives.ids)
         if order is not None:
@@ -73,13 +75,13 @@ class KeptRows:
             self._link(first)
         return np.arange(first, size)
 
-    def find(self, gone: Gone) -> tuple[Index, Times]:
+    def find(self, retracted: Retractions) -> tuple[Index, Times]:
         """Where the rows stand that are told to be gone, and when they go; those that never came are passed over."""
-        if not len(gone):
-            return np.empty(0, np.intp), gone.at
-        known = self._found if self._by_id else self._alike(gone.ids)
-        at = np.fromiter((known.get(key, -1) for key in hashable(gone.ids)), np.intp, len(gone))
-        return at[at >= 0], gone.at[at >= 0]
+        if not len(retracted):
+            return np.empty(0, np.intp), retracted.at
+        known = self._found if self._by_id else self._alike(retracted.ids)
+        at = np.fromiter((known.get(key, -1) for key in hashable(retracted.ids)), np.intp, len(retracted))
+        return at[at >= 0], retracted.at[at >= 0]
 
     def _alike(self, ids: Ids) -> dict[Hashable, int]:
         """Rows that may have one of these ids, by looking at all."""
@@ -220,7 +222,7 @@ def hashable(ids: Ids) -> list[Hashable]:
     return list(map(tuple, ids.tolist()))
 
 
-def as_table(lives: Lives, schema: pa.Schema) -> pa.Table:
+def as_table(lives: TimedRows, schema: pa.Schema) -> pa.Table:
     """Rows and lifetimes in one table."""
     table = lives.rows.select(schema.names).combine_chunks()
     for i in range(lives.ids.shape[1]):
@@ -228,10 +230,10 @@ def as_table(lives: Lives, schema: pa.Schema) -> pa.Table:
     return table.append_column("#start", pa.array(lives.start)).append_column("#end", pa.array(lives.end))
 
 
-def from_table(table: pa.Table, schema: pa.Schema, width: int) -> Lives:
+def from_table(table: pa.Table, schema: pa.Schema, width: int) -> TimedRows:
     """What `as_table` made."""
     ids = np.column_stack([np.asarray(table[f"#id{i}"]) for i in range(width)])
-    return Lives(table.select(schema.names), ids, np.asarray(table["#start"]), np.asarray(table["#end"]))
+    return TimedRows(table.select(schema.names), ids, np.asarray(table["#start"]), np.asarray(table["#end"]))
 
 
 __all__ = ["KeptRows", "as_table", "from_table", "hashable"]

@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import LookedUp
+from mullion.expressions.arrays import Ids, Index, Times
 from mullion.expressions.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared, attach, probe
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import computed, schema_of
-from mullion.operators.lives import Delta, Gone, Ids, Index, Lives, Times
 from mullion.operators.state import Keyed
 from mullion.operators.sub_window import codes_of_ids, equal_codes
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 UNTIL = "#until"
 """The column of kept rows that tells until when their windows hold them."""
@@ -56,16 +57,16 @@ class LookedUpOperator(Operator):
         own, numbers, rows = self._found(delta.fresh)
         self.most = max(self.most, int(numbers.max(initial=0)) + 1)
         fresh = _copies(delta.fresh, own, np.column_stack([delta.fresh.ids[own], numbers]), rows)
-        let_go = None if delta.let_go is None else self._all(delta.let_go)
-        return Delta(fresh, self._all(delta.gone), now, let_go)
+        released = None if delta.released is None else self._all(delta.released)
+        return Delta(fresh, self._all(delta.retracted), now, released)
 
-    def _all(self, gone: Gone) -> Gone:
+    def _all(self, retracted: Retractions) -> Retractions:
         """Every row that a row may have become."""
-        numbers = np.tile(np.arange(self.most), len(gone))
-        ids = np.column_stack([np.repeat(gone.ids, self.most, axis=0), numbers])
-        return Gone(ids, np.repeat(gone.at, self.most))
+        numbers = np.tile(np.arange(self.most), len(retracted))
+        ids = np.column_stack([np.repeat(retracted.ids, self.most, axis=0), numbers])
+        return Retractions(ids, np.repeat(retracted.at, self.most))
 
-    def _found(self, lives: Lives) -> tuple[Index, Index, pa.Table]:
+    def _found(self, lives: TimedRows) -> tuple[Index, Index, pa.Table]:
         """Rows with what they find: which row each is, its number among the row's, and all its columns."""
         if not len(lives):
             nothing = np.zeros(0, np.intp)
@@ -118,49 +119,51 @@ class RetroactiveOperator(LookedUpOperator):
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
-        let_go = None if delta.let_go is None else self._let_go(delta.let_go)
-        self.kept.cut_all(delta.gone, slice(0, self.below))
+        released = None if delta.released is None else self._released(delta.released)
+        self.kept.cut_all(delta.retracted, slice(0, self.below))
         fresh = self._with_changes(delta.fresh)
-        gone = [Gone(w.ids[cut], w.end[cut]) for w in self.kept.windows if len(cut := np.flatnonzero(w.end != w.was))]
+        retracted = [
+            Retractions(w.ids[cut], w.end[cut]) for w in self.kept.windows if len(cut := np.flatnonzero(w.end != w.was))
+        ]
         self.kept.settle()
         self.kept.insert(_remembered(fresh))
         self.kept.expire(now)
-        return Delta(fresh, Gone.concat([Gone.none(self.width), *gone]), now, let_go)
+        return Delta(fresh, Retractions.concat([Retractions.none(self.width), *retracted]), now, released)
 
-    def _let_go(self, rows: Gone) -> Gone:
+    def _released(self, rows: Retractions) -> Retractions:
         """Everything that these rows became."""
-        found = [Gone.none(self.width)]
+        found = [Retractions.none(self.width)]
         for window in self.kept.windows:
             own, which = equal_codes(codes_of_ids(window.ids[:, : self.below]), codes_of_ids(rows.ids))
             same = (window.ids[own, : self.below] == rows.ids[which]).all(axis=1)
-            found.append(Gone(window.ids[own[same]], rows.at[which[same]]))
-        return Gone.concat(found)
+            found.append(Retractions(window.ids[own[same]], rows.at[which[same]]))
+        return Retractions.concat(found)
 
-    def _with_changes(self, arriving: Lives) -> Lives:
+    def _with_changes(self, arriving: TimedRows) -> TimedRows:
         """New rows with what they find, and what others find anew, as the table changed on the way."""
-        made = [Lives.empty(self.schema, self.width)]
+        made = [TimedRows.empty(self.schema, self.width)]
         for prepared, at in self.changes:
             early = arriving.start < at
             if self.prepared is not None and early.any():
                 made.append(self._versioned(arriving.take(early)))
                 arriving = arriving.take(~early)
             self.prepared, self.version = prepared, self.version + 1
-            made = [self._look_again(Lives.concat(made), at)]
+            made = [self._look_again(TimedRows.concat(made), at)]
         self.changes = []
         made.append(self._versioned(arriving))
-        return Lives.concat([lives for lives in made if len(lives)] or made[:1])
+        return TimedRows.concat([lives for lives in made if len(lives)] or made[:1])
 
-    def _versioned(self, lives: Lives) -> Lives:
+    def _versioned(self, lives: TimedRows) -> TimedRows:
         own, numbers, rows = self._found(lives)
         return _copies(lives, own, self._ids(lives.ids[own], numbers), rows)
 
     def _ids(self, ids: Ids, numbers: Index) -> Ids:
         return np.column_stack([ids[:, : self.below], np.full(len(ids), self.version), numbers])
 
-    def _look_again(self, made: Lives, at: int) -> Lives:
+    def _look_again(self, made: TimedRows, at: int) -> TimedRows:
         """What was made in this step, with what kept rows and these find at a change of the table."""
         kept = [window.lives for window in self.kept.windows]
-        everything = Lives.concat([*map(_recalled, kept), made]) if kept else made
+        everything = TimedRows.concat([*map(_recalled, kept), made]) if kept else made
         alive = np.flatnonzero((everything.start < at) & (at < everything.end))
         before = everything.take(alive)
         if not len(before):
@@ -172,9 +175,9 @@ class RetroactiveOperator(LookedUpOperator):
         end = everything.end.copy()
         end[alive[lost]] = at
         self._cut(end)
-        changed = Lives(made.rows, made.ids, made.start, end[len(end) - len(made) :], made.held)
+        changed = TimedRows(made.rows, made.ids, made.start, end[len(end) - len(made) :], made.held)
         fresh = _copies(rows, own[new], self._ids(rows.ids[own[new]], numbers[new]), found.take(pa.array(new)))
-        return Lives.concat([changed, replace(fresh, start=np.full(len(fresh), at))])
+        return TimedRows.concat([changed, replace(fresh, start=np.full(len(fresh), at))])
 
     def _what(self, row: Index, before: pa.Table, own: Index, found: pa.Table) -> Index:
         """A number for each row with what it found, before and now: equal where these are, NULLs being equal."""
@@ -205,21 +208,21 @@ class RetroactiveOperator(LookedUpOperator):
             self.version = table["version"][0].as_py()
 
 
-def _copies(lives: Lives, own: Index, ids: Ids, rows: pa.Table) -> Lives:
+def _copies(lives: TimedRows, own: Index, ids: Ids, rows: pa.Table) -> TimedRows:
     """What rows became, with the lives of these rows."""
-    return Lives(rows, ids, lives.start[own], lives.end[own], None if lives.held is None else lives.held[own])
+    return TimedRows(rows, ids, lives.start[own], lives.end[own], None if lives.held is None else lives.held[own])
 
 
-def _remembered(lives: Lives) -> Lives:
+def _remembered(lives: TimedRows) -> TimedRows:
     """Rows as they are kept: until they end, also when their windows hold them no more."""
     held = lives.end if lives.held is None else lives.held
-    return Lives(lives.rows.append_column(UNTIL, pa.array(held)), lives.ids, lives.start, lives.end)
+    return TimedRows(lives.rows.append_column(UNTIL, pa.array(held)), lives.ids, lives.start, lives.end)
 
 
-def _recalled(lives: Lives) -> Lives:
+def _recalled(lives: TimedRows) -> TimedRows:
     held = lives.rows.column(UNTIL).to_numpy()
     rows = lives.rows.drop_columns([UNTIL])
-    return Lives(rows, lives.ids, lives.start, lives.end, None if (held >= lives.end).all() else held)
+    return TimedRows(rows, lives.ids, lives.start, lives.end, None if (held >= lives.end).all() else held)
 
 
 def _difference(what: Index, before: int) -> tuple[Index, Index]:

@@ -19,10 +19,12 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Distinct, Filter, Join, Negation, Node, Project, Relation
 from mullion.errors import NotSupported
+from mullion.expressions.arrays import Ids
 from mullion.expressions.vector import arrow_type
+from mullion.instants import EVER_BEFORE
 from mullion.language.query import Column
 from mullion.operators.base import Parts
-from mullion.operators.lives import EVER_BEFORE, Delta, Ids, Lives
+from mullion.operators.timed_rows import Delta, TimedRows
 from mullion.storage.lifetime_index import END, START, DoublyPartitioned, LifetimeIndex
 from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
 from mullion.storage.lifetime_index.rows import alive, matching, numbers, stored_schema, timed
@@ -146,7 +148,7 @@ class MaterializedResult:
         now = delta.now if until is None else min(until, delta.now)
         view = self._view or self._begin(delta)
         waiting, gone = view.waiting, view.gone
-        ended = _id_table(delta.gone.ids[delta.gone.at < now])
+        ended = _id_table(delta.retracted.ids[delta.retracted.at < now])
         if len(ended):
             waiting = waiting.filter(pa.array(~matching(waiting, ended)))
             gone = pa.concat_tables([gone, ended])
@@ -196,7 +198,7 @@ class MaterializedResult:
         )
         return _View(self._index.snapshot(), stored_schema(schema).empty_table(), ids, EVER_BEFORE)
 
-    def _rows(self, fresh: Lives, schema: pa.Schema) -> pa.Table:
+    def _rows(self, fresh: TimedRows, schema: pa.Schema) -> pa.Table:
         names = [name for name, _ in self.relation.root.columns[: len(self._items)]]
         items = fresh.rows.select(names).rename_columns(self._items.names)
         ids = _id_table(fresh.ids)

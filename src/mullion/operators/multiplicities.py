@@ -17,11 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from mullion.expressions.arrays import Codes, Ids, Mask, Times
 from mullion.operators.base import Parts
 from mullion.operators.ending import EndingRows
 from mullion.operators.kernels.distinct import crossings
-from mullion.operators.lives import Gone, Ids, Lives, Mask, Times
-from mullion.operators.values import Codes, grown
+from mullion.operators.timed_rows import Retractions, TimedRows
+from mullion.operators.values import grown
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class Multiplicities:
         """How many rows are kept."""
         return len(self._rows)
 
-    def advance(self, lives: Lives, codes: Codes, gone: Gone, now: int) -> Crossings:
+    def advance(self, lives: TimedRows, codes: Codes, retracted: Retractions, now: int) -> Crossings:
         """What the rows that came and went change. All lives have a length."""
         kept = self._rows.kept
-        did = self._rows.begin(lives, codes, gone, now)
+        did = self._rows.begin(lives, codes, retracted, now)
         self._count = grown(self._count, int(codes.max(initial=-1)) + 1, 0)
         row = np.concatenate([did.came, did.late, did.early])
         time = np.concatenate([kept.start[did.came], kept.end[did.late], did.at])

@@ -29,6 +29,8 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Negation, Node
+from mullion.expressions.arrays import Codes, Index, Times
+from mullion.instants import EVER_BEFORE
 from mullion.kernels.columns import Columns
 from mullion.language.query import Expr
 from mullion.operators.bad_values import bad_keys
@@ -37,9 +39,9 @@ from mullion.operators.coverage import Coverage
 from mullion.operators.expressions import names_in
 from mullion.operators.kept import KeptRows
 from mullion.operators.kernels.negation import uncovered
-from mullion.operators.lives import EVER_BEFORE, Delta, Gone, Index, Lives, Times
 from mullion.operators.multiplicities import Crossings, Multiplicities
-from mullion.operators.values import Codes, Values, decoded, decoded_schema, grown, lasting
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.values import Values, decoded, decoded_schema, grown, lasting
 from mullion.planner.update_pattern import Pattern, pattern_of
 
 NO_KEY = 0
@@ -81,7 +83,7 @@ class NegationOperator(Operator):
         left, right = inputs
         self.bad += sum(bad.among(delta.fresh.rows) for bad, delta in zip(self._bad_keys, inputs, strict=True))
         changes = self._cover(right, now)
-        early, at = self._left.find(left.gone)
+        early, at = self._left.find(left.retracted)
         old = np.union1d(self._left.of_codes(np.unique(changes.code), self._before), early)
         fresh = lasting(left.fresh)
         came = self._left.add(fresh, self._keys.of_left(fresh.rows))
@@ -100,7 +102,7 @@ class NegationOperator(Operator):
         fresh = lasting(right.fresh)
         keys = self._keys.of_right(fresh.rows)
         codes = self._keys.codes(keys)
-        found = self._right.advance(Lives(keys, fresh.ids, fresh.start, fresh.end), codes, right.gone, now)
+        found = self._right.advance(TimedRows(keys, fresh.ids, fresh.start, fresh.end), codes, right.retracted, now)
         order = np.argsort(found.code, kind="stable")
         order = order[found.code[order] != NO_KEY]
         return Crossings(found.code[order], found.time[order], found.on[order], found.ids[order])
@@ -128,8 +130,8 @@ class NegationOperator(Operator):
         order = np.argsort(begin[:found], kind="stable")
         row, begin, until = rows[row[order]], begin[order], until[order]
         gone_row, gone_start = rows[gone_row[:ended]], gone_start[:ended]
-        results = Lives(left.rows(row), np.column_stack([left.ids[row], begin]), begin, until)
-        return Delta(results, Gone(np.column_stack([left.ids[gone_row], gone_start]), gone_at[:ended]), now)
+        results = TimedRows(left.rows(row), np.column_stack([left.ids[row], begin]), begin, until)
+        return Delta(results, Retractions(np.column_stack([left.ids[gone_row], gone_start]), gone_at[:ended]), now)
 
     def _note(self, changes: Crossings) -> None:
         off = ~changes.on

@@ -33,7 +33,9 @@ from mullion.algebra.nodes import (
     Scan,
     Union,
 )
+from mullion.expressions.arrays import Ids, Times
 from mullion.expressions.vector import arrow_type
+from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.bad_values import BadEvents
 from mullion.operators.base import Operator, Parts, TooManyRows
@@ -42,10 +44,10 @@ from mullion.operators.covers import Covered, covers, lives_in, windows_of
 from mullion.operators.expressions import schema_of
 from mullion.operators.join import JoinOperator
 from mullion.operators.join_migration import fitted
-from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Gone, Ids, Lives, Times
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.naming import name_of
 from mullion.operators.stateless import Narrowed
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.planner.shared_joins import Shared, share_joins
 from mullion.planner.shared_joins import windows_of as windows_of_join
 
@@ -89,7 +91,7 @@ class Network:
         """How many events of each stream have come."""
         self.newest = EVER_BEFORE
         """The time of the newest of them."""
-        self._fresh: dict[Node, Lives] = {}
+        self._fresh: dict[Node, TimedRows] = {}
         self._bad_events = BadEvents(())
 
     # Which plans there are
@@ -196,7 +198,7 @@ class Network:
             return made
         except TooManyRows as problem:
             self.failed[node] = problem.rows
-            return Delta(Lives.empty(operator.schema, operator.width), Gone.none(operator.width), now)
+            return Delta(TimedRows.empty(operator.schema, operator.width), Retractions.none(operator.width), now)
 
     def without(self, root: Node) -> int | None:
         """If a plan stands on a node that failed, how many rows that would have given."""
@@ -216,7 +218,7 @@ class Network:
                 found -= self.working[view.input].operator.held * (1 - sum(view.ranges) / max(longest, 1))
         return int(found)
 
-    def _widen(self, window: Scan | Rewindowed, fresh: Lives) -> None:
+    def _widen(self, window: Scan | Rewindowed, fresh: TimedRows) -> None:
         """Tell those that aggregate what came into a window."""
         self._fresh[window] = fresh
         for cover in self.covers.get(window, ()):
@@ -225,7 +227,7 @@ class Network:
             operator.newest = self.newest
             operator.widen(lives_in(fresh, cover.length), is_below=cover.is_below)
 
-    def came(self, root: Node) -> list[Lives]:
+    def came(self, root: Node) -> list[TimedRows]:
         """What the last `advance` brought into the windows of a plan."""
         windows = dict.fromkeys(windows_of(self.plans[root]))
         return [lives_in(self._fresh[window], length) for window, length in windows]
@@ -324,11 +326,11 @@ def _takes(node: Node, needed: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | None, now: int) -> Delta:
     if arrived is None:
-        return Delta(Lives.empty(schema_of((n, node.types[n]) for n in names), 1), Gone.none(1), now)
+        return Delta(TimedRows.empty(schema_of((n, node.types[n]) for n in names), 1), Retractions.none(1), now)
     events, ids = arrived
     columns = [_cast(events.rows.column(name), arrow_type(node.types[name])) for name in names]
     rows = pa.Table.from_arrays(columns, names=list(names))
-    return Delta(Lives(rows, ids, events.times, np.full(len(ids), FOREVER)), Gone.none(1), now)
+    return Delta(TimedRows(rows, ids, events.times, np.full(len(ids), FOREVER)), Retractions.none(1), now)
 
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
@@ -348,7 +350,7 @@ def _narrowed(delta: Delta, names: list[str]) -> Delta:
     rows = delta.fresh.rows
     if rows.column_names == names:
         return delta
-    return Delta(delta.fresh.with_rows(rows.select(names)), delta.gone, delta.now, delta.let_go)
+    return Delta(delta.fresh.with_rows(rows.select(names)), delta.retracted, delta.now, delta.released)
 
 
 def _widened(parts: Parts, takes: Sequence[Sequence[str]], schemas: Sequence[pa.Schema]) -> Parts:

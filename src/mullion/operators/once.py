@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Filter, LookedUp, Node, Relation, Scan, nodes, scans, with_inputs
 from mullion.expressions.vector import arrow_type
+from mullion.instants import EVER_BEFORE
 from mullion.kernels.lookup import prepare
 from mullion.language.query import Call, Column, Literal, Window
 from mullion.language.types import TIMESTAMP
-from mullion.operators.lives import EVER_BEFORE
 from mullion.operators.looked_up import LookedUpOperator
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events, Network

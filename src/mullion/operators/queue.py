@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from mullion.expressions.arrays import Ids, Times
 from mullion.operators.base import Parts
-from mullion.operators.lives import Ids, Times
 from mullion.operators.sub_window import id_names
 
 GROWTH = 2

@@ -18,11 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Filter, Restricted
+from mullion.expressions.arrays import Mask, Times
 from mullion.operators.bad_values import BadConditions
 from mullion.operators.base import Operator
 from mullion.operators.column_pruning import HIDDEN_START
 from mullion.operators.expressions import is_true
-from mullion.operators.lives import Delta, Lives, Mask, Times
+from mullion.operators.timed_rows import Delta, TimedRows
 
 
 class RestrictedOperator(Operator):
@@ -48,16 +49,16 @@ class RestrictedOperator(Operator):
         (delta,) = inputs
         fresh = delta.fresh
         if not len(fresh):
-            return Delta(Lives.empty(self.schema, self.width), delta.gone, now)
+            return Delta(TimedRows.empty(self.schema, self.width), delta.retracted, now)
         at = np.flatnonzero(self._is_seen(fresh))
         rows = fresh.rows.select(self.schema.names).take(pa.array(at))
         starts = _starts(fresh, len(self.ranges))
         end = starts[0].take(at) + self.ranges[0]
         for start, length in zip(starts[1:], self.ranges[1:], strict=True):
             np.minimum(end, start.take(at) + length, out=end)
-        return Delta(Lives(rows, fresh.ids.take(at, axis=0), fresh.start.take(at), end), delta.gone, now)
+        return Delta(TimedRows(rows, fresh.ids.take(at, axis=0), fresh.start.take(at), end), delta.retracted, now)
 
-    def _is_seen(self, lives: Lives) -> Mask:
+    def _is_seen(self, lives: TimedRows) -> Mask:
         ages = _ages(lives, len(self.ranges))
         seen = ages[0] < self.ranges[0]
         for age, length in zip(ages[1:], self.ranges[1:], strict=True):
@@ -68,7 +69,7 @@ class RestrictedOperator(Operator):
         return seen
 
 
-def _starts(lives: Lives, count: int) -> list[Times]:
+def _starts(lives: TimedRows, count: int) -> list[Times]:
     """When the rows of each input came."""
     if "starts" not in lives.noted:
         lives.noted["starts"] = [lives.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(count)]
@@ -76,7 +77,7 @@ def _starts(lives: Lives, count: int) -> list[Times]:
     return found
 
 
-def _ages(lives: Lives, count: int) -> list[Times]:
+def _ages(lives: TimedRows, count: int) -> list[Times]:
     """How old the rows of each input were when the results were made."""
     if "ages" not in lives.noted:
         lives.noted["ages"] = [lives.start - start for start in _starts(lives, count)]

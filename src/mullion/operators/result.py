@@ -18,7 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.algebra.nodes import Node, Relation, Rewindowed, Scan, has_total, nodes
+from mullion.expressions.arrays import Codes, Index, Mask, Times
 from mullion.expressions.vector import Vector, arrow_type
+from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.kernels.columns import Columns
 from mullion.language.types import TIMESTAMP
 from mullion.operators.base import Parts
@@ -26,8 +28,8 @@ from mullion.operators.clock import Changes, Clock, Periodic
 from mullion.operators.cover import Cover
 from mullion.operators.emission import Seen, Told, came, changes, left, missed, new, old, stretches, turns, whole
 from mullion.operators.held import Held
-from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Index, Lives, Mask, Times
-from mullion.operators.row_codes import Codes, value_codes
+from mullion.operators.row_codes import value_codes
+from mullion.operators.timed_rows import Delta, TimedRows
 from mullion.planner.answer_schema import answer_schema, has_lives, has_sign
 from mullion.planner.update_pattern import Pattern
 from mullion.slices.arrange import ranked
@@ -78,10 +80,10 @@ class Result:
         """What became known of the root."""
         if self._held is None:
             self._held = Held(self._rows, delta.fresh.ids.shape[1])
-        self._held.finish(delta.gone)
+        self._held.finish(delta.retracted)
         self._held.add(replace(delta.fresh, rows=delta.fresh.rows.select(self._rows.names)))
 
-    def widen(self, windows: Sequence[Lives]) -> None:
+    def widen(self, windows: Sequence[TimedRows]) -> None:
         """What came into the windows of the plan."""
         for lives in windows:
             self._cover.widen(lives, self._periodic, begin=self._begin, stop=self.relation.stop)
@@ -100,7 +102,7 @@ class Result:
         """What is due up to now and was not told yet. `last` is the time of the newest event of its streams; it matters
         when the input has ended. Where there is more than `most`, as much as that and a little more is told."""
         self._left = most
-        lives = Lives.empty(self._rows, 1) if self._held is None else self._held.lives
+        lives = TimedRows.empty(self._rows, 1) if self._held is None else self._held.lives
         found: list[pa.Table] = []
         latest = self._told
         if len(lives):
@@ -139,7 +141,7 @@ class Result:
         """Whether rows are told when they come and in that order: no other row has a say in it."""
         return self.relation.output == "changes" and not self._signed and not self.relation.order_by
 
-    def _as_they_come(self, lives: Lives) -> list[pa.Table]:
+    def _as_they_come(self, lives: TimedRows) -> list[pa.Table]:
         relation = self.relation
         told = lives.start < lives.end
         if self._begin is not None:
@@ -150,7 +152,7 @@ class Result:
         order = order[told[order]]
         return [self._table(lives, Changes(lives.start), Told.of(order, order))]
 
-    def _last_instant(self, clock: Periodic, lives: Lives, newest: int | None) -> int:
+    def _last_instant(self, clock: Periodic, lives: TimedRows, newest: int | None) -> int:
         """The last one that sees a row; for DSTREAM the one after it, which sees it gone."""
         after = 1 if self.relation.output == "dstream" else 0
         if self._bound is not None:
@@ -161,7 +163,7 @@ class Result:
         ends = clock.last(lives.end[lives.end < FOREVER])
         return max(last, int(clock.first(lives.start).max()), int(ends.max(initial=EVER_BEFORE)) + after)
 
-    def _at_instants(self, clock: Periodic, lives: Lives, high: int) -> list[pa.Table]:
+    def _at_instants(self, clock: Periodic, lives: TimedRows, high: int) -> list[pa.Table]:
         relation, low = self.relation, clock.due(self._told) + 1
         if relation.stop is not None:
             high = min(high, clock.due(relation.stop))
@@ -178,7 +180,7 @@ class Result:
             lives, seen = _from(begin, lives, seen)
         return [*self._answers(lives, seen, clock, low, high, before)] if low <= high else []
 
-    def _at_changes(self, lives: Lives, now: int, *, ended: bool) -> list[pa.Table]:
+    def _at_changes(self, lives: TimedRows, now: int, *, ended: bool) -> list[pa.Table]:
         until, begin = FOREVER if ended else now, self._begin
         if self._bound is not None:
             until, begin = until if ended else min(until, self._bound), self._cover.first
@@ -192,7 +194,9 @@ class Result:
             high = int(np.searchsorted(clock.times, self.relation.stop, "right")) - 1
         return [*self._answers(lives, _seen(lives, clock), clock, low, high, low - 1)] if low <= high else []
 
-    def _answers(self, lives: Lives, seen: Seen, clock: Clock, low: int, high: int, before: int) -> Iterator[pa.Table]:
+    def _answers(
+        self, lives: TimedRows, seen: Seen, clock: Clock, low: int, high: int, before: int
+    ) -> Iterator[pa.Table]:
         """What is told from low to high, when the result is looked at from `before` on."""
         if self.relation.limit is None or self.relation.output == "changes":
             row, shown = np.arange(len(lives)), seen
@@ -214,7 +218,7 @@ class Result:
         """How many rows wait for a window that holds an event, to be told."""
         return self.held if self._has_total and self._periodic is not None else 0
 
-    def _limited(self, lives: Lives, seen: Seen, before: int, high: int) -> tuple[Index, Seen]:
+    def _limited(self, lives: TimedRows, seen: Seen, before: int, high: int) -> tuple[Index, Seen]:
         """The rows that LIMIT lets through, as often as they come back, and when they are seen."""
         found = []
         for begin, end in turns(seen, before, high):
@@ -224,7 +228,7 @@ class Result:
         row, first, last = stretches(Told.concat(*found))
         return row, seen.take(row)._replace(first=first, last=last)
 
-    def _tell(self, lives: Lives, row: Index, shown: Seen, seen: Seen, low: int, high: int) -> Iterator[Told]:
+    def _tell(self, lives: TimedRows, row: Index, shown: Seen, seen: Seen, low: int, high: int) -> Iterator[Told]:
         def restored(begin: int, end: int) -> Told:
             return missed(seen, begin, end) if self.relation.restore else Told.of(row[:0], seen.first[:0])
 
@@ -244,7 +248,7 @@ class Result:
             case other:
                 raise AssertionError(f"no output is called {other}")
 
-    def _values(self, lives: Lives, row: Index, seen: Seen, low: int, high: int) -> Codes:
+    def _values(self, lives: TimedRows, row: Index, seen: Seen, low: int, high: int) -> Codes:
         """Numbers by value for the rows that come or leave; all others are as if they were one."""
         mine = np.flatnonzero(came(seen, low, high) | left(seen, low, high))
         codes = np.zeros(len(row), np.int64)
@@ -252,7 +256,7 @@ class Result:
         codes[mine] = value_codes(items.take(pa.array(row[mine])))
         return codes
 
-    def _arranged(self, lives: Lives, place: Index, told: Told) -> Told:
+    def _arranged(self, lives: TimedRows, place: Index, told: Told) -> Told:
         """By instant, then ORDER BY, then by place."""
         terms: list[npt.NDArray[np.int64]] = []
         if self.relation.order_by:
@@ -263,7 +267,7 @@ class Result:
         keys: list[npt.NDArray[Any]] = [told.sign, place[told.row], *terms[::-1], told.rank]
         return told.take(np.lexsort(keys))
 
-    def _table(self, lives: Lives, clock: Clock, told: Told) -> pa.Table:
+    def _table(self, lives: TimedRows, clock: Clock, told: Told) -> pa.Table:
         """The answer's columns."""
         ends = clock.time(told.rank)
         longest = self.relation.longest
@@ -279,7 +283,7 @@ class Result:
                 arrays.append(pa.array(told.sign))
         return pa.table(arrays, names=self.schema.names).cast(self.schema)
 
-    def _is_needed(self, lives: Lives) -> Mask:
+    def _is_needed(self, lives: TimedRows) -> Mask:
         """Which rows can still be told."""
         clock = self._periodic
         if clock is None:
@@ -321,7 +325,7 @@ def _lets_go(node: Node) -> bool:
     return not (window.is_endless or window.internal or window.rows is not None)
 
 
-def _seen(lives: Lives, clock: Clock) -> Seen:
+def _seen(lives: TimedRows, clock: Clock) -> Seen:
     came = _places([*lives.ids.T[::-1], lives.start])
     return Seen(clock.first(lives.start), clock.last(lives.end), came)
 
@@ -334,7 +338,7 @@ def _places(keys: Sequence[npt.NDArray[Any]]) -> Index:
     return place
 
 
-def _from(begin: int, lives: Lives, seen: Seen) -> tuple[Lives, Seen]:
+def _from(begin: int, lives: TimedRows, seen: Seen) -> tuple[TimedRows, Seen]:
     """As it looks to a query whose first instant is `begin`: all that is there then has just come."""
     is_there = seen.first <= seen.last
     kept = np.flatnonzero(~is_there | (seen.last >= begin))

@@ -22,9 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Rewindowed
+from mullion.expressions.arrays import Times
+from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Operator, Parts
 from mullion.operators.held import as_table, from_table
-from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Gone, Lives, Times
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 
 class RewindowedOperator(Operator):
@@ -36,7 +38,7 @@ class RewindowedOperator(Operator):
         self._window = node.window
         self._count = 0
         """How many rows came so far."""
-        self._waiting = Lives.empty(self.schema, 1)
+        self._waiting = TimedRows.empty(self.schema, 1)
         """Rows whose number has not come up to a multiple of the slide yet; their `start` is when they came."""
 
     @property
@@ -47,10 +49,10 @@ class RewindowedOperator(Operator):
         (delta,) = inputs
         fresh = self._numbered(delta.fresh)
         if self._window.rows is None:
-            return Delta(self._timed(fresh), Gone.none(1), now)
+            return Delta(self._timed(fresh), Retractions.none(1), now)
         return self._counted(fresh, now)
 
-    def _numbered(self, rows: Lives) -> Lives:
+    def _numbered(self, rows: TimedRows) -> TimedRows:
         """The rows in their order, with their numbers from 1 on as ids."""
         living = np.flatnonzero(rows.end > rows.start)
         order = living[np.lexsort((*rows.ids[living].T[::-1], rows.start[living]))]
@@ -58,7 +60,7 @@ class RewindowedOperator(Operator):
         self._count += len(order)
         return replace(rows.take(order), ids=numbers[:, None], held=None)
 
-    def _timed(self, fresh: Lives) -> Lives:
+    def _timed(self, fresh: TimedRows) -> TimedRows:
         window = self._window
         if window.since is not None:
             fresh = fresh.take(fresh.start >= window.since)
@@ -69,10 +71,10 @@ class RewindowedOperator(Operator):
             end = fresh.start + (window.range or 1)
         return replace(fresh, end=end)
 
-    def _counted(self, fresh: Lives, now: int) -> Delta:
+    def _counted(self, fresh: TimedRows, now: int) -> Delta:
         rows, slide = self._window.rows, self._window.slide_rows or 1
         assert rows is not None
-        known = Lives.concat([self._waiting, fresh])
+        known = TimedRows.concat([self._waiting, fresh])
         before = self._count - len(fresh)
         # The numbers that came with this delta and at which the window slides, and their times.
         slides = np.arange(before // slide + 1, self._count // slide + 1) * slide
@@ -98,13 +100,13 @@ class RewindowedOperator(Operator):
             entered = replace(entered, end=np.full(len(entered), FOREVER))
         return Delta(entered, leaving, now)
 
-    def _leaving(self, slides: Times, times: Times, entered: int, rows: int) -> Gone:
+    def _leaving(self, slides: Times, times: Times, entered: int, rows: int) -> Retractions:
         """The rows that entered with earlier deltas and leave with this one: those of numbers j with j + rows up to the
         last slide. Those with j + rows up to the slide before left then."""
         if not len(slides) or self._window.internal:
-            return Gone.none(1)
+            return Retractions.none(1)
         number = np.arange(max(1, entered - rows + 1), min(entered, int(slides[-1]) - rows) + 1)
-        return Gone(number[:, None], times[np.searchsorted(slides, number + rows)])
+        return Retractions(number[:, None], times[np.searchsorted(slides, number + rows)])
 
     def parts(self) -> Parts:
         return {"count": [pa.table({"count": [self._count]})], "waiting": [as_table(self._waiting)]}

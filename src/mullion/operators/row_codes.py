@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions.arrays import Codes
 from mullion.expressions.encode import codes_of, combine
-
-Codes = npt.NDArray[np.int64]
 
 
 def value_codes(rows: pa.Table) -> Codes:
@@ -28,4 +25,4 @@ def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     return pa.array([None if item is None else repr(item) for item in column.to_pylist()], pa.string())
 
 
-__all__ = ["Codes", "value_codes"]
+__all__ = ["value_codes"]

@@ -22,11 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from mullion.expressions.arrays import Index, Times
 from mullion.expressions.hashing import Keys, keys_of
+from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Parts
 from mullion.operators.expressions import KeyFunction
-from mullion.operators.lives import EVER_BEFORE, FOREVER, Gone, Index, Lives, Times
 from mullion.operators.sub_window import END, HELD, START, SubWindow, codes_of_ids, equal_codes, id_names
+from mullion.operators.timed_rows import Retractions, TimedRows
 from mullion.planner.update_pattern import Pattern
 
 GROWTH = 2
@@ -61,14 +63,14 @@ class Store(ABC):
         self.windows: list[SubWindow] = []
         self.now = EVER_BEFORE
 
-    def insert(self, lives: Lives) -> SubWindow | None:
+    def insert(self, lives: TimedRows) -> SubWindow | None:
         """Add rows. Returns them in the order of their keys, or None when there are none."""
         fresh = self.sorted(lives)
         if fresh is not None:
             self.add(fresh)
         return fresh
 
-    def sorted(self, lives: Lives) -> SubWindow | None:
+    def sorted(self, lives: TimedRows) -> SubWindow | None:
         """Rows as a sub-window, without those whose key is NULL."""
         if not len(lives):
             return None
@@ -88,30 +90,32 @@ class Store(ABC):
     def expire(self, now: int) -> None:
         """Drop what has ended. Rows that ended may be held for longer; who probes compares lives."""
 
-    def cut(self, gone: Gone, *, let_go: bool = False) -> list[Cut]:
+    def cut(self, retracted: Retractions, *, released: bool = False) -> list[Cut]:
         """End rows earlier than they promised, or only hold them no longer. How it was stays known until `settle`."""
         cuts = []
-        codes = codes_of_ids(gone.ids)
-        for window in self.windows if len(gone) else ():
-            rows, which = self._find(window, gone, codes, let_go=let_go)
+        codes = codes_of_ids(retracted.ids)
+        for window in self.windows if len(retracted) else ():
+            rows, which = self._find(window, retracted, codes, released=released)
             if len(rows):
-                (window.let_go if let_go else window.cut)(rows, gone.at[which])
+                (window.release if released else window.cut)(rows, retracted.at[which])
                 cuts.append(Cut(window, rows))
         return cuts
 
-    def _find(self, window: SubWindow, gone: Gone, codes: Times, *, let_go: bool) -> tuple[Index, Index]:
-        return window.find(gone, codes, let_go=let_go)
+    def _find(self, window: SubWindow, retracted: Retractions, codes: Times, *, released: bool) -> tuple[Index, Index]:
+        return window.find(retracted, codes, released=released)
 
-    def cut_all(self, gone: Gone, part: slice, *, let_go: bool = False) -> list[Cut]:
+    def cut_all(self, retracted: Retractions, part: slice, *, released: bool = False) -> list[Cut]:
         """As `cut`, for all rows that were made of a row that is gone: its id is a part of theirs."""
         cuts = []
-        for window in self.windows if len(gone) else ():
-            rows, which = equal_codes(codes_of_ids(window.ids[:, part]), codes_of_ids(gone.ids))
-            at = gone.at[which]
-            until = window.meets[rows] if let_go else window.end[rows]
-            meant = (window.ids[rows, part] == gone.ids[which]).all(axis=1) & (window.start[rows] <= at) & (at < until)
+        for window in self.windows if len(retracted) else ():
+            rows, which = equal_codes(codes_of_ids(window.ids[:, part]), codes_of_ids(retracted.ids))
+            at = retracted.at[which]
+            until = window.meets[rows] if released else window.end[rows]
+            meant = (
+                (window.ids[rows, part] == retracted.ids[which]).all(axis=1) & (window.start[rows] <= at) & (at < until)
+            )
             if meant.any():
-                (window.let_go if let_go else window.cut)(rows[meant], at[meant])
+                (window.release if released else window.cut)(rows[meant], at[meant])
                 cuts.append(Cut(window, rows[meant]))
         return cuts
 
@@ -134,11 +138,11 @@ class Store(ABC):
     def meets(self, *, before_cuts: bool = False) -> Times:
         return np.concatenate([window.met if before_cuts else window.meets for window in self.windows])
 
-    def lives(self) -> Lives:
+    def lives(self) -> TimedRows:
         """All rows that have not ended."""
         if not self.windows:
-            return Lives.empty(self.schema, self.width)
-        return Lives.concat([window.lives.take(window.alive(self.now)) for window in self.windows])
+            return TimedRows.empty(self.schema, self.width)
+        return TimedRows.concat([window.lives.take(window.alive(self.now)) for window in self.windows])
 
     @property
     def held(self) -> int:
@@ -162,7 +166,7 @@ class Store(ABC):
                 own = cuts.filter(pa.array(cuts["window"].to_numpy() == i))
                 window.cut(own["row"].to_numpy(), own["end"].to_numpy())
                 if window.held is not None:
-                    window.let_go(own["row"].to_numpy(), own["held"].to_numpy())
+                    window.release(own["row"].to_numpy(), own["held"].to_numpy())
             window.settle()
             self.windows.append(window)
 
@@ -185,7 +189,7 @@ class Store(ABC):
             return alive[0][0]
         lives = [window.lives if len(rows) == len(window) else window.lives.take(rows) for window, rows in alive]
         keys = [window.keys if len(rows) == len(window) else window.keys.take(rows) for window, rows in alive]
-        return SubWindow.of(Lives.concat(lives), Keys.concat(keys)) if alive else None
+        return SubWindow.of(TimedRows.concat(lives), Keys.concat(keys)) if alive else None
 
     def _append(self, windows: list[SubWindow], fresh: SubWindow, *, within_life: bool = False) -> None:
         """Add a sub-window after others, merged with those before it that are not much larger."""
@@ -309,8 +313,8 @@ class Flat(Store):
         kept = self.merged(self.windows)
         self.windows = [] if kept is None else [kept]
 
-    def _find(self, window: SubWindow, gone: Gone, codes: Times, *, let_go: bool) -> tuple[Index, Index]:
-        return window.scan(gone, codes, let_go=let_go)
+    def _find(self, window: SubWindow, retracted: Retractions, codes: Times, *, released: bool) -> tuple[Index, Index]:
+        return window.scan(retracted, codes, released=released)
 
 
 def store_for(pattern: Pattern, strategy: str, schema: pa.Schema, width: int, key: KeyFunction = no_key) -> Store:

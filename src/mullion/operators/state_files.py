@@ -19,7 +19,7 @@ from mullion.operators.base import Parts
 from mullion.storage.files import CommittedFiles, serialised
 
 
-class Spot(NamedTuple):
+class Location(NamedTuple):
     """Where a table lies."""
 
     file: str
@@ -27,15 +27,15 @@ class Spot(NamedTuple):
     size: int
 
 
-Manifest = dict[str, dict[str, list[Spot]]]
+Manifest = dict[str, dict[str, list[Location]]]
 """What a commit names: the tables of each part of each operator."""
 
 
 @dataclass
-class Shelf:
+class StateFiles:
     files: CommittedFiles
     folder: str = "shelf"
-    _lying: dict[int, tuple[pa.Table, Spot]] = field(default_factory=dict)
+    _lying: dict[int, tuple[pa.Table, Location]] = field(default_factory=dict)
     """The tables of the last save by their identity. They are held, so that no other object can take it."""
 
     def save(self, state: Mapping[str, Parts], label: str) -> Manifest:
@@ -46,7 +46,7 @@ class Shelf:
         if fresh:
             name, offset = self.files.write(self.folder, label, b"".join(fresh.values())), 0
             for key, content in fresh.items():
-                lying[key] = tables[key], Spot(name, offset, len(content))
+                lying[key] = tables[key], Location(name, offset, len(content))
                 offset += len(content)
         self._lying = lying
         return {
@@ -63,11 +63,11 @@ class Shelf:
             for part, spots in parts.items():
                 found[part] = []
                 for file, offset, size in spots:
-                    spot = Spot(str(file), int(offset), int(size))
-                    if spot.file not in mapped:
-                        mapped[spot.file] = pa.memory_map(str(self.files.path(spot.file))).read_buffer()
-                    table = pa.ipc.open_stream(mapped[spot.file].slice(spot.offset, spot.size)).read_all()
-                    self._lying[id(table)] = table, spot
+                    location = Location(str(file), int(offset), int(size))
+                    if location.file not in mapped:
+                        mapped[location.file] = pa.memory_map(str(self.files.path(location.file))).read_buffer()
+                    table = pa.ipc.open_stream(mapped[location.file].slice(location.offset, location.size)).read_all()
+                    self._lying[id(table)] = table, location
                     found[part].append(table)
             state[owner] = found
         return state
@@ -75,7 +75,7 @@ class Shelf:
 
 def files_of(manifest: Mapping[str, Any]) -> set[str]:
     """The files in which the tables of a manifest lie."""
-    return {spot[0] for parts in manifest.values() for spots in parts.values() for spot in spots}
+    return {location[0] for parts in manifest.values() for spots in parts.values() for location in spots}
 
 
-__all__ = ["Manifest", "Shelf", "Spot", "files_of"]
+__all__ = ["Location", "Manifest", "StateFiles", "files_of"]

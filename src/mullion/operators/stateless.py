@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Filter, Project, Union
+from mullion.expressions.arrays import Ids
 from mullion.operators.bad_values import BadConditions, BadValues
 from mullion.operators.base import Operator
 from mullion.operators.expressions import computed, is_true, schema_of
-from mullion.operators.lives import Delta, Gone, Ids, Lives
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 
 class FilterOperator(Operator):
@@ -32,7 +33,7 @@ class FilterOperator(Operator):
         if len(fresh):
             holds = is_true(self.node.predicate, fresh, self.node.types)
             kept = kept if holds.all() else kept.take(holds)
-        return Delta(kept, inputs[0].gone, now, inputs[0].let_go)
+        return Delta(kept, inputs[0].retracted, now, inputs[0].released)
 
 
 class ProjectOperator(Operator):
@@ -48,7 +49,7 @@ class ProjectOperator(Operator):
         self.bad += self._bad.among(fresh.rows)
         columns = [computed(expr, fresh, self.node.input.types) for _, expr, _ in self.node.items]
         rows = pa.Table.from_arrays(columns, schema=self.schema) if len(fresh) else self.schema.empty_table()
-        return Delta(fresh.with_rows(rows), inputs[0].gone, now, inputs[0].let_go)
+        return Delta(fresh.with_rows(rows), inputs[0].retracted, now, inputs[0].released)
 
 
 class UnionOperator(Operator):
@@ -59,15 +60,20 @@ class UnionOperator(Operator):
         self.width = max(source.width for source in inputs) + 1
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
-        fresh, gone, let_go = [], [], []
+        fresh, retracted, released = [], [], []
         for i, delta in enumerate(inputs):
             own = delta.fresh
             rows = own.rows.select(self.schema.names)
-            fresh.append(Lives(rows, self._ids(own.ids, i), own.start, own.end, own.held))
-            gone.append(Gone(self._ids(delta.gone.ids, i), delta.gone.at))
-            if delta.let_go is not None:
-                let_go.append(Gone(self._ids(delta.let_go.ids, i), delta.let_go.at))
-        return Delta(Lives.concat(fresh), Gone.concat(gone), now, Gone.concat(let_go) if let_go else None)
+            fresh.append(TimedRows(rows, self._ids(own.ids, i), own.start, own.end, own.held))
+            retracted.append(Retractions(self._ids(delta.retracted.ids, i), delta.retracted.at))
+            if delta.released is not None:
+                released.append(Retractions(self._ids(delta.released.ids, i), delta.released.at))
+        return Delta(
+            TimedRows.concat(fresh),
+            Retractions.concat(retracted),
+            now,
+            Retractions.concat(released) if released else None,
+        )
 
     def _ids(self, ids: Ids, branch: int) -> Ids:
         wide = np.zeros((len(ids), self.width), np.int64)
@@ -86,7 +92,7 @@ class Narrowed(Operator):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         fresh = inputs[0].fresh
         rows = fresh.rows.select(self.schema.names)
-        return Delta(fresh.with_rows(rows), inputs[0].gone, now, inputs[0].let_go)
+        return Delta(fresh.with_rows(rows), inputs[0].retracted, now, inputs[0].released)
 
 
 __all__ = ["FilterOperator", "Narrowed", "ProjectOperator", "UnionOperator"]

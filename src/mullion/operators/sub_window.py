@@ -15,9 +15,10 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from mullion.expressions.arrays import Ids, Index, Mask, Times
 from mullion.expressions.hashing import Keys, mixed
 from mullion.operators.kernels.join import Runs, ranges_expanded
-from mullion.operators.lives import Gone, Ids, Index, Lives, Mask, Times
+from mullion.operators.timed_rows import Retractions, TimedRows
 
 START, END, HELD = "#start", "#end", "#held"
 
@@ -48,7 +49,7 @@ class SubWindow:
         return len(self.start)
 
     @staticmethod
-    def of(lives: Lives, keys: Keys) -> SubWindow:
+    def of(lives: TimedRows, keys: Keys) -> SubWindow:
         """Rows with their keys, put in order."""
         codes = keys.codes
         if len(codes) > 1 and not (codes[1:] >= codes[:-1]).all():
@@ -74,8 +75,8 @@ class SubWindow:
         return self.table.select(range(self.table.column_names.index(id_names(1)[0])))
 
     @property
-    def lives(self) -> Lives:
-        return Lives(self.rows, self.ids, self.start, self.end, self.held)
+    def lives(self) -> TimedRows:
+        return TimedRows(self.rows, self.ids, self.start, self.end, self.held)
 
     @property
     def meets(self) -> Times:
@@ -131,28 +132,28 @@ class SubWindow:
         order = np.argsort(codes, kind="stable")
         return order, codes[order]
 
-    def find(self, gone: Gone, codes: Times, *, let_go: bool = False) -> tuple[Index, Index]:
+    def find(self, retracted: Retractions, codes: Times, *, released: bool = False) -> tuple[Index, Index]:
         """The rows that are gone and where they stand in `gone`: those of its ids that live at its times."""
         order, known = self._by_id
         if not len(codes) or codes.max() < known[0] or codes.min() > known[-1]:
             return np.zeros(0, np.intp), np.zeros(0, np.intp)
         which, places = ranges_expanded(np.searchsorted(known, codes), np.searchsorted(known, codes, "right"))
         rows = order[places]
-        meant = self.is_meant(gone, which, rows, let_go=let_go)
+        meant = self.is_meant(retracted, which, rows, released=released)
         return rows[meant], which[meant]
 
-    def scan(self, gone: Gone, codes: Times, *, let_go: bool = False) -> tuple[Index, Index]:
+    def scan(self, retracted: Retractions, codes: Times, *, released: bool = False) -> tuple[Index, Index]:
         """As `find`, looking at every row."""
         rows, which = equal_codes(codes_of_ids(self.ids), codes)
-        meant = self.is_meant(gone, which, rows, let_go=let_go)
+        meant = self.is_meant(retracted, which, rows, released=released)
         return rows[meant], which[meant]
 
-    def is_meant(self, gone: Gone, which: Index, rows: Index, *, let_go: bool) -> Mask:
+    def is_meant(self, retracted: Retractions, which: Index, rows: Index, *, released: bool) -> Mask:
         """Which of these rows live when they are said to be gone, and have the ids that are meant."""
-        at = gone.at[which]
-        meant = (self.start[rows] <= at) & (at < self.meets[rows] if let_go else at < self.end[rows])
+        at = retracted.at[which]
+        meant = (self.start[rows] <= at) & (at < self.meets[rows] if released else at < self.end[rows])
         if self.ids.shape[1] > 1:
-            meant &= (self.ids[rows] == gone.ids[which]).all(axis=1)
+            meant &= (self.ids[rows] == retracted.ids[which]).all(axis=1)
         return meant
 
     def cut(self, rows: Index, at: Times) -> None:
@@ -161,10 +162,10 @@ class SubWindow:
             self.end = self.end.copy()
         self.end[rows] = at
         if self.held is not None:
-            self.let_go(rows, np.minimum(self.held[rows], at))
+            self.release(rows, np.minimum(self.held[rows], at))
         self._forget_bounds()
 
-    def let_go(self, rows: Index, at: Times) -> None:
+    def release(self, rows: Index, at: Times) -> None:
         """Hold these rows no longer than until then."""
         if self.held is None or self.held is self.was_held:
             self.held = self.meets.copy()

@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions.arrays import Codes, Index
 from mullion.expressions.encode import canonical_floats, codes_of, combine
-from mullion.operators.kernels.row_hash_table import FREE, lay_out, put, take_out
-from mullion.operators.lives import Index, Lives
-
-Codes = npt.NDArray[np.int64]
+from mullion.operators.kernels.row_hash_table import FREE, insert, rehash, remove
+from mullion.operators.timed_rows import TimedRows
 
 
 class Values:
@@ -103,14 +102,14 @@ class _Words:
         self._make_room(len(words))
         codes, new = np.empty(len(words), np.int64), np.empty(len(words), np.intp)
         free = len(self._free)
-        found = put(words, self._slots, self._keys, self._free, free, self.room, codes, new)
+        found = insert(words, self._slots, self._keys, self._free, free, self.room, codes, new)
         self._free = self._free[: max(free - found, 0)]
         self.room += max(found - free, 0)
         self._taken += found
         return codes, new[:found]
 
     def forget(self, codes: Codes) -> None:
-        take_out(codes, self._slots, self._keys)
+        remove(codes, self._slots, self._keys)
         self._free = np.concatenate([self._free, codes])
 
     def _make_room(self, more: int) -> None:
@@ -118,7 +117,7 @@ class _Words:
         if 2 * (self._taken + more) > len(self._slots):
             known = self.known()
             self._slots = np.full(1 << int(4 * (len(known) + more)).bit_length(), FREE, np.int64)
-            lay_out(known, self._slots, self._keys)
+            rehash(known, self._slots, self._keys)
             self._taken = len(known)
 
 
@@ -241,12 +240,12 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def lasting(lives: Lives) -> Lives:
+def lasting(lives: TimedRows) -> TimedRows:
     """The rows that are there at all, without dictionaries."""
     lasts = lives.start < lives.end
     lives = lives if lasts.all() else lives.take(lasts)
     rows = decoded(lives.rows)
-    return lives if rows is lives.rows else Lives(rows, lives.ids, lives.start, lives.end)
+    return lives if rows is lives.rows else TimedRows(rows, lives.ids, lives.start, lives.end)
 
 
 def grown(array: npt.NDArray[np.int64], size: int, filler: int) -> npt.NDArray[np.int64]:
@@ -271,4 +270,4 @@ def in_time_order(start: npt.NDArray[np.int64], ids: npt.NDArray[np.int64]) -> I
     return np.lexsort((*ids.T[::-1], start))
 
 
-__all__ = ["Codes", "Values", "decoded", "decoded_schema", "grown", "in_time_order", "keys_of", "lasting"]
+__all__ = ["Values", "decoded", "decoded_schema", "grown", "in_time_order", "keys_of", "lasting"]

@@ -21,12 +21,14 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Scan
+from mullion.expressions.arrays import Times
 from mullion.expressions.encode import codes_of, combine
+from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import computed
-from mullion.operators.lives import EVER_BEFORE, FOREVER, Delta, Gone, Lives, Times
 from mullion.operators.queue import Queue
 from mullion.operators.sub_window import id_names
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 
 def window_operator(node: Scan, inputs: Sequence[Operator], strategy: str) -> Operator:
@@ -47,16 +49,21 @@ class _Window(Operator):
         since = [time for time in (node.since, node.window.since) if time is not None]
         self.since = max(since, default=EVER_BEFORE)
 
-    def _told(self, lives: Lives, gone: Gone, now: int) -> Delta:
+    def _told(self, lives: TimedRows, retracted: Retractions, now: int) -> Delta:
         """What an INTERNAL window lets go of stays in results."""
         lasting = lives.start < lives.end
         lives = lives if lasting.all() else lives.take(lasting)
         if not self.node.window.internal:
-            return Delta(lives, gone, now)
+            return Delta(lives, retracted, now)
         forever = np.full(len(lives), FOREVER)
-        return Delta(Lives(lives.rows, lives.ids, lives.start, forever, lives.end), Gone.none(self.width), now, gone)
+        return Delta(
+            TimedRows(lives.rows, lives.ids, lives.start, forever, lives.end),
+            Retractions.none(self.width),
+            now,
+            retracted,
+        )
 
-    def _events(self, inputs: Sequence[Delta]) -> Lives:
+    def _events(self, inputs: Sequence[Delta]) -> TimedRows:
         """The new events, without those that came before the window was there."""
         events = inputs[0].fresh
         if self.since > EVER_BEFORE and len(events) and events.start[0] < self.since:
@@ -79,11 +86,11 @@ class TimeWindow(_Window):
         assert self.length is not None
         end = np.full(len(events), FOREVER) if self.length >= FOREVER else events.start + self.length
         if self.inside is None:
-            return self._told(Lives(events.rows, events.ids, events.start, end), Gone.none(self.width), now)
-        gone = Gone(*self.inside.pop(now - 1))
+            return self._told(TimedRows(events.rows, events.ids, events.start, end), Retractions.none(self.width), now)
+        retracted = Retractions(*self.inside.pop(now - 1))
         stay = end >= now
         self.inside.append(events.ids[stay], end[stay])
-        return Delta(Lives(events.rows, events.ids, events.start, np.where(stay, FOREVER, end)), gone, now)
+        return Delta(TimedRows(events.rows, events.ids, events.start, np.where(stay, FOREVER, end)), retracted, now)
 
     @property
     def held(self) -> int:
@@ -109,29 +116,29 @@ class RowWindow(_Window):
         self.rows, self.slide = node.window.rows, node.window.slide_rows or 1
         self.count: int | None = None
         """How many events of the stream have come; not known before the first."""
-        self.waiting = Lives.empty(self.schema, self.width)
+        self.waiting = TimedRows.empty(self.schema, self.width)
         self.inside = Queue(self.width)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         events = self._events(inputs)
         if not len(events):
-            return Delta(events, Gone.none(self.width), now)
+            return Delta(events, Retractions.none(self.width), now)
         count = int(events.ids[0, 0]) if self.count is None else self.count
         self.count = count + len(events)
         looks = self._looks(events, count)
         leaving, numbers = self.inside.pop(looks.last * self.slide - self.rows)
-        gone = Gone(leaving, looks.at(self._leaves(numbers)))
-        waiting = Lives.concat([self.waiting, events]) if len(self.waiting) else events
+        retracted = Retractions(leaving, looks.at(self._leaves(numbers)))
+        waiting = TimedRows.concat([self.waiting, events]) if len(self.waiting) else events
         numbers = np.arange(self.count - len(waiting), self.count) + 1
         entered = int(np.searchsorted(numbers, looks.last * self.slide, "right"))
         entering, numbers = waiting.take(np.arange(entered)), numbers[:entered]
         self.waiting = waiting.take(np.arange(entered, len(waiting)))
         start, end = looks.at(-(-numbers // self.slide)), looks.at(self._leaves(numbers))
         self.inside.append(entering.ids[end == FOREVER], numbers[end == FOREVER])
-        fresh = Lives(entering.rows, entering.ids, start, end)
-        return self._told(fresh, gone, now)
+        fresh = TimedRows(entering.rows, entering.ids, start, end)
+        return self._told(fresh, retracted, now)
 
-    def _looks(self, events: Lives, count: int) -> _Looks:
+    def _looks(self, events: TimedRows, count: int) -> _Looks:
         """The looks that these events bring: events number m, 2 m, 3 m, ..."""
         first, last = count // self.slide + 1, (count + len(events)) // self.slide
         return _Looks(first, last, events.start[np.arange(first, last + 1) * self.slide - count - 1])
@@ -158,7 +165,7 @@ class RowWindow(_Window):
             rows = with_columns(saved, self.schema)
             ids = np.column_stack([saved[name].to_numpy() for name in id_names(self.width)])
             start = saved["#start"].to_numpy()
-            self.waiting = Lives(rows, ids, start, np.full(len(start), FOREVER))
+            self.waiting = TimedRows(rows, ids, start, np.full(len(start), FOREVER))
 
 
 class _Looks:
@@ -188,7 +195,7 @@ class PartitionedWindow(_Window):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         events = self._events(inputs)
         if not len(events):
-            return Delta(events, Gone.none(self.width), now)
+            return Delta(events, Retractions.none(self.width), now)
         coming = self._keyed(events)
         both = coming if self.inside is None else pa.concat_tables([self.inside, coming])
         before = len(both) - len(events)
@@ -202,10 +209,10 @@ class PartitionedWindow(_Window):
         left = np.flatnonzero(ends[:before] < FOREVER)
         ids = np.column_stack([both[name].to_numpy() for name in id_names(self.width)])
         self.inside = both.take(pa.array(np.flatnonzero(ends == FOREVER)))
-        fresh = Lives(events.rows, events.ids, events.start, ends[before:])
-        return self._told(fresh, Gone(ids[left], ends[left]), now)
+        fresh = TimedRows(events.rows, events.ids, events.start, ends[before:])
+        return self._told(fresh, Retractions(ids[left], ends[left]), now)
 
-    def _keyed(self, events: Lives) -> pa.Table:
+    def _keyed(self, events: TimedRows) -> pa.Table:
         keys = [computed(key, events, self.node.types) for key in self.node.partition]
         return pa.table([*keys, *events.ids.T], names=self.names)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mullion.algebra.sliced import SlicedAggregation
-from mullion.language.query import EVERYTHING, Axis, Window
+from mullion.instants import EVERYTHING
+from mullion.language.query import Axis, Window
 from mullion.language.render import duration_text, render, render_window
 from mullion.planner.slices import paired
 

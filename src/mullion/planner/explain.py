@@ -12,7 +12,8 @@ from mullion.aggregates import Invertible
 from mullion.aggregates.base import FULL, PSEUDO
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.sliced import SlicedAggregation
-from mullion.language.query import EVERYTHING, TIME_AXIS, Period
+from mullion.instants import EVERYTHING
+from mullion.language.query import TIME_AXIS, Period
 from mullion.language.render import duration_text, render
 from mullion.planner.cost import least_rate_to_share
 from mullion.planner.cuts import axis_text, cut_text, has_slices, paired_slices, window_text

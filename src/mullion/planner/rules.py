@@ -11,7 +11,8 @@ from mullion.algebra.lookups import Lookup, event_types
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.expressions.evaluate import is_fallible, is_kernel_only
-from mullion.language.query import EVERYTHING, TIME_AXIS, Axis, Expr
+from mullion.instants import EVERYTHING
+from mullion.language.query import TIME_AXIS, Axis, Expr
 from mullion.language.types import Type
 from mullion.options import DEFAULTS, Options
 from mullion.planner.cost import NOTHING_SEEN, Observed, aggregation, choose

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mullion.language.query import EVERYTHING, Period
-
-Times = npt.NDArray[np.int64]
+from mullion.expressions.arrays import Times
+from mullion.instants import EVERYTHING
+from mullion.language.query import Period
 
 
 def distinct(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:

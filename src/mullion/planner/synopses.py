@@ -24,7 +24,8 @@ import numpy as np
 
 from mullion.aggregates import Invertible
 from mullion.algebra.bound_aggregate import BoundAggregate
-from mullion.language.query import EVERYTHING, Period
+from mullion.instants import EVERYTHING
+from mullion.language.query import Period
 from mullion.planner.plan import EVENTS, Grouping, Plan, StateColumn, states_of
 from mullion.planner.slices import slices_of
 from mullion.planner.synopsis_choice import LEAST_TOGETHER, fewest_by_accesses, fewest_by_time

@@ -7,9 +7,10 @@ from typing import Any
 
 from mullion.algebra.nodes import Aggregated
 from mullion.expressions.vector import Vector
+from mullion.instants import FOREVER
 from mullion.reference.aggregates import aggregate, sort_key
 from mullion.reference.expressions import contribution, one_value, value
-from mullion.reference.rows import FOREVER, Row, glued, moments
+from mullion.reference.rows import Row, glued, moments
 
 Group = tuple[Any, ...]
 Piece = tuple[tuple[Group, tuple[Any, ...]], int, int]

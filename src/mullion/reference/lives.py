@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from mullion.errors import NotSupported
+from mullion.instants import FOREVER
 from mullion.language.query import Window
-from mullion.reference.rows import FOREVER
 
 Life = tuple[int, int]
-NEVER: Life = (FOREVER, FOREVER)
+NO_LIFE: Life = (FOREVER, FOREVER)
 
 
 def lives(window: Window, times: Sequence[int], partitions: Sequence[Hashable] | None = None) -> list[Life]:
@@ -36,7 +36,7 @@ def lives(window: Window, times: Sequence[int], partitions: Sequence[Hashable] |
     if window.slide_rows is not None:
         raise NotSupported("SLIDE n TUPLES in a query over relations", window.place)
     if window.since is not None:
-        return [(time, FOREVER) if time >= window.since else NEVER for time in times]
+        return [(time, FOREVER) if time >= window.since else NO_LIFE for time in times]
     if window.unbounded:
         return [(time, FOREVER) for time in times]
     length = 1 if window.now else window.range

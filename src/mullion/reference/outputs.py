@@ -25,13 +25,14 @@ from typing import Any
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
 from mullion.algebra.nodes import Relation, has_total, is_aggregates
+from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.language.types import INT, TIMESTAMP
 from mullion.reference import Answer
 from mullion.reference.aggregates import sort_key
 from mullion.reference.expressions import one_value, values_of
 from mullion.reference.instants import Instants
 from mullion.reference.patterns import is_strict
-from mullion.reference.rows import EVER_BEFORE, FOREVER, Row
+from mullion.reference.rows import Row
 
 Told = tuple[Row, int]
 """A row and its sign."""

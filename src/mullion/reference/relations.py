@@ -33,6 +33,7 @@ from mullion.algebra.nodes import (
     nodes,
 )
 from mullion.algebra.streams import Stream
+from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.language.query import Expr
 from mullion.language.types import DATE
 from mullion.reference import DAY, Answer, Rows, Tables
@@ -43,7 +44,7 @@ from mullion.reference.instants import Instants
 from mullion.reference.lives import lives
 from mullion.reference.outputs import held_from_to, told
 from mullion.reference.patterns import is_strict, stays
-from mullion.reference.rows import EVER_BEFORE, FOREVER, Row
+from mullion.reference.rows import Row
 from mullion.reference.subtraction import difference, negation
 from mullion.reference.table_versions import looked_up
 

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
 
-K = TypeVar("K", bound=Hashable)
+from mullion.instants import FOREVER
 
-FOREVER = 1 << 62
-"""The end of a row that does not end."""
-EVER_BEFORE = -FOREVER
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -62,4 +60,4 @@ def glued(pieces: Iterable[tuple[K, int, int]]) -> list[tuple[K, int, int]]:
     return found
 
 
-__all__ = ["EVER_BEFORE", "FOREVER", "Row", "glued", "moments"]
+__all__ = ["Row", "glued", "moments"]

@@ -12,10 +12,11 @@ from typing import Any
 
 from mullion.algebra.nodes import LookedUp
 from mullion.expressions.vector import Vector
+from mullion.instants import FOREVER
 from mullion.reference import Rows
 from mullion.reference.expressions import one_value
 from mullion.reference.lookups import TableRows
-from mullion.reference.rows import FOREVER, Row, glued
+from mullion.reference.rows import Row, glued
 
 Values = tuple[Any, ...]
 

@@ -25,13 +25,13 @@ import pyarrow.compute as pc
 
 from mullion.algebra.nodes import Aggregated, Node, Relation, Scan, nodes
 from mullion.expressions.vector import arrow_type
+from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.answering import Answering
-from mullion.operators.lives import EVER_BEFORE, THE_END
 from mullion.operators.materialized import KeptResult
 from mullion.operators.naming import name_of
 from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
-from mullion.operators.state_files import Shelf, files_of
+from mullion.operators.state_files import StateFiles, files_of
 from mullion.options import DEFAULTS, Options
 from mullion.planner.relation_stats import Stats
 from mullion.runtime.relation_shards import InShards, Sharding
@@ -44,11 +44,11 @@ from mullion.slices.limits import Limits
 from mullion.slices.most import PORTION
 from mullion.slices.order import Order, times_of
 from mullion.slices.portions import Portions
+from mullion.storage.fault_points import fault_point
 from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Commit, Journal
 from mullion.storage.manifest import quoted
 from mullion.storage.marks import Mark
-from mullion.storage.steps import step
 
 
 def run_name(streams: Sequence[str]) -> str:
@@ -60,7 +60,7 @@ def run_name(streams: Sequence[str]) -> str:
     return "relations/" + "+".join(map(quoted, streams))
 
 
-def no_table(name: str, step: int) -> pa.Table:
+def no_table(name: str, fault_point: int) -> pa.Table:
     raise AssertionError(f"no table '{name}'")
 
 
@@ -147,7 +147,7 @@ class RelationRun:
         self._lock = threading.RLock()
         self._interrupted = False
         """A step has failed half-way: what is in memory is of no use, only a restart goes on, from the last commit."""
-        self._shelf = None if journal is None else Shelf(journal.files)
+        self._state_files = None if journal is None else StateFiles(journal.files)
         self._manifest: Mapping[str, Any] | None = None
         """The state of a run before this one, until the first relations are known."""
 
@@ -269,14 +269,14 @@ class RelationRun:
         begin = min(waiting, default=goal) if self.now == EVER_BEFORE else self.now
         if not slides or self.newest is None:
             return goal
-        step = begin + PORTION * min(slides)
-        return step if step < min(goal, self.newest) else goal
+        fault_point = begin + PORTION * min(slides)
+        return fault_point if fault_point < min(goal, self.newest) else goal
 
     def _step(self, now: int) -> None:
         began = time.perf_counter()
         self._interrupted = True
         mark = Mark(0 if self.committed is None else self.committed.batch + 1, end=now == THE_END)
-        step("before operators")
+        fault_point("before operators")
         taken = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
         settled = {stream: self._with_all_columns(stream, events) for stream, events in taken.items()}
         if self.committed is None:
@@ -352,7 +352,7 @@ class RelationRun:
 
     def _commit(self, mark: Mark, now: int) -> None:
         """`now` and the mark hold for others only when the commit is there: streams let go what was taken before it."""
-        manifest = {} if self._shelf is None else self._shelf.save(self.own.state(), mark.text)
+        manifest = {} if self._state_files is None else self._state_files.save(self.own.state(), mark.text)
         files = self._files(manifest)
         if self.journal is not None:
             self._record(mark, now, self.journal, manifest, files)
@@ -402,8 +402,8 @@ class RelationRun:
 
     def _restore_operators(self) -> None:
         manifest, self._manifest = self._manifest, None
-        if manifest is not None and self._shelf is not None:
-            self.own.restore(self._shelf.load(manifest))
+        if manifest is not None and self._state_files is not None:
+            self.own.restore(self._state_files.load(manifest))
 
 
 __all__ = ["RelationRun", "run_name"]

@@ -25,13 +25,13 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Node, Relation, scans
+from mullion.expressions.arrays import Index
 from mullion.expressions.vector import arrow_type
 from mullion.language.types import Type
 from mullion.operators.answering import Answering
 from mullion.operators.expressions import key_function, names_in
-from mullion.operators.lives import Index
 from mullion.operators.network import Events
-from mullion.operators.state_files import Shelf, files_of
+from mullion.operators.state_files import StateFiles, files_of
 from mullion.planner.partitioning import Keys, describe_keys, relation_keys
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.answered import count_rows
@@ -130,7 +130,7 @@ class ShardedStep:
         """The task of one shard."""
         directory, before = self.directory / str(shard), self.before[shard]
         kept = _taken_from_memory(directory, before)
-        own = kept or _Shard(Shelf(CommittedFiles(self.directory), str(shard)))
+        own = kept or _Shard(StateFiles(CommittedFiles(self.directory), str(shard)))
         own.use(self)
         if kept is None and before is not None:
             own.load(before.manifest)
@@ -152,7 +152,7 @@ class ShardedStep:
 class _Shard:
     """The relations of one shard at work, in the memory of a process."""
 
-    shelf: Shelf
+    state_files: StateFiles
     groups: dict[str, Answering] = field(default_factory=dict)
     tables: dict[Path, pa.Table] = field(default_factory=dict)
 
@@ -197,10 +197,10 @@ class _Shard:
             for owner, parts in answering.state().items()
         }
         name = f"{step.mark.text}-{uuid.uuid4().hex[:12]}"
-        return Standing(name, self.shelf.save(state, name))
+        return Standing(name, self.state_files.save(state, name))
 
     def load(self, manifest: Mapping[str, Any]) -> None:
-        state = self.shelf.load(manifest)
+        state = self.state_files.load(manifest)
         for name, answering in self.groups.items():
             prefix = f"{name}\n"
             mine = {owner.removeprefix(prefix): parts for owner, parts in state.items() if owner.startswith(prefix)}

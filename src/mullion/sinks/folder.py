@@ -26,9 +26,9 @@ import pyarrow as pa
 from mullion.sinks.files import AnswerFile, cut_back, files_in, write_table
 from mullion.sinks.owner import OWN
 from mullion.storage.exchange import exchange
+from mullion.storage.fault_points import fault_point
 from mullion.storage.files import sync_directory
 from mullion.storage.marks import Mark
-from mullion.storage.steps import step
 
 EARLIER = "_earlier"
 """Where the answers of a query go whose name is given to another one."""
@@ -133,20 +133,20 @@ class Folder:
             old, new, next_ = self.directory, self.out / OWN / NEW / self.name, self._generation(self.number + 1)
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir(parents=True)
-            step("before compaction")
+            fault_point("before compaction")
             replaced = {file.path.name for file in make(new)}
             for path in old.iterdir():
                 if path.name not in replaced and path.is_file() and not path.name.endswith(".tmp"):
                     _link(path, new / path.name)
             sync_directory(new)
-            step("before swap")
+            fault_point("before swap")
             if next_.is_dir():
                 self._retire(next_)
             next_.parent.mkdir(exist_ok=True)
             os.replace(new, next_)
-            step("between swaps")
+            fault_point("between swaps")
             old = self._put_in_place(next_)
-            step("after swap")
+            fault_point("after swap")
             self._current, before, self._before = next_, self._before, old
             for path in old.iterdir():
                 if path.is_dir():

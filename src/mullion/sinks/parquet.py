@@ -23,9 +23,9 @@ from mullion.sinks.files import AnswerFile, file_name, files_in, write_table
 from mullion.sinks.folder import EARLIER, NEW, Folder, sync
 from mullion.sinks.owner import OWN, Owner, is_owner, of_another, take_over
 from mullion.slices.finalize import Answers
+from mullion.storage.fault_points import fault_point
 from mullion.storage.files import sync_directory, write_whole
 from mullion.storage.marks import Mark
-from mullion.storage.steps import step
 
 log = logging.getLogger("mullion")
 
@@ -139,13 +139,13 @@ class ParquetSink(Sink):
         for some in answers:
             for name, table in some:
                 by_query.setdefault(name, []).append(table)
-        step("before answers")
+        fault_point("before answers")
         with ThreadPoolExecutor(4) as pool:
             jobs = [pool.submit(self._write, name, mark, part, tables) for name, tables in by_query.items()]
             for job in jobs:
                 job.result()
-                step("between answers")
-        step("after answers")
+                fault_point("between answers")
+        fault_point("after answers")
 
     def _write(self, name: str, mark: Mark, part: int, tables: list[pa.Table]) -> None:
         self._folder(name).add(file_name(mark, part=part), pa.concat_tables(tables))

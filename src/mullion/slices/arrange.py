@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 
 from mullion.aggregates.extremes import float_order
 from mullion.algebra.sliced import AnswerTemplate
-
-Index = npt.NDArray[np.intp]
+from mullion.expressions.arrays import Index
 
 
 def arrange(query: Index, table: pa.Table, template: AnswerTemplate, *, final: bool = True) -> tuple[Index, pa.Table]:

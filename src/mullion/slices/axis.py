@@ -21,6 +21,8 @@ import pyarrow as pa
 
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
+from mullion.expressions.arrays import Times
+from mullion.instants import ORIGIN
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis
@@ -31,7 +33,7 @@ from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.slices.due import Due, shown
 from mullion.slices.finalize import Answers, Work
-from mullion.slices.instants import ORIGIN, Instants, Numbered, instants_of, needed_from
+from mullion.slices.instants import Instants, Numbered, instants_of, needed_from
 from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.kernels.slicing import slice_starts
 from mullion.slices.limits import Limits
@@ -40,7 +42,6 @@ from mullion.slices.subwindow import SubWindows
 from mullion.slices.tally import Tally, selected_by, tally
 from mullion.slices.tier import WindowTier
 
-Times = npt.NDArray[np.int64]
 NONE: Times = np.empty(0, np.int64)
 
 

@@ -8,12 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from mullion.aggregates.base import Partial, State
-
-Index = npt.NDArray[np.intp]
+from mullion.expressions.arrays import Index
 
 
 class Synopsis(ABC):

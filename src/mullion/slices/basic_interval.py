@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mullion.aggregates.base import Partial, State
-from mullion.slices.base import Index, Synopsis
+from mullion.expressions.arrays import Index
+from mullion.slices.base import Synopsis
 
 MOST_ACCESSES = 4_000_000
 """Intervals that are looked at in one call; more are taken in turns to bound memory."""

@@ -15,18 +15,16 @@ from math import fsum
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.aggregates.extremes import float_from_order, float_order
 from mullion.catalog.synopses import Synopsis
+from mullion.expressions.arrays import Real
 from mullion.expressions.vector import Vector
 from mullion.language.types import Type
 from mullion.slices.order import times_of
 from mullion.slices.ordered_sharing import OrderedSharing
 from mullion.slices.timegram import TimeGram
-
-Real = npt.NDArray[np.float64]
 
 
 class Fed:

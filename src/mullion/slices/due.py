@@ -18,11 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.algebra.sliced import SlicedAggregation
-from mullion.language.query import EVERYTHING, Period
+from mullion.expressions.arrays import Times
+from mullion.instants import EVERYTHING, NO_START
+from mullion.language.query import Period
 from mullion.planner.slices import edges_between, most_edges
-from mullion.slices.instants import NO_START
-
-Times = npt.NDArray[np.int64]
 
 
 def first_end(time: int, window: Period) -> int:

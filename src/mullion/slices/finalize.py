@@ -17,18 +17,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.algebra.sliced import AnswerTemplate
+from mullion.expressions.arrays import Index, Times
 from mullion.expressions.evaluate import count_bad, evaluate
 from mullion.expressions.vector import Vector
+from mullion.instants import NO_START
 from mullion.language.query import Column, Expr, walk
 from mullion.planner.plan import Grouping, states_of
 from mullion.planner.slices import distinct
 from mullion.slices.arrange import arrange
-from mullion.slices.due import Due, Times
-from mullion.slices.instants import NO_START
+from mullion.slices.due import Due
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
 from mullion.slices.subwindow import Rows
 
@@ -38,7 +38,6 @@ MOST_RANGES = 4_000_000
 MOST_MEMBERS = 64_000_000
 """Pairs of a row and a lane that are looked at in one call."""
 
-Index = npt.NDArray[np.intp]
 
 NOTHING: Mapping[str, Rows] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mullion.aggregates.base import State
-from mullion.slices.base import Index
+from mullion.expressions.arrays import Index
 from mullion.slices.interval import Interval
 
 

@@ -18,17 +18,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from mullion.expressions.arrays import Times
+from mullion.instants import NO_START, ORIGIN
 from mullion.language.query import Window
 from mullion.planner.slices import distinct
-
-Times = npt.NDArray[np.int64]
-
-ORIGIN = -(1 << 60)
-"""Before all events, on any axis: where windows begin that reach back to the first one."""
-NO_START = np.iinfo(np.int64).min
-"""The shown start of a window that has none."""
 
 
 class Instants(NamedTuple):

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates.base import Partial, State
-from mullion.slices.base import Index, Synopsis
+from mullion.expressions.arrays import Index
+from mullion.slices.base import Synopsis
 
 
 class Interval(Synopsis):

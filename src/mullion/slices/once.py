@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
+from mullion.expressions.arrays import Times
 from mullion.expressions.encode import codes_of, combine
+from mullion.instants import NO_START
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns
 from mullion.kernels.lookup import Prepared
@@ -26,13 +28,10 @@ from mullion.planner.rules import make_plan
 from mullion.slices.coverage import Coverage
 from mullion.slices.due import Due
 from mullion.slices.finalize import Work, finalize
-from mullion.slices.instants import NO_START
 from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.order import times_of, values_on
 from mullion.slices.partitions import canonical_key
 from mullion.slices.subwindow import Rows, SubWindows
-
-Times = npt.NDArray[np.int64]
 
 
 class Shown(NamedTuple):

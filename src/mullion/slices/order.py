@@ -11,12 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
+from mullion.expressions.arrays import Times
 from mullion.expressions.vector import Vector
 from mullion.language.dialect import DAY
 from mullion.language.limits import FURTHEST
 from mullion.slices.kernels.partial import TIME
-
-Times = npt.NDArray[np.int64]
 
 
 def values_on(column: str, stream: Stream, events: pa.Table) -> tuple[Times, npt.NDArray[np.bool_], int]:

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.algebra.sliced import SlicedAggregation
+from mullion.expressions.arrays import Index, Times
 from mullion.expressions.encode import canonical_floats, codes_of, combine
 from mullion.kernels.columns import Columns
 from mullion.kernels.lookup import Prepared
@@ -31,9 +31,6 @@ from mullion.slices.limits import Limits
 from mullion.slices.order import times_of
 from mullion.slices.subwindow import Rows, SubWindows
 from mullion.slices.tally import Tally
-
-Times = npt.NDArray[np.int64]
-Index = npt.NDArray[np.intp]
 
 MOST_GATHERED = 2_000_000
 """Events that are gathered at once, over all answers; more are taken in turns."""

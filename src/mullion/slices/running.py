@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mullion.aggregates.base import Invertible, Partial, State
-from mullion.slices.base import Index, Synopsis
+from mullion.expressions.arrays import Index
+from mullion.slices.base import Synopsis
 
 
 class Running(Synopsis):

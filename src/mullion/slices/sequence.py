@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.expressions.arrays import Index, Times
 from mullion.expressions.encode import combine
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
@@ -16,7 +17,6 @@ from mullion.planner.slices import distinct
 from mullion.planner.synopsis_choice import walk_pays
 from mullion.slices.base import Synopsis
 from mullion.slices.basic_interval import BasicInterval
-from mullion.slices.due import Times
 from mullion.slices.folded import Folded
 from mullion.slices.interval import Interval
 from mullion.slices.ordered_values import ordered_values
@@ -30,8 +30,6 @@ SYNOPSES: dict[str, type[Running] | type[Interval] | type[BasicInterval]] = {
 
 MOST_REMEMBERED = 1_000_000
 """Answers of a state that are kept for the next aggregate; more are computed anew to bound memory."""
-
-Index = npt.NDArray[np.intp]
 
 
 @dataclass

@@ -18,14 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.aggregates import Partial
+from mullion.expressions.arrays import Index, Times
 from mullion.expressions.encode import codes_of, combine, runs
 from mullion.expressions.vector import Vector, arrow_type, dtype_of
 from mullion.language.types import Type
 from mullion.planner.plan import Grouping, StateColumn
 from mullion.slices.kernels.signature import unpack
-
-Times = npt.NDArray[np.int64]
-Index = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)

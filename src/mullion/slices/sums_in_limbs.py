@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import reduce
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
-Whole = npt.NDArray[np.int64]
+from mullion.expressions.arrays import Array, Whole
 
 LIMB = 32
 MASK = 2**LIMB - 1

@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions.arrays import Real, Whole
 from mullion.slices.kernels import timegram as loops
 
-Whole = npt.NDArray[np.int64]
-Real = npt.NDArray[np.float64]
 Truth = npt.NDArray[np.bool_]
 
 FUNCTIONS = ("max", "min", "count", "sum", "avg")

@@ -20,13 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mullion.expressions.arrays import Codes, Counts, Index
 from mullion.planner.slices import distinct
-from mullion.slices.base import Index
 from mullion.slices.kernels import counting
 from mullion.slices.sums_in_limbs import in_limbs
 
-Counts = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int64]
 Top = tuple[Counts, Codes, Counts]
 
 MOST_KEPT = 256_000_000

@@ -34,9 +34,10 @@ from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckpointError, MullionError
 from mullion.expressions.evaluate import is_kernel_only
 from mullion.expressions.vector import has_arrow_type
+from mullion.instants import EVERYTHING
 from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import Prepared, prepare
-from mullion.language.query import EVERYTHING, TIME_AXIS, Axis
+from mullion.language.query import TIME_AXIS, Axis
 from mullion.options import Options, Way
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
@@ -84,10 +85,10 @@ from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import SOURCE, as_declared, look_for_columns, tells_files, with_source
 from mullion.spark.unseen import Unseen
+from mullion.storage.fault_points import fault_point
 from mullion.storage.files import REPAIR, CommittedFiles
 from mullion.storage.journal import Commit, Journal, Standings
 from mullion.storage.marks import Mark
-from mullion.storage.steps import step
 
 log = logging.getLogger("mullion")
 
@@ -357,7 +358,7 @@ class StreamRun:
         self._far_ahead = 0
         self._start_side_jobs()
         events = self._events(batch, number)
-        step("before partials")
+        fault_point("before partials")
         seen = self._absorb(events, mark)
         self._tell_odd_times(seen)
         if seen.malformed:

@@ -34,6 +34,7 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.errors import CheckpointError
+from mullion.storage.fault_points import fault_point
 from mullion.storage.files import (
     CommittedFiles,
     damaged,
@@ -45,7 +46,6 @@ from mullion.storage.files import (
     write_named,
 )
 from mullion.storage.marks import Mark
-from mullion.storage.steps import step
 
 VERSION = 2
 SNAPSHOT_EVERY = 32
@@ -107,13 +107,13 @@ class Journal:
         for table in commit.tables:
             body = serialised(table)
             parts += [struct.pack("<Q", len(body)), body]
-        step("before commit")
+        fault_point("before commit")
         if self.head() is None:
             self.set_head("")
         self._previous = write_named(self._commits, commit.at.text, b"".join(parts))
-        step("before head")
+        fault_point("before head")
         self.set_head(self._previous)
-        step("after commit")
+        fault_point("after commit")
         self._since_snapshot = 1 if commit.snapshot else self._since_snapshot + 1
         if commit.snapshot:
             for mark, name in self.commits():

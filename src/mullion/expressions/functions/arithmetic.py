@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Function, Signature, first_of, plain, register
 from mullion.expressions.functions.calendar import DAY
 from mullion.expressions.functions.coercion import MAX_PRECISION, literal_decimal, numeric
@@ -16,7 +16,6 @@ from mullion.expressions.functions.numbers import BOUNDS, EXACT, SPARK, fit_deci
 from mullion.language.query import Call, Cast, Expr, Literal
 from mullion.language.types import BIGINT, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, Type, decimal
 
-Array = npt.NDArray[Any]
 STAMPS = ("timestamp", "timestamp_ntz")
 LONG_MIN = -(1 << 63)
 

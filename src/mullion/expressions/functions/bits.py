@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Function, Signature, first_of, plain, register
 from mullion.expressions.functions.coercion import implicit, numeric
 from mullion.language.types import BIGINT, INT, NULL, Type
-
-Array = npt.NDArray[Any]
 
 
 def one_integer(args: Args) -> Sequence[Type] | None:

@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Function, Signature, first_of, gives, plain, register, spelling
 from mullion.expressions.functions.coercion import all_common, as_it_is, comparison, literal_decimal
 from mullion.expressions.vector import Vector
 from mullion.language.query import Call, Expr
 from mullion.language.types import BOOLEAN, NULL, Type
-
-Array = npt.NDArray[Any]
 
 
 def comparable(*, equality: bool) -> Callable[[Args], Sequence[Type] | None]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Function, Signature, first_of, register, spelling
 from mullion.expressions.functions.coercion import all_common, comparison
 from mullion.expressions.functions.comparison import same, same_arrays
 from mullion.expressions.vector import Vector
 from mullion.language.query import Call, Case, Expr, Literal
 from mullion.language.types import NULL
-
-Array = npt.NDArray[Any]
 
 
 def first_known(signature: Signature, *values: Any) -> Any:

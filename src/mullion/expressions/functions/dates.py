@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mullion.errors import CheckError, closest
+from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Coerce, Function, Signature, gives, plain, register, spelling
 from mullion.expressions.functions.calendar import (
     DAY,
@@ -26,7 +26,6 @@ from mullion.expressions.functions.numbers import fit_integer
 from mullion.language.query import Call, Cast, Expr, Literal
 from mullion.language.types import BIGINT, DATE, INT, NAMES, NULL, STRING, TIMESTAMP, Type
 
-Array = npt.NDArray[Any]
 SECOND = 1_000_000
 DATE_UNITS = {
     "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month", "mm": "month", "mon": "month",

@@ -9,15 +9,13 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mullion.expressions.arrays import Array
 from mullion.expressions.functions.arithmetic import LONG_MIN, two_numbers, two_numbers_result
 from mullion.expressions.functions.base import Args, Function, Signature, gives, register
 from mullion.expressions.functions.numbers import BOUNDS, EXACT, SPARK, fit_decimal, fit_integer
 from mullion.language.query import Call, Expr
 from mullion.language.types import BIGINT, FLOAT, Type
-
-Array = npt.NDArray[Any]
 
 
 def divide_row(signature: Signature, x: Any, y: Any) -> Any:

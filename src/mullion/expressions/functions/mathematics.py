@@ -7,15 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Function, Signature, gives, plain, register
 from mullion.expressions.functions.coercion import takes
 from mullion.expressions.vector import Vector
 from mullion.language.query import Call, Expr
 from mullion.language.types import BOOLEAN, DOUBLE, FLOAT
-
-Array = npt.NDArray[Any]
 
 
 def scalar(ufunc: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.errors import CheckError
+from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Function, Signature, gives, register, spelling
 from mullion.expressions.functions.coercion import takes
 from mullion.expressions.functions.regex import matches, regex
 from mullion.language.query import Call, Cast, Expr, Literal
 from mullion.language.types import BOOLEAN, STRING, Type
-
-Array = npt.NDArray[Any]
 
 LONGEST = 10_000
 """Characters of a LIKE pattern."""

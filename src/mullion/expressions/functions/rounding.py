@@ -8,9 +8,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mullion.errors import CheckError
+from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Function, Signature, register
 from mullion.expressions.functions.casts import saturate
 from mullion.expressions.functions.coercion import MAX_PRECISION, implicit
@@ -18,7 +18,6 @@ from mullion.expressions.functions.numbers import EXACT, fit_decimal
 from mullion.language.query import Call, Cast, Expr, Literal
 from mullion.language.types import BIGINT, DOUBLE, INT, NULL, STRING, Type, decimal
 
-Array = npt.NDArray[Any]
 EXACT_POWERS = 22
 """Powers of ten that a double holds exactly."""
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Function, Signature, gives, plain, register, spelling
 from mullion.expressions.functions.coercion import takes
 from mullion.language.query import Call, Expr
 from mullion.language.types import BIGINT, BOOLEAN, INT, STRING, Type
 
-Array = npt.NDArray[Any]
 LONGEST = 1_000_000
 """Longer strings are not made: one query must not take the memory of all."""
 

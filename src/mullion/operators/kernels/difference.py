@@ -10,15 +10,12 @@ excluded that ends. Each change costs what it moves (golab 2.2.2).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Array = npt.NDArray[Any]
+from mullion.expressions.arrays import Array
+from mullion.instants import NEVER
 
-NEVER = -(1 << 62)
 LEFT_ENDS, RIGHT_CHANGES, LEFT_STARTS = 0, 1, 2
 """What may happen, in the order in which it counts when it happens at one time."""
 
@@ -136,4 +133,4 @@ def _close(
     return found, ended
 
 
-__all__ = ["LEFT_ENDS", "LEFT_STARTS", "NEVER", "RIGHT_CHANGES", "surplus"]
+__all__ = ["LEFT_ENDS", "LEFT_STARTS", "RIGHT_CHANGES", "surplus"]

@@ -12,18 +12,11 @@ end, of those the one that came last. So only the result's end and the youngest 
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
 from numba import njit
 
+from mullion.expressions.arrays import Array
+from mullion.instants import FOREVER, NEVER
 from mullion.operators.kernels.expiry_heap import pop, push
-
-Array = npt.NDArray[Any]
-
-NEVER = -(1 << 62)
-"""The end of what is not there."""
-FOREVER = 1 << 62
 
 
 @njit(cache=True, nogil=True)
@@ -163,4 +156,4 @@ def crossings(code: Array, step: Array, count: Array, out: Array) -> int:
     return found
 
 
-__all__ = ["NEVER", "crossings", "delta_star", "naive"]
+__all__ = ["crossings", "delta_star", "naive"]

@@ -7,13 +7,10 @@ The arrays have room for `size` entries and more; whoever pushes makes sure of t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Array = npt.NDArray[Any]
+from mullion.expressions.arrays import Array
 
 
 @njit(cache=True, nogil=True)

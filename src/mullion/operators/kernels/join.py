@@ -13,19 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import log2
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from mullion.expressions.arrays import Array, Codes, Index, Times
 from mullion.expressions.hashing import Keys
 from mullion.expressions.readonly import frozen
-
-Codes = npt.NDArray[np.int64]
-Times = npt.NDArray[np.int64]
-Index = npt.NDArray[np.intp]
-Array = npt.NDArray[Any]
 
 PORTION = 1 << 21
 """So many pairs are held at a time."""

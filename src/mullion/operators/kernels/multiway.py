@@ -36,8 +36,9 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from mullion.expressions.arrays import Array
 from mullion.operators.kernels import multiway_loops as loops
-from mullion.operators.kernels.multiway_loops import NOBODY, Array, Results, Windows
+from mullion.operators.kernels.multiway_loops import NOBODY, Results, Windows
 
 Numbers = npt.NDArray[np.int64]
 

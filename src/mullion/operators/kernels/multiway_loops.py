@@ -10,13 +10,12 @@ Tuples of a window live equally long, so those that expire stand at the head. A 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Array = npt.NDArray[Any]
+from mullion.expressions.arrays import Array
 
 NOBODY = -1
 COMPARED, LOOKED_AT, CHECKED, RESULTS, ENDS, HELD, MOST_HELD = range(7)
@@ -403,7 +402,6 @@ __all__ = [
     "MOST_HELD",
     "NOBODY",
     "RESULTS",
-    "Array",
     "Results",
     "Windows",
     "eager",

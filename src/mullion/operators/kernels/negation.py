@@ -9,16 +9,11 @@ left of it             |----|  |------|
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
 from numba import njit
 
+from mullion.expressions.arrays import Array
+from mullion.instants import NEVER
 from mullion.operators.kernels.expiry_heap import pop, push
-
-Array = npt.NDArray[Any]
-
-NEVER = -(1 << 62)
 
 
 @njit(cache=True, nogil=True)
@@ -130,4 +125,4 @@ def uncovered(
     return found, ended, premature
 
 
-__all__ = ["NEVER", "coverage", "uncovered"]
+__all__ = ["coverage", "uncovered"]

@@ -9,13 +9,10 @@ out anew.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Array = npt.NDArray[Any]
+from mullion.expressions.arrays import Array
 
 FREE, LEFT = -1, -2
 
@@ -38,7 +35,9 @@ def _equal(row: Array, other: Array) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def put(words: Array, slots: Array, keys: Array, free: Array, free_size: int, used: int, out: Array, new: Array) -> int:
+def insert(
+    words: Array, slots: Array, keys: Array, free: Array, free_size: int, used: int, out: Array, new: Array
+) -> int:
     """The codes of rows. Those that are new get codes from the end of `free`, then from `used` on; `new` tells which
     rows these are. Returns how many. The slots are a power of two and at most half full in the end."""
     mask, found = len(slots) - 1, 0
@@ -60,7 +59,7 @@ def put(words: Array, slots: Array, keys: Array, free: Array, free_size: int, us
 
 
 @njit(cache=True, nogil=True)
-def take_out(codes: Array, slots: Array, keys: Array) -> None:
+def remove(codes: Array, slots: Array, keys: Array) -> None:
     """Rows that are in the table."""
     mask = len(slots) - 1
     for code in codes:
@@ -71,7 +70,7 @@ def take_out(codes: Array, slots: Array, keys: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def lay_out(codes: Array, slots: Array, keys: Array) -> None:
+def rehash(codes: Array, slots: Array, keys: Array) -> None:
     """Put rows with these codes into empty slots."""
     mask = len(slots) - 1
     for code in codes:
@@ -81,4 +80,4 @@ def lay_out(codes: Array, slots: Array, keys: Array) -> None:
         slots[at] = code
 
 
-__all__ = ["FREE", "lay_out", "put", "take_out"]
+__all__ = ["FREE", "insert", "rehash", "remove"]

@@ -6,13 +6,10 @@ or in the user's cache directory where that cannot be written, and later runs an
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Array = npt.NDArray[Any]
+from mullion.expressions.arrays import Array
 
 NO_VALUE = np.iinfo(np.int64).max
 """What is larger than any value; the largest of values is found as the least of their complements."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Array = npt.NDArray[Any]
+from mullion.expressions.arrays import Array
 
 PICKED = 12
 """Blocks that are picked by what they may hold at most, before the rest is looked at in turn."""

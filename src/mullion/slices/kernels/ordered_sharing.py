@@ -7,13 +7,10 @@ answer, ROW the newest row that gives it. `state` is (top, rows seen, rows passe
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Array = npt.NDArray[Any]
+from mullion.expressions.arrays import Array
 
 SIZE, ANSWER, ROW = 0, 1, 2
 TOP, SEEN, PASSED = 0, 1, 2

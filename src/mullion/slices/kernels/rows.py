@@ -20,15 +20,12 @@ from mullion.aggregates.base import Partial
 from mullion.aggregates.count import Count
 from mullion.aggregates.exact_sums import CARRY, COARSE, FINE, LARGEST_SPLIT, CoarseSum, Residue
 from mullion.aggregates.extremes import Largest, Smallest
+from mullion.expressions.arrays import Index, Real, Whole
 from mullion.expressions.vector import Vector
 from mullion.planner.fragments import Bytes
 from mullion.planner.slices import Progressions
 from mullion.slices.kernels.compiled import split_doubles, states_by_class, states_by_group, states_by_slice, take_units
 from mullion.slices.kernels.signature import Masks
-
-Whole = npt.NDArray[np.int64]
-Real = npt.NDArray[np.float64]
-Index = npt.NDArray[np.intp]
 
 UNITS = 2.0**-58, 2.0**-100, 2.0**-142
 """The units in which residues are added as whole numbers, as many of them as it takes to lose nothing. A double from

@@ -5,17 +5,14 @@ Bucket b keeps its row numbers, oldest first, at pool[head[b]:tail[b]]; up to po
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Array = npt.NDArray[Any]
+from mullion.expressions.arrays import Array
 
 SPECIAL = 3
 """Buckets beside those of finite values: the first holds -infinity, the last but one +infinity, the last NaN."""
-NEVER = np.iinfo(np.int64).min
+NO_ROW = np.iinfo(np.int64).min
 
 
 @njit(cache=True, nogil=True)
@@ -119,11 +116,11 @@ def extremes(
         return wrong
     buckets = len(head)
     newest = np.empty(buckets, np.int64)
-    asked, reached, known = NEVER, NEVER, 0
+    asked, reached, known = NO_ROW, NO_ROW, 0
     for i in range(len(windows)):
         row = at[i] if len(at) > 1 else at[0]
         if row != asked:
-            asked, reached, known = row, NEVER, 0
+            asked, reached, known = row, NO_ROW, 0
         while known < buckets and reached <= row - windows[i]:
             b = buckets - 1 - known if of_largest else known
             end = tail[b]
@@ -176,7 +173,7 @@ def totals(
         return wrong
     buckets = len(head)
     upto = np.empty(buckets, np.int64)
-    asked = NEVER
+    asked = NO_ROW
     for i in range(len(windows)):
         row = at[i] if len(at) > 1 else at[0]
         if row != asked:

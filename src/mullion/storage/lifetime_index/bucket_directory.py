@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions.arrays import Codes
 from mullion.storage.lifetime_index.bucket_file import Numbers
-from mullion.storage.lifetime_index.keys import Codes, Keys
+from mullion.storage.lifetime_index.keys import Keys
 from mullion.storage.lifetime_index.rows import numbers
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mullion.expressions.arrays import Codes
 from mullion.storage.lifetime_index.bucket_file import Numbers
-from mullion.storage.lifetime_index.keys import Codes, Keys
+from mullion.storage.lifetime_index.keys import Keys
 from mullion.storage.lifetime_index.sub_index import order_by_key_and_end
 
 

@@ -15,15 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.errors import CheckpointError
+from mullion.expressions.arrays import Times
+from mullion.storage.fault_points import fault_point
 from mullion.storage.files import check, write_whole
 from mullion.storage.lifetime_index.norebuild import Bucketed
 from mullion.storage.lifetime_index.partitioning import Calendar, DoublyPartitioned, Touched
 from mullion.storage.lifetime_index.rebuild import Rebuilt
 from mullion.storage.lifetime_index.records import Layout
-from mullion.storage.lifetime_index.rows import Fresh, Times, stored_schema, timed
+from mullion.storage.lifetime_index.rows import Fresh, stored_schema, timed
 from mullion.storage.lifetime_index.snapshot import Snapshot
 from mullion.storage.lifetime_index.sub_index import Change, Shape, SubIndex, Work
-from mullion.storage.steps import step
 
 COMMIT = "commit.json"
 FORMAT = 1
@@ -269,9 +270,9 @@ class LifetimeIndex:
         }
 
     def _commit(self, snapshot: Snapshot) -> None:
-        step("before index commit")
+        fault_point("before index commit")
         write_whole(self.directory / COMMIT, json.dumps(self._state(snapshot)).encode())
-        step("after index commit")
+        fault_point("after index commit")
         self._kept = [*self._kept, snapshot][-self.generations :]
         self._sweep()
 
@@ -296,7 +297,7 @@ def _wait_for_disk(directory: Path, names: set[str]) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-        step("index file on disk")
+        fault_point("index file on disk")
 
 
 def _counts(touched: Touched, numbers: list[int], changed: int, left_out: int, works: list[Work]) -> UpdateCounts:

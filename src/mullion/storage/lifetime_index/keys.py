@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.errors import NotSupported
+from mullion.expressions.arrays import Codes
 from mullion.expressions.encode import canonical_floats
 
-Codes = npt.NDArray[np.int64]
 NOT_THERE = -1
 
 
@@ -66,4 +65,4 @@ def _canonical(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Arr
     return canonical_floats(column) if pa.types.is_floating(type_) else column
 
 
-__all__ = ["NOT_THERE", "Codes", "Keys"]
+__all__ = ["NOT_THERE", "Keys"]

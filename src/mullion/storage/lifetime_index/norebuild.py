@@ -14,14 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions.arrays import Codes, Mask
+from mullion.storage.fault_points import fault_point
 from mullion.storage.lifetime_index.bucket_directory import Buckets
 from mullion.storage.lifetime_index.bucket_file import BucketFile, Numbers
 from mullion.storage.lifetime_index.filling import Filled, Free
-from mullion.storage.lifetime_index.keys import NOT_THERE, Codes, Keys
+from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
 from mullion.storage.lifetime_index.records import RECORDS, Layout, Records, opaque
-from mullion.storage.lifetime_index.rows import Fresh, Mask, matching
-from mullion.storage.lifetime_index.sub_index import NEVER, Change, Shape, SubIndex, Work, read_directory, write_file
-from mullion.storage.steps import step
+from mullion.storage.lifetime_index.rows import Fresh, matching
+from mullion.storage.lifetime_index.sub_index import NO_ROWS, Change, Shape, SubIndex, Work, read_directory, write_file
 
 AT_A_TIME = 1 << 24
 """Bytes of buckets that are in memory at once."""
@@ -77,7 +78,7 @@ class Bucketed(SubIndex):
 
     @cached_property
     def soonest(self) -> int:  # type: ignore[override]
-        return int(self.buckets.soonest.min(initial=NEVER))
+        return int(self.buckets.soonest.min(initial=NO_ROWS))
 
     @cached_property
     def layout(self) -> Layout:
@@ -154,7 +155,7 @@ class Bucketed(SubIndex):
         offset += self.buckets.count[bucket] * self.layout.dtype.itemsize
         with BucketFile.open(self._path, os.O_RDWR, self._bucket_bytes) as file:
             file.add(records, offset)
-        step("index file")
+        fault_point("index file")
         return self.buckets.added(bucket, self.layout.ends(records))
 
     def search(self, keys: pa.Array) -> pa.Table:
@@ -182,7 +183,7 @@ class Bucketed(SubIndex):
         """Whole buckets to their places."""
         with BucketFile.open(self._path, os.O_WRONLY | os.O_CREAT, self._bucket_bytes) as file:
             file.write(buckets, place)
-        step("index file")
+        fault_point("index file")
 
 
 @dataclass(frozen=True)

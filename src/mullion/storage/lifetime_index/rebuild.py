@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.storage.lifetime_index.keys import NOT_THERE, Codes, Keys
+from mullion.expressions.arrays import Codes, Index, Mask
+from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
 from mullion.storage.lifetime_index.mapped import Mapped
-from mullion.storage.lifetime_index.rows import END, Fresh, Index, Mask, matching, numbers
+from mullion.storage.lifetime_index.rows import END, Fresh, matching, numbers
 from mullion.storage.lifetime_index.sub_index import (
-    NEVER,
+    NO_ROWS,
     Change,
     Shape,
     SubIndex,
@@ -60,7 +61,7 @@ class Rebuilt(SubIndex):
 
     @classmethod
     def empty(cls, shape: Shape, number: int) -> Rebuilt:
-        return cls(shape, number, 0, NEVER, None, None, Keys.none(shape.key_type), np.zeros(0, np.int64))
+        return cls(shape, number, 0, NO_ROWS, None, None, Keys.none(shape.key_type), np.zeros(0, np.int64))
 
     @classmethod
     def load(cls, shape: Shape, number: int, told: dict[str, Any]) -> Rebuilt:
@@ -153,7 +154,7 @@ class _Merged:
         row = np.concatenate([stays, len(old) + np.arange(len(fresh))])
         order = row[order_by_key_and_end(codes, ends)]
         counts = np.bincount(codes, minlength=len(keys))
-        return _Merged(old, fresh, order, keys, counts, int(ends.min(initial=NEVER)))
+        return _Merged(old, fresh, order, keys, counts, int(ends.min(initial=NO_ROWS)))
 
     def pieces(self) -> Iterator[pa.Table]:
         for begin in range(0, len(self.order), AT_A_TIME):

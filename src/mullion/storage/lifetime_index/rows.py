@@ -8,17 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.encode import codes_of, combine
 
 START, END = "#start", "#end"
-
-Times = npt.NDArray[np.int64]
-Index = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
 
 
 def plain(type_: pa.DataType) -> pa.DataType:
@@ -83,4 +79,4 @@ class Fresh:
         return Fresh(self.rows, self.chosen[index])
 
 
-__all__ = ["END", "START", "Fresh", "Index", "Mask", "Times", "alive", "matching", "numbers", "stored_schema", "timed"]
+__all__ = ["END", "START", "Fresh", "alive", "matching", "numbers", "stored_schema", "timed"]

@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from mullion.expressions.arrays import Codes, Times
+from mullion.storage.fault_points import fault_point
 from mullion.storage.files import GrowingFile
-from mullion.storage.lifetime_index.keys import Codes
-from mullion.storage.lifetime_index.rows import Fresh, Times
-from mullion.storage.steps import step
+from mullion.storage.lifetime_index.rows import Fresh
 
-NEVER = np.iinfo(np.int64).max
+NO_ROWS = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class SubIndex(ABC):
     shape: Shape
     rows: int
     soonest: int
-    """The smallest end of a row; NEVER without rows."""
+    """The smallest end of a row; NO_ROWS without any."""
 
     @classmethod
     @abstractmethod
@@ -128,7 +128,7 @@ def write_file(
         for table in tables:
             writer.write_table(table.combine_chunks())
     name = file.finish()
-    step("index file")
+    fault_point("index file")
     return name, file.size
 
 
@@ -137,4 +137,4 @@ def read_directory(path: Path) -> pa.Table:
         return pa.ipc.open_file(file).read_all()
 
 
-__all__ = ["NEVER", "Change", "Shape", "SubIndex", "Work"]
+__all__ = ["NO_ROWS", "Change", "Shape", "SubIndex", "Work"]

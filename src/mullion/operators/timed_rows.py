@@ -9,9 +9,10 @@ earliest end (golab 2.3.2).
 A Delta tells what became known between the `now` before and this one:
 
 - `fresh`: rows that started in that time, with the end that they promise. FOREVER: not known, or never.
-- `gone`: rows of earlier deltas that end in that time, earlier than they promised: negative tuples. A row that starts
-  and ends within one delta is simply fresh with its right end. A row whose promised end has come just leaves. What an
-  operator never saw, because a filter below it dropped the row, may be told to be gone: it is passed over.
+- `retracted`: rows of earlier deltas that end in that time, earlier than they promised (negative tuples). A row that
+  starts and ends within one delta is simply fresh with its right end. A row whose promised end has come just leaves. A
+  retraction of a row that an operator never saw, because a filter below dropped it, is passed over.
+- `released`: rows of earlier deltas that INTERNAL windows hold no more, earlier than they promised.
 
 Continuous and periodic queries see the same lives: at an instant t a query with SLIDE sees what lives just before it,
 the rows with start < t <= end; this is exactly t - r <= ts < t.
@@ -25,25 +26,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions.arrays import Ids, Index, Mask, Times
 from mullion.kernels.columns import Columns
-
-Times = npt.NDArray[np.int64]
-Index = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
-Ids = npt.NDArray[np.int64]
-
-FOREVER = 1 << 62
-"""The end of a row that is not known to end."""
-EVER_BEFORE = -(1 << 62)
-THE_END = FOREVER - 1
-"""A `now` after every event and every end: no more input comes."""
 
 
 @dataclass(frozen=True)
-class Lives:
+class TimedRows:
     """Rows with their lifetimes.
 
     `ids` tells rows apart, also those of equal values: n x k numbers. An event has the number that it has in its stream
@@ -61,16 +51,16 @@ class Lives:
     def __len__(self) -> int:
         return len(self.start)
 
-    def with_rows(self, rows: pa.Table) -> Lives:
+    def with_rows(self, rows: pa.Table) -> TimedRows:
         """The same lives with other columns."""
-        return Lives(rows, self.ids, self.start, self.end, self.held)
+        return TimedRows(rows, self.ids, self.start, self.end, self.held)
 
-    def take(self, index: Index | Mask) -> Lives:
+    def take(self, index: Index | Mask) -> TimedRows:
         if index.dtype == np.bool_:
             index = np.flatnonzero(index)
         held = None if self.held is None else self.held.take(index)
         ids, start, end = self.ids.take(index, axis=0), self.start.take(index), self.end.take(index)
-        return Lives(self.rows.take(pa.array(index)), ids, start, end, held)
+        return TimedRows(self.rows.take(pa.array(index)), ids, start, end, held)
 
     @cached_property
     def decoded(self) -> Columns:
@@ -87,17 +77,17 @@ class Lives:
         return (self.start < instant) & (instant <= self.end)
 
     @staticmethod
-    def empty(schema: pa.Schema, width: int) -> Lives:
+    def empty(schema: pa.Schema, width: int) -> TimedRows:
         nothing = np.zeros(0, np.int64)
-        return Lives(schema.empty_table(), np.zeros((0, width), np.int64), nothing, nothing)
+        return TimedRows(schema.empty_table(), np.zeros((0, width), np.int64), nothing, nothing)
 
     @staticmethod
-    def concat(parts: Sequence[Lives]) -> Lives:
+    def concat(parts: Sequence[TimedRows]) -> TimedRows:
         """Rows of several, which have the same columns."""
         if len(parts) == 1:
             return parts[0]
         held = [part.end if part.held is None else part.held for part in parts]
-        return Lives(
+        return TimedRows(
             pa.concat_tables([part.rows for part in parts]).unify_dictionaries(),
             np.concatenate([part.ids for part in parts]),
             np.concatenate([part.start for part in parts]),
@@ -107,7 +97,7 @@ class Lives:
 
 
 @dataclass(frozen=True)
-class Gone:
+class Retractions:
     """Rows that end before they promised, by their ids, and when."""
 
     ids: Ids
@@ -117,31 +107,35 @@ class Gone:
         return len(self.at)
 
     @staticmethod
-    def none(width: int) -> Gone:
-        return Gone(np.zeros((0, width), np.int64), np.zeros(0, np.int64))
+    def none(width: int) -> Retractions:
+        return Retractions(np.zeros((0, width), np.int64), np.zeros(0, np.int64))
 
     @staticmethod
-    def concat(parts: Sequence[Gone]) -> Gone:
-        return Gone(np.concatenate([p.ids for p in parts]), np.concatenate([p.at for p in parts]))
+    def concat(parts: Sequence[Retractions]) -> Retractions:
+        return Retractions(np.concatenate([p.ids for p in parts]), np.concatenate([p.at for p in parts]))
 
 
 @dataclass(frozen=True)
 class Delta:
     """What became known of a relation up to `now`."""
 
-    fresh: Lives
-    gone: Gone
+    fresh: TimedRows
+    retracted: Retractions
     now: int
-    let_go: Gone | None = None
+    released: Retractions | None = None
     """Rows of earlier deltas that INTERNAL windows hold no more, earlier than they promised. They do not end."""
 
     def as_held(self) -> Delta:
         """As if INTERNAL windows were external: rows end when they are let go."""
         fresh = self.fresh
         if fresh.held is not None:
-            fresh = Lives(fresh.rows, fresh.ids, fresh.start, fresh.held)
-        gone = self.gone if self.let_go is None else Gone.concat([self.gone, self.let_go])
-        return Delta(fresh, gone, self.now)
+            fresh = TimedRows(fresh.rows, fresh.ids, fresh.start, fresh.held)
+        retracted = self.retracted if self.released is None else Retractions.concat([self.retracted, self.released])
+        return Delta(fresh, retracted, self.now)
 
 
-__all__ = ["EVER_BEFORE", "FOREVER", "THE_END", "Delta", "Gone", "Ids", "Index", "Lives", "Mask", "Times"]
+__all__ = [
+    "Delta",
+    "Retractions",
+    "TimedRows",
+]

@@ -1,0 +1,28 @@
+"""The arrays that modules hand to each other, by what they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+"""Any values."""
+Whole = npt.NDArray[np.int64]
+"""Whole numbers."""
+Real = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+"""Which of some rows."""
+Index = npt.NDArray[np.intp]
+"""Places of rows in an array, in any order."""
+Times = npt.NDArray[np.int64]
+"""Instants in microseconds of event time, or the sentinels of `mullion.instants`."""
+Codes = npt.NDArray[np.int64]
+"""Small numbers that stand for values; see `expressions.coding`."""
+Counts = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int64]
+"""What tells rows apart: n x k numbers of events."""
+
+
+__all__ = ["Array", "Codes", "Counts", "Ids", "Index", "Mask", "Real", "Times", "Whole"]
