@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.connections import UNIT
-from mullion.algebra.nodes import Distinct, Filter, Join, Negation, Node, Project, Scan
+from mullion.algebra.nodes import AntiJoin, Distinct, Filter, Join, Node, Project, Scan
 from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
@@ -64,19 +64,19 @@ def distinct(*names: str) -> Callable[[int], Node]:
 
 
 def negated(window: int) -> Node:
-    return Negation(link(0, window), link(1, window), (SOURCE,), (SOURCE,))
+    return AntiJoin(link(0, window), link(1, window), (SOURCE,), (SOURCE,))
 
 
 def negation_above(window: int) -> Node:
     """The plan on the left of Figure 3.5: only the result hears of negative tuples."""
     both = same_source(only(link(0, window), "ftp"), only(link(1, window), "ftp"))
-    return Negation(both, link(2, window), (Column("0.source"),), (SOURCE,))
+    return AntiJoin(both, link(2, window), (Column("0.source"),), (SOURCE,))
 
 
 def negation_below(window: int) -> Node:
     """The plan on its right: the join hears of them too."""
     left = only(link(0, window), "ftp")
-    return same_source(Negation(left, link(2, window), (SOURCE,), (SOURCE,)), only(link(1, window), "ftp"))
+    return same_source(AntiJoin(left, link(2, window), (SOURCE,), (SOURCE,)), only(link(1, window), "ftp"))
 
 
 QUERIES = (

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from changing import Heard, Life
-from mullion.algebra.nodes import Columns, Node, Relation, Scan
+from mullion.algebra.nodes import Columns, Node, Scan
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import prepare
-from mullion.operators.looked_up import LookedUpOperator
 from mullion.operators.network import Events, Network
+from mullion.operators.table_lookup import LookedUpOperator
 from mullion.reference.relations import World
 
 Row = Mapping[str, Any]

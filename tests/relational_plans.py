@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mullion.algebra.nodes import Distinct, Filter, Join, Negation, Node, Project, Scan
+from mullion.algebra.nodes import AntiJoin, Distinct, Filter, Join, Node, Project, Scan
 from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column, Expr, Named, Window
@@ -44,10 +44,10 @@ def key(node: Node, name: str) -> Column:
     return Column(next(own for own in node.types if own.split(".")[-1] == name))
 
 
-def unless(left: Node, right: Node, on: str = "a") -> Negation:
+def unless(left: Node, right: Node, on: str = "a") -> AntiJoin:
     """NOT EXISTS with equal `on`; a name with dots is a column of the left as it is written."""
     own = Column(on) if on in left.types else key(left, on)
-    return Negation(left, right, (own,), (key(right, on.split(".")[-1]),))
+    return AntiJoin(left, right, (own,), (key(right, on.split(".")[-1]),))
 
 
 def keys_of(node: Node, name: str = "a") -> Distinct:

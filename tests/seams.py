@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 import any_relation
 from any_window import KINDS, TICKS, ticks, windows_of
 from mullion import reference
-from mullion.algebra.nodes import Relation
+from mullion.algebra.relation import Relation
 from mullion.binding.queries import bind
 from mullion.binding.relations import bind_relation, is_relational, joining_at
 from mullion.engine import Engine

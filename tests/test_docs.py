@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mullion.aggregates import REGISTRY
-from mullion.algebra.nodes import Relation
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.queries import bind
 from mullion.binding.relations import bind_relation, is_relational

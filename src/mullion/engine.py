@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mullion.algebra.nodes import Relation
+from mullion.algebra.relation import Relation
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
 from mullion.arguments import require, require_callable

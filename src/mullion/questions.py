@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Relation, scans
+from mullion.algebra.nodes import scans
+from mullion.algebra.relation import Relation
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.binding.queries import bind

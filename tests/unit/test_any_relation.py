@@ -8,7 +8,8 @@ from random import Random
 from hypothesis import given, settings
 
 from any_relation import KEYS, NAMED, STREAMS, TABLES, VALUES, Example, examples, relation
-from mullion.algebra.nodes import Relation, nodes
+from mullion.algebra.nodes import nodes
+from mullion.algebra.relation import Relation
 from mullion.binding.relations import bind_relation
 from mullion.expressions.vector import arrow_type
 from mullion.language.parse import parse_query
@@ -18,7 +19,18 @@ from mullion.reference import Answer
 from mullion.reference.patterns import is_strict
 from mullion.reference.relations import answer_relation
 
-KINDS = ("Scan", "LookedUp", "Filter", "Project", "Join", "Distinct", "Negation", "Difference", "Union", "Aggregated")
+KINDS = (
+    "Scan",
+    "TableLookup",
+    "Filter",
+    "Project",
+    "Join",
+    "Distinct",
+    "AntiJoin",
+    "Difference",
+    "Union",
+    "Aggregated",
+)
 OUTPUTS = ("rstream", "istream", "dstream", "wstream")
 
 

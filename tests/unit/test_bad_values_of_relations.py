@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mullion.algebra.nodes import Relation
+from mullion.algebra.relation import Relation
 from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.options import DEFAULTS, Options, Sharing

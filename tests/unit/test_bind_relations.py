@@ -10,21 +10,21 @@ import pytest
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Filter,
     Join,
-    LookedUp,
-    Negation,
     Node,
     Project,
-    Relation,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
     nodes,
     scans,
 )
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.queries import bind
 from mullion.binding.relations import bind_relation, is_relational, joining_at
@@ -180,8 +180,8 @@ LIMITS = Lookup("r", ((Column("k"), Column("k")),), None, R.columns)
 
 def test_tables_are_looked_up_by_the_stream_that_has_their_keys() -> None:
     found = root("SELECT a.k, cp, most FROM a [c], b [c], t, r WHERE a.k = b.k AND t.k = b.k AND r.k = a.k AND cp > 3")
-    left = LookedUp(scan(A), LIMITS, retroactive=True)
-    right = LookedUp(scan(B), CLOSE)
+    left = TableLookup(scan(A), LIMITS, retroactive=True)
+    right = TableLookup(scan(B), CLOSE)
     join = Join(
         (Filter(left, Column(LIMITS.matched)), where(right, f"`{CLOSE.matched}` AND `{CLOSE.column('cp')}` > 3")),
         keys("k", "k"),
@@ -191,20 +191,20 @@ def test_tables_are_looked_up_by_the_stream_that_has_their_keys() -> None:
 
 def test_a_left_join_of_a_table_keeps_rows_that_find_none() -> None:
     found = root("SELECT a.k, cp FROM a [c] JOIN b [c] ON a.k = b.k LEFT JOIN t ON t.k = b.k")
-    join = Join((scan(A), LookedUp(scan(B), CLOSE)), keys("k", "k"))
+    join = Join((scan(A), TableLookup(scan(B), CLOSE)), keys("k", "k"))
     assert found == project(join, "`0.k`", f"`1.{CLOSE.column('cp')}`")
 
 
 def test_streams_joined_through_a_table() -> None:
     found = root("SELECT a.v FROM a [c], b [c], t WHERE t.k = a.k AND t.k = b.k")
-    left = Filter(LookedUp(scan(A), CLOSE), Column(CLOSE.matched))
+    left = Filter(TableLookup(scan(A), CLOSE), Column(CLOSE.matched))
     assert found == project(Join((left, scan(B)), keys(CLOSE.column("k"), "k")), "`0.v`")
 
 
 def test_a_retroactive_table_makes_aggregates_relational() -> None:
     text = full("SELECT max(most) AS m FROM a [], r WHERE a.k = r.k")
     aggregated = root("SELECT max(most) AS m FROM a [], r WHERE a.k = r.k")
-    assert [node.retroactive for node in nodes(aggregated) if isinstance(node, LookedUp)] == [True]
+    assert [node.retroactive for node in nodes(aggregated) if isinstance(node, TableLookup)] == [True]
     with pytest.raises(NotSupported, match="RETROACTIVE"):
         bind(parse_query(text), STREAMS, TABLES)
 
@@ -220,7 +220,7 @@ def test_not_exists_is_negation() -> None:
         "SELECT v FROM a [c] WHERE NOT EXISTS (SELECT 1 FROM b [RANGE 5 min] WHERE b.k = a.k AND b.v > 3) AND v > 2"
     )
     right = where(scan(B, "RANGE 5 min"), "v > 3")
-    assert found == project(Negation(where(scan(A), "v > 2"), right, (Column("k"),), (Column("k"),)), "v")
+    assert found == project(AntiJoin(where(scan(A), "v > 2"), right, (Column("k"),), (Column("k"),)), "v")
 
 
 def test_exists_joins_with_distinct_keys() -> None:
@@ -237,15 +237,15 @@ def test_existence_stands_above_joins_and_within_them() -> None:
         SELECT 1 FROM c [c], b [c] z WHERE c.k = z.k AND z.k = a.k AND z.v = b.v
         AND NOT EXISTS (SELECT 1 FROM a [c] WHERE a.v = c.j))"""
     inner = Join((scan(B), scan(C)), keys("k", "k"))
-    unpaid = Negation(inner, scan(A), (Column("1.j"),), (Column("v"),))
-    outer = Negation(PAIR, unpaid, (Column("0.k"), Column("1.v")), (Column("0.k"), Column("0.v")))
+    unpaid = AntiJoin(inner, scan(A), (Column("1.j"),), (Column("v"),))
+    outer = AntiJoin(PAIR, unpaid, (Column("0.k"), Column("1.v")), (Column("0.k"), Column("0.v")))
     assert root(text) == project(outer, "`0.v`")
 
 
 def test_a_join_over_a_negation() -> None:
     text = """SELECT b.v FROM (SELECT k FROM a [c] WHERE NOT EXISTS (SELECT 1 FROM c [c] WHERE c.k = a.k)) x, b [c]
         WHERE x.k = b.k"""
-    negation = project(Negation(scan(A), scan(C), (Column("k"),), (Column("k"),)), "k")
+    negation = project(AntiJoin(scan(A), scan(C), (Column("k"),), (Column("k"),)), "k")
     found = root(text)
     assert isinstance(found, Project) and isinstance(found.input, Join)
     assert set(found.input.parts) == {negation, scan(B)}
@@ -316,7 +316,7 @@ def test_a_sub_query_is_what_it_is_made_of() -> None:
 )
 def test_a_window_over_results(results: str) -> None:
     found = bound(f"SELECT k FROM {results}")
-    assert found.root == project(Rewindowed(project(PAIR, "`0.k`"), window("RANGE 1 h")), "c0")
+    assert found.root == project(ResultWindow(project(PAIR, "`0.k`"), window("RANGE 1 h")), "c0")
     assert found.longest == 70 * MINUTE and found.output == "changes"
 
 
@@ -401,7 +401,7 @@ def test_a_materialised_query_is_read_by_its_name() -> None:
     assert made.root in set(nodes(late.root))
     assert sorted(scan.since or 0 for scan in scans(late.root)) == [0, MINUTE, 2 * MINUTE]
     again = root("SELECT w FROM m [RANGE 1 h]", m=made)
-    assert again == project(Rewindowed(made.root, window("RANGE 1 h")), "c1")
+    assert again == project(ResultWindow(made.root, window("RANGE 1 h")), "c1")
 
 
 def test_a_materialised_aggregate_of_one_stream_is_a_relation() -> None:

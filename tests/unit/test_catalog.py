@@ -9,7 +9,7 @@ from types import FrameType
 
 import pytest
 
-from mullion.algebra.nodes import Relation
+from mullion.algebra.relation import Relation
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.queries import bind

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.algebra.nodes import Relation
+from mullion.algebra.relation import Relation
 from mullion.engine import Engine
 from mullion.planner.drawing import LETTER, LONGEST, Box, svg
 from mullion.planner.explain_relations import as_written

@@ -10,7 +10,8 @@ import pytest
 from mullion.aggregates import REGISTRY
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.lookups import Lookup
-from mullion.algebra.nodes import Aggregated, Difference, Distinct, Join, LookedUp, Node, Relation, Rewindowed, Union
+from mullion.algebra.nodes import Aggregated, Difference, Distinct, Join, Node, ResultWindow, TableLookup, Union
+from mullion.algebra.relation import Relation
 from mullion.language.query import Column
 from mullion.language.types import BIGINT, INT
 from mullion.planner.explain_relations import as_written, explain_relations, operator_text
@@ -59,8 +60,8 @@ def many_kinds() -> list[Relation]:
         relation("three", where(three, "`0.b` < `2.b`"), output="changes"),
         relation("seen", Join((r, keys_of(s)), ((column("a"),), (column("k0"),)))),
         relation("all_but", Difference(r, s), output="changes"),
-        relation("named", LookedUp(Union((r, s)), names, retroactive=True), output="dstream", slide=MINUTE),
-        relation("last", Rewindowed(joined, window("ROWS 10")), output="wstream", output_window=window("ROWS 10")),
+        relation("named", TableLookup(Union((r, s)), names, retroactive=True), output="dstream", slide=MINUTE),
+        relation("last", ResultWindow(joined, window("ROWS 10")), output="wstream", output_window=window("ROWS 10")),
         relation(
             "kept", join(scan("S1", "RANGE 5 min INTERNAL"), scan("S2", "RANGE 5 min INTERNAL")), output="changes"
         ),

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.algebra.nodes import Distinct, Filter, Join, Negation, Node, Project, Relation, Scan
+from mullion.algebra.nodes import AntiJoin, Distinct, Filter, Join, Node, Project, Scan
+from mullion.algebra.relation import Relation
 from mullion.errors import NotSupported
 from mullion.expressions.typing import resolve_predicate
 from mullion.instants import FOREVER, THE_END
@@ -60,7 +61,7 @@ JOINED = items(Join((A, B), keys("k", "k")), text="0.s", key="0.k", other="1.s")
 PLANS: dict[str, Node] = {
     "a join": JOINED,
     "distinct": Distinct(items(A, key="k")),
-    "negation, whose rows end unforeseen": items(Negation(A, B, *keys("k", "k")), text="s", key="k"),
+    "negation, whose rows end unforeseen": items(AntiJoin(A, B, *keys("k", "k")), text="s", key="k"),
     "the last two rows": items(Scan("a", Window(rows=2, slide_rows=1), COLUMNS), text="s", key="k"),
     "a window without end": items(Scan("a", Window(range=None, unbounded=True), COLUMNS), text="s", key="k"),
 }

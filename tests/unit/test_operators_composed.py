@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.algebra.nodes import Difference, Distinct, Filter, Join, Negation, Node, Project, Scan
+from mullion.algebra.nodes import AntiJoin, Difference, Distinct, Filter, Join, Node, Project, Scan
 from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
@@ -37,7 +37,7 @@ def large(node: Node) -> Filter:
 
 A, B = scan("a"), scan("b", length=5)
 LAST_OF_A, LAST_OF_B = scan("a", rows=3), scan("b", rows=2)
-NOT_B = Negation(A, B, K, K)
+NOT_B = AntiJoin(A, B, K, K)
 JOINED = Join((A, B), (K, K))
 
 PLANS = {
@@ -46,13 +46,13 @@ PLANS = {
     "distinct of rows": Distinct(only(LAST_OF_A, "k", "s")),
     "distinct of a filter of rows": Distinct(only(large(LAST_OF_A), "k")),
     "negation": NOT_B,
-    "negation on texts and numbers": Negation(A, B, (Column("s"), Column("f")), (Column("s"), Column("f"))),
-    "negation of rows": Negation(LAST_OF_A, LAST_OF_B, K, K),
-    "negation of rows by time": Negation(LAST_OF_A, B, K, K),
-    "negation of filters": Negation(large(A), large(LAST_OF_B), K, K),
-    "negation over a join": Negation(only(JOINED, "0.k", "1.s"), LAST_OF_A, K, K),
+    "negation on texts and numbers": AntiJoin(A, B, (Column("s"), Column("f")), (Column("s"), Column("f"))),
+    "negation of rows": AntiJoin(LAST_OF_A, LAST_OF_B, K, K),
+    "negation of rows by time": AntiJoin(LAST_OF_A, B, K, K),
+    "negation of filters": AntiJoin(large(A), large(LAST_OF_B), K, K),
+    "negation over a join": AntiJoin(only(JOINED, "0.k", "1.s"), LAST_OF_A, K, K),
     "join over a negation": only(Join((NOT_B, scan("a", length=4)), (K, K)), "0.k", "1.s"),
-    "negation of a negation": Negation(A, NOT_B, K, K),
+    "negation of a negation": AntiJoin(A, NOT_B, K, K),
     "negation without the keys above": only(NOT_B, "s"),
     "distinct over a negation": Distinct(only(NOT_B, "k")),
     "exists": only(Join((A, Distinct(only(B, "k"))), (K, K)), "0.k", "0.s"),

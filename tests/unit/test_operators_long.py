@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from changing import COUNTED, TIMED, Life, Row, Told, by_negative_tuples, play, rows_of
-from mullion.algebra.nodes import Difference, Distinct, Negation
+from mullion.algebra.nodes import AntiJoin, Difference, Distinct
 from mullion.language.query import Column
+from mullion.operators.anti_join import AntiJoinOperator
 from mullion.operators.base import Operator
 from mullion.operators.difference import DifferenceOperator
 from mullion.operators.distinct import DistinctOperator
-from mullion.operators.negation import NegationOperator
 
 K = (Column("k"),)
 EVENTS, LENGTH = 4_000, 250
@@ -29,8 +29,8 @@ def window(seed: int, values: int) -> list[Row]:
 Make = Callable[[str, bool], Operator]
 OPERATORS: dict[str, Make] = {
     "distinct": lambda strategy, strict: DistinctOperator(Distinct(COUNTED if strict else TIMED), [Told()], strategy),
-    "negation": lambda strategy, strict: NegationOperator(
-        Negation(COUNTED if strict else TIMED, COUNTED if strict else TIMED, K, K), [Told(), Told()], strategy
+    "negation": lambda strategy, strict: AntiJoinOperator(
+        AntiJoin(COUNTED if strict else TIMED, COUNTED if strict else TIMED, K, K), [Told(), Told()], strategy
     ),
     "difference": lambda strategy, strict: DifferenceOperator(
         Difference(COUNTED if strict else TIMED, COUNTED if strict else TIMED), [Told(), Told()], strategy

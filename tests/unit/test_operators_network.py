@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.algebra.nodes import Filter, Join, Project, Restricted, Scan
+from mullion.algebra.nodes import Filter, Join, JoinView, Project, Scan
 from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
@@ -79,8 +79,8 @@ def test_only_rows_that_somebody_wants_are_joined() -> None:
 
 def test_shorter_windows_are_a_view_of_longer_ones() -> None:
     wide, narrow = join(10, 10), join(10, 5)
-    assert share_joins([wide, narrow]).plans[narrow] == Restricted(wide, (10, 5))
-    assert Restricted(wide, (10, 5)).meaning == narrow
+    assert share_joins([wide, narrow]).plans[narrow] == JoinView(wide, (10, 5))
+    assert JoinView(wide, (10, 5)).meaning == narrow
 
 
 def test_names_tell_different_relations_apart() -> None:

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lives_in_steps import Life, deltas, one, relations, steps
-from mullion.algebra.nodes import Relation, Scan
+from mullion.algebra.nodes import Scan
+from mullion.algebra.relation import Relation
 from mullion.instants import FOREVER, THE_END
 from mullion.language.query import Column, Window
 from mullion.language.types import DOUBLE, STRING

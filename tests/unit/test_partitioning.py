@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from any_relation import KEYS, STREAMS, TABLES, VALUES, relation
-from mullion.algebra.nodes import Join, Node, Relation, nodes
+from mullion.algebra.nodes import Join, Node, nodes
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.binding.relations import bind_relation
 from mullion.expressions.vector import Vector
@@ -129,7 +130,7 @@ def pool() -> list[Relation]:
     """Relations in which rows meet others, and which can be split."""
     texts = [relation(Random(seed), 1 + seed % 2) for seed in range(400)]
     bound = [bind_relation(parse_query(text), STREAMS, TABLES) for text in texts]
-    meeting = ("Join", "Negation", "Distinct", "Difference", "Aggregated")
+    meeting = ("Join", "AntiJoin", "Distinct", "Difference", "Aggregated")
     meets = [r for r in bound if any(type(node).__name__ in meeting for node in nodes(r.plan))]
     return [r for r in meets if relation_keys(r) is not None]
 

@@ -13,19 +13,19 @@ from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Filter,
     Join,
-    LookedUp,
-    Negation,
     Node,
     Project,
-    Relation,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
 )
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.queries import bind
 from mullion.binding.relations import bind_relation
@@ -83,8 +83,8 @@ def join(*parts: Node, on: str = "k", residual: str | None = None) -> Join:
     return Join(joined.parts, joined.keys, resolve_predicate(parse_expression(residual), joined.types))
 
 
-def negation(left: Node, right: Node, left_key: str = "k", right_key: str = "k") -> Negation:
-    return Negation(left, right, (column(left_key),), (column(right_key),))
+def negation(left: Node, right: Node, left_key: str = "k", right_key: str = "k") -> AntiJoin:
+    return AntiJoin(left, right, (column(left_key),), (column(right_key),))
 
 
 def aggregates(*texts: str) -> tuple[BoundAggregate, ...]:
@@ -292,7 +292,7 @@ def test_nulls_nans_and_zeros_are_one_value_each() -> None:
     assert len(found) == 3
 
 
-# Negation and difference (golab 2.2.2)
+# AntiJoin and difference (golab 2.2.2)
 
 
 def test_negation_ends_rows_early_and_brings_them_back() -> None:
@@ -481,7 +481,7 @@ def test_wstream_is_a_window_over_new_results() -> None:
     events = {"a": [(0, 1, 1.0), (1, 1, 2.0), (9, 1, 3.0)], "b": [(2, 1, 0.0), (9, 1, 0.0)]}
     last = window(rows=2, slide_rows=1)
     wanted = [(2, 1.0), (2, 2.0), (9, 2.0), (9, 3.0)]
-    for root in (joined, Rewindowed(joined, last)):
+    for root in (joined, ResultWindow(joined, last)):
         asked = relation(root, output="wstream", output_window=last)
         assert [row[1:3] for row in ask(asked, **events)] == wanted
 
@@ -525,7 +525,7 @@ T = Table("t", (("id", INT), ("name", INT)), "csv")
 
 def looked_up(input_: Node, *, retroactive: bool) -> Project:
     lookup = Lookup("t", ((column("k"), column("id")),), None, T.columns)
-    found = LookedUp(input_, lookup, retroactive)
+    found = TableLookup(input_, lookup, retroactive)
     matched = Filter(found, column(lookup.matched))
     return Project(matched, (("k", column("k"), INT), ("name", column(lookup.column("name")), INT)))
 

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from any_relation import STREAMS, TABLES, Example, examples
-from mullion.algebra.nodes import LookedUp, Relation, nodes
+from mullion.algebra.nodes import TableLookup, nodes
+from mullion.algebra.relation import Relation
 from mullion.binding.relations import bind_relation
 from mullion.expressions.vector import Vector
 from mullion.instants import EVER_BEFORE, THE_END
@@ -65,7 +66,7 @@ class _Machine:
 
     def _look_up(self) -> None:
         for node in nodes(self.relation.plan):
-            if isinstance(node, LookedUp):
+            if isinstance(node, TableLookup):
                 table, rows = self.example.tables[node.lookup.table]
                 columns = {name: Vector.of(t, [row[name] for row in rows]).to_arrow() for name, t in table.columns}
                 self.network.operator(node).table_changed(prepare(node.lookup, pa.table(columns)), EVER_BEFORE)

@@ -15,10 +15,10 @@ from mullion.algebra.nodes import (
     Distinct,
     Filter,
     Join,
-    LookedUp,
     Node,
     Project,
-    Rewindowed,
+    ResultWindow,
+    TableLookup,
     Union,
 )
 from mullion.algebra.nodes import Scan as Window
@@ -95,10 +95,10 @@ def test_selections_sink_through_distinct_union_difference_and_the_left_of_negat
 
 
 def test_selections_sink_below_a_table_when_they_do_not_ask_it() -> None:
-    looked_up = LookedUp(scan("s"), NAMES)
+    looked_up = TableLookup(scan("s"), NAMES)
     name = NAMES.column("id")
     found = pushed(where(looked_up, f"b < 5 AND `{name}` > 3"))
-    assert found == where(LookedUp(where(scan("s"), "b < 5"), NAMES), f"`{name}` > 3")
+    assert found == where(TableLookup(where(scan("s"), "b < 5"), NAMES), f"`{name}` > 3")
     assert pushed(where(looked_up, f"`{name}` > b")) == where(looked_up, f"`{name}` > b")
 
 
@@ -175,11 +175,11 @@ def test_negation_of_all_parts_comes_up_through_a_union() -> None:
 
 def test_no_rule_moves_a_table_through_a_negation() -> None:
     for retroactive in (False, True):
-        above = LookedUp(unless(scan("r"), scan("s")), NAMES, retroactive)
-        below = unless(LookedUp(scan("r"), NAMES, retroactive), scan("s"))
-        for plan, order in ((above, [LookedUp, type(below)]), (below, [type(below), LookedUp])):
+        above = TableLookup(unless(scan("r"), scan("s")), NAMES, retroactive)
+        below = unless(TableLookup(scan("r"), NAMES, retroactive), scan("s"))
+        for plan, order in ((above, [TableLookup, type(below)]), (below, [type(below), TableLookup])):
             for found in _reached(plan):
-                kinds = [type(n) for n in _first_inputs(found) if isinstance(n, LookedUp | type(below))]
+                kinds = [type(n) for n in _first_inputs(found) if isinstance(n, TableLookup | type(below))]
                 assert kinds == order
 
 
@@ -215,7 +215,7 @@ def test_distinct_goes_down_only_where_lifetimes_are_not_seen() -> None:
 def test_distinct_stays_where_somebody_above_puts_rows_in_order() -> None:
     plan = Distinct(Project(join(unless(scan("r"), scan("q")), scan("s")), (("a", column("0.a"), INT),)))
     assert offers("push_distinct", where(plan, "a > 1"))
-    assert not offers("push_distinct", Rewindowed(plan, scan("s", "ROWS 5").window))
+    assert not offers("push_distinct", ResultWindow(plan, scan("s", "ROWS 5").window))
     assert not offers("push_distinct", Difference(plan, plan))
     first = BoundAggregate("first", column("a"), INT, INT, REGISTRY["first"])
     count = BoundAggregate("count", None, None, INT, REGISTRY["count"])
@@ -226,7 +226,7 @@ def test_distinct_stays_where_somebody_above_puts_rows_in_order() -> None:
 def test_negation_is_pulled_up_when_the_join_lets_little_through() -> None:
     chosen = optimise(NEGATION_BELOW, FEW_RESULTS)
     assert pattern_of(chosen.root) is Pattern.STRICT and chosen.root.columns == NEGATION_BELOW.columns
-    assert [type(n).__name__ for n in _first_inputs(chosen.root)][:2] == ["Negation", "Join"]
+    assert [type(n).__name__ for n in _first_inputs(chosen.root)][:2] == ["AntiJoin", "Join"]
     use = chosen.applied[-1]
     assert use.name == "pull_up_negation" and use.after < use.before
     assert chosen.cost == use.after == plan_cost(chosen.root, FEW_RESULTS)

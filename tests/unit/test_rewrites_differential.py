@@ -13,19 +13,19 @@ from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Join,
-    LookedUp,
-    Negation,
     Node,
     Project,
-    Relation,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
     scans,
 )
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, INT, TIMESTAMP
@@ -67,12 +67,12 @@ def plans(draw: st.DrawFn, depth: int = 3) -> Node:
     if kind == "distinct":
         return Distinct(_pair(below, "a", "b"))
     if kind == "lookup":
-        looked_up = LookedUp(_pair(below, "a", "b"), LOOKUP, draw(st.booleans()))
+        looked_up = TableLookup(_pair(below, "a", "b"), LOOKUP, draw(st.booleans()))
         return where(looked_up, f"b > 0 AND `{LOOKUP.column('n')}` < 6") if draw(st.booleans()) else looked_up
     other = draw(plans(depth - 1))
     if kind == "negation":
         on = draw(st.sampled_from(["a", "b"]))
-        return Negation(below, other, (Column(on),), (Column("a"),))
+        return AntiJoin(below, other, (Column(on),), (Column("a"),))
     if kind == "union":
         return Union((_pair(below, "a", "b"), _pair(other, "a", "b")))
     if kind == "difference":
@@ -87,7 +87,7 @@ def joins(draw: st.DrawFn, below: Node, other: Node) -> Node:
     if draw(st.booleans()):
         on = draw(st.sampled_from(["0.a", "1.a", "0.b", "1.b"]))
         tested = Scan("q", draw(st.sampled_from(WINDOWS)), COLUMNS)
-        joined = Negation(joined, Distinct(tested) if draw(st.booleans()) else tested, (Column(on),), (Column("a"),))
+        joined = AntiJoin(joined, Distinct(tested) if draw(st.booleans()) else tested, (Column(on),), (Column("a"),))
     if draw(st.booleans()):
         text = draw(st.sampled_from(["`0.b` > 1 AND `1.b` < 3", "`0.b` < `1.b`", "`0.b` + `1.b` > 2 AND `0.a` = 1"]))
         joined = where(joined, text)
@@ -97,7 +97,7 @@ def joins(draw: st.DrawFn, below: Node, other: Node) -> Node:
         return Distinct(named)
     if kind == "again":
         again = draw(st.sampled_from([Window(range=5), Window(rows=2, slide_rows=1)]))
-        return _pair(Rewindowed(named, again), "a", "b")
+        return _pair(ResultWindow(named, again), "a", "b")
     if kind == "counted":
         counted = Aggregated(Distinct(named), ((Column("a"), INT),), (COUNT,), slide=3)
         return Project(counted, (("a", Column("#k0"), INT), ("b", Column("#k0"), INT)))
@@ -119,7 +119,7 @@ def joins_of_negations(draw: st.DrawFn) -> Node:
     for _ in range(draw(st.integers(2, 3))):
         part: Node = draw(leaf)
         if draw(st.booleans()):
-            part = Negation(part, draw(leaf), (Column(draw(st.sampled_from("ab"))),), (Column("a"),))
+            part = AntiJoin(part, draw(leaf), (Column(draw(st.sampled_from("ab"))),), (Column("a"),))
         if draw(st.booleans()):
             part = _pair(part, "a", draw(st.sampled_from("ab")))
         parts.append(part)
@@ -130,9 +130,9 @@ def joins_of_negations(draw: st.DrawFn) -> Node:
                 joined,
                 Distinct(joined),
                 Aggregated(Distinct(joined), ((Column("b"), INT),), (COUNT,), slide=3),
-                Union((Negation(joined, parts[0], (Column("a"),), (Column("b"),)),) * 2),
+                Union((AntiJoin(joined, parts[0], (Column("a"),), (Column("b"),)),) * 2),
                 Distinct(
-                    Union((joined, Negation(_pair(parts[0], "a", "b"), parts[1], (Column("a"),), (Column("b"),))))
+                    Union((joined, AntiJoin(_pair(parts[0], "a", "b"), parts[1], (Column("a"),), (Column("b"),))))
                 ),
             ]
         )

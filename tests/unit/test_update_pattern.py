@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mullion.algebra.lookups import Lookup
-from mullion.algebra.nodes import Aggregated, Difference, Distinct, LookedUp, Node, Rewindowed, Union
+from mullion.algebra.nodes import Aggregated, Difference, Distinct, Node, ResultWindow, TableLookup, Union
 from mullion.language.types import INT
 from mullion.planner.update_pattern import Pattern, is_internal, kept_as, life_of, pattern_of
 from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, S1, column, join, scan, unless, where, window
@@ -34,7 +34,7 @@ INTERNAL = scan("s", "RANGE 10 min INTERNAL")
 )
 def test_leaves(text: str, pattern: Pattern) -> None:
     assert pattern_of(scan("s", text)) is pattern
-    assert pattern_of(Rewindowed(COUNTED, window(text))) is pattern
+    assert pattern_of(ResultWindow(COUNTED, window(text))) is pattern
 
 
 @pytest.mark.parametrize("below", [TIMED, COUNTED, ENDLESS, join(TIMED, TIMED)])
@@ -42,7 +42,7 @@ def test_rule_1_selections_and_tables_change_nothing(below: Node) -> None:
     name = next(iter(below.types))
     assert pattern_of(where(below, f"`{name}` > 1")) is pattern_of(below)
     lookup = Lookup("names", ((column(name), column("id")),), None, (("id", INT),))
-    assert pattern_of(LookedUp(below, lookup)) is pattern_of(below)
+    assert pattern_of(TableLookup(below, lookup)) is pattern_of(below)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_rule_4_is_strict_whatever_is_below() -> None:
         assert pattern_of(unless(below, below)) is STRICT
         assert pattern_of(Difference(below, below)) is STRICT
         assert pattern_of(Aggregated(below, ((column("a"), INT),), ())) is STRICT
-        assert pattern_of(LookedUp(below, TABLE, retroactive=True)) is STRICT
+        assert pattern_of(TableLookup(below, TABLE, retroactive=True)) is STRICT
 
 
 def test_internal_windows_are_kept_as_if_they_were_external() -> None:
@@ -107,7 +107,7 @@ def test_internal_windows_are_kept_as_if_they_were_external() -> None:
     assert kept_as(scan("s", "ROWS 10 INTERNAL")) is STRICT
     assert pattern_of(joined) is MONOTONIC and kept_as(joined) is WEAK
     assert is_internal(joined) and not is_internal(join(INTERNAL, TIMED))
-    assert not is_internal(LookedUp(INTERNAL, TABLE, retroactive=True))
+    assert not is_internal(TableLookup(INTERNAL, TABLE, retroactive=True))
 
 
 def test_both_plans_of_figure_3_5() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mullion.algebra.nodes import Difference, Distinct, Negation, Node, Rewindowed, Scan, nodes
+from mullion.algebra.nodes import AntiJoin, Difference, Distinct, Node, ResultWindow, Scan, nodes
 from mullion.errors import CheckError, Place
 from mullion.language.query import Derived, Exists, Query, Window, walk
 from mullion.language.sources import leaves
 
 RULED_OUT: dict[type, str] = {
     Distinct: "DISTINCT or EXISTS",
-    Negation: "NOT EXISTS",
+    AntiJoin: "NOT EXISTS",
     Difference: "EXCEPT ALL",
 }
 
@@ -44,9 +44,9 @@ def _written(query: Query) -> Iterator[Place | None]:
 def _windows(node: Node) -> Iterator[Window]:
     """The windows that decide how long rows of the inputs stay: a window over results has the say over its own."""
     for below in node.inputs:
-        if isinstance(below, Scan | Rewindowed):
+        if isinstance(below, Scan | ResultWindow):
             yield below.window
-        if not isinstance(below, Rewindowed):
+        if not isinstance(below, ResultWindow):
             yield from _windows(below)
 
 

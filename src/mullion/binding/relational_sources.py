@@ -2,9 +2,9 @@
 
     FROM a [RANGE 10 min], b [RANGE 5 min], t WHERE a.k = b.k AND b.j = t.j AND b.v > 1 AND NOT EXISTS (...)
 
-    each stream with its tables    Filter(v > 1 AND t found) over LookedUp(t) over Scan(b)
+    each stream with its tables    Filter(v > 1 AND t found) over TableLookup(t) over Scan(b)
     the streams together           Join(Scan(a), Filter(...))
-    [NOT] EXISTS last              Negation(Join(...), ...)
+    [NOT] EXISTS last              AntiJoin(Join(...), ...)
 
 A condition over one stream and its tables selects below the join, all others are part of it.
 """
@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from mullion.algebra.nodes import LookedUp, Node, Relation, Rewindowed, Scan, is_aggregates
+from mullion.algebra.nodes import Node, ResultWindow, Scan, TableLookup, is_aggregates
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.equijoins import equi_join
 from mullion.binding.grouping import no_aggregate
@@ -76,12 +77,12 @@ class Context:
         return isinstance(source, Named) and any(source.name.lower() == name.lower() for name in self.tables)
 
 
-def over_results(node: Node, window: Window, clock: Clock, place: Place | None) -> Rewindowed:
+def over_results(node: Node, window: Window, clock: Clock, place: Place | None) -> ResultWindow:
     """A window over the new results of a query that is answered at these instants."""
     if clock != CONTINUOUS and not is_aggregates(node):
         hint = "leave out the SLIDE within the query: its results count from when they come"
         raise NotSupported("a window over the rows of a query with SLIDE", place, hint=hint)
-    return Rewindowed(node, result_window(window))
+    return ResultWindow(node, result_window(window))
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ class _Bases:
             assert isinstance(table, Table)
             for key, _ in lookup.keys:
                 typed(key, node.types)
-            node = LookedUp(node, lookup, table.retroactive)
+            node = TableLookup(node, lookup, table.retroactive)
             columns |= {(number, name): lookup.column(name) for name, _ in table.columns}
         layout = Layout(node, self.scope, columns)
         return layout.filtered([*map(shared, attaching.found), *map(layout.predicate, conditions)])

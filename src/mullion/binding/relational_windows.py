@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from mullion.algebra.nodes import Node, Relation, Rewindowed, Scan
+from mullion.algebra.nodes import Node, ResultWindow, Scan
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.binding.grouping import no_aggregate
 from mullion.binding.scope import Scope
@@ -134,7 +135,7 @@ def reach(node: Node) -> int | None:
     if isinstance(node, Scan):
         return node.window.range
     below = max((found for part in node.inputs if (found := reach(part)) is not None), default=None)
-    if not isinstance(node, Rewindowed) or node.window.range is None:
+    if not isinstance(node, ResultWindow) or node.window.range is None:
         return below
     return node.window.range + (below or 0)
 

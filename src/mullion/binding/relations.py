@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from mullion.algebra.nodes import (
-    Node,
-    Relation,
-    Rewindowed,
-    Scan,
-    is_aggregates,
-    scans,
-    with_inputs,
-)
+from mullion.algebra.nodes import Node, ResultWindow, Scan, is_aggregates, scans
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.internal_windows import check_internal
 from mullion.binding.relational_sources import Context, Read, Rows, over_results, read
@@ -122,7 +115,7 @@ def joining_at(relation: Relation, start: int | None, kept: frozenset[Node] | se
         if isinstance(node, Scan):
             has_an_end = node.window.range is not None and not node.window.internal
             return node if has_an_end else replace(node, since=at)
-        return with_inputs(node, tuple(since(part) for part in node.inputs))
+        return node.with_inputs(tuple(since(part) for part in node.inputs))
 
     return replace(relation, start=start, root=since(relation.root))
 
@@ -230,7 +223,7 @@ def _check_output(output: Output, root: Node, clock: Clock) -> None:
 
 
 def _longest(root: Node, output_window: Window | None, place: Place | None) -> int | None:
-    longest = reach(root if output_window is None else Rewindowed(root, output_window))
+    longest = reach(root if output_window is None else ResultWindow(root, output_window))
     if longest is not None and longest > DEEPEST:
         raise CheckError("the windows over each other reach back more than 100,000 years", place)
     return longest

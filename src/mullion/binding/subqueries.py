@@ -2,7 +2,7 @@
 
     ... WHERE NOT EXISTS (SELECT 1 FROM payments [RANGE 10 min] p WHERE p.order = o.order AND p.amount > 0)
 
-    Negation(o, Filter(amount > 0) over Scan(payments), on order = order)
+    AntiJoin(o, Filter(amount > 0) over Scan(payments), on order = order)
 
 EXISTS joins with the distinct keys of the sub-query, so every row stays as often as it was there, and takes the left's
 columns out of the join.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from mullion.algebra.nodes import Distinct, Join, Negation, Node, Project
+from mullion.algebra.nodes import AntiJoin, Distinct, Join, Node, Project
 from mullion.binding.equijoins import equal_keys
 from mullion.binding.layouts import Layout
 from mullion.binding.relational_sources import Read
@@ -36,7 +36,7 @@ def existing(layout: Layout, exists: Exists, negated: bool, clock: Clock, readin
     left_keys, right_keys = _keys(layout, found, exists)
     right = found.layout.node
     if negated:
-        return replace(layout, node=Negation(layout.node, right, left_keys, right_keys))
+        return replace(layout, node=AntiJoin(layout.node, right, left_keys, right_keys))
     return replace(layout, node=_semi_join(layout.node, right, left_keys, right_keys))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mullion.algebra.nodes import Relation
+from mullion.algebra.relation import Relation
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
 from mullion.catalog.synopses import Synopsis

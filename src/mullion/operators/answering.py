@@ -13,14 +13,15 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from mullion.algebra.nodes import LookedUp, Node, Relation
+from mullion.algebra.nodes import Node, TableLookup
+from mullion.algebra.relation import Relation
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.operators.base import Parts
-from mullion.operators.looked_up import LookedUpOperator
 from mullion.operators.materialized import MaterializedResult
 from mullion.operators.network import Events, Network
 from mullion.operators.observing import Observing
 from mullion.operators.result import Result
+from mullion.operators.table_lookup import LookedUpOperator
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.relation_stats import Stats
 from mullion.planner.update_pattern import pattern_of
@@ -143,7 +144,7 @@ class Answering:
         """Give operators the tables that rows are looked up in, as this step finds them. They are prepared once for
         each version."""
         for node, working in network.working.items():
-            if not isinstance(node, LookedUp):
+            if not isinstance(node, TableLookup):
                 continue
             assert isinstance(working.operator, LookedUpOperator)
             rows = table(node.lookup.table)

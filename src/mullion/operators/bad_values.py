@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Filter, Join, Negation, Node, Rewindowed, Scan, is_aggregates, nodes
+from mullion.algebra.nodes import AntiJoin, Filter, Join, Node, ResultWindow, Scan, is_aggregates, nodes
 from mullion.expressions.arrays import Mask, Times
 from mullion.expressions.evaluate import count_bad, is_fallible
 from mullion.expressions.typing import type_of
@@ -80,7 +80,7 @@ def window_of(node: Node, expr: Expr) -> tuple[Scan, Expr] | None:
     if not names_in([expr]):
         return None
     found = traced(node, expr)
-    return None if found is None or any(isinstance(below, Rewindowed) for below in nodes(node)) else found
+    return None if found is None or any(isinstance(below, ResultWindow) for below in nodes(node)) else found
 
 
 class BadEvents:
@@ -138,7 +138,7 @@ def _conditions(plan: Node) -> Iterator[tuple[Node, Expr]]:
                     yield from ((part, key) for key in own if is_fallible(key, part.types))
                 if residual is not None:
                     yield from ((node, part) for part in conjuncts(residual))
-            case Negation(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
+            case AntiJoin(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
                 for part, own in ((left, left_keys), (right, right_keys)):
                     yield from ((part, key) for key in own if is_fallible(key, part.types))
             case _:

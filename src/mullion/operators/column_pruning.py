@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from mullion.algebra.nodes import (
-    Aggregated,
-    Filter,
-    Join,
-    LookedUp,
-    Negation,
-    Node,
-    Project,
-    Restricted,
-    Scan,
-    Union,
-)
+from mullion.algebra.nodes import Aggregated, AntiJoin, Filter, Join, JoinView, Node, Project, Scan, TableLookup, Union
 from mullion.operators.expressions import names_in
 from mullion.planner.shared_joins import windows_of
 
 HIDDEN_START = "#s"
-"""#s0, #s1, ...: the starts of the rows of a join's result, for views with windows of their own (`Restricted`)."""
+"""#s0, #s1, ...: the starts of the rows of a join's result, for views with windows of their own (`JoinView`)."""
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:
     """What a node stands on. A filtered view of a join stands on the join: it is one with the view."""
-    return node.input.inputs if isinstance(node, Filter) and isinstance(node.input, Restricted) else node.inputs
+    return node.input.inputs if isinstance(node, Filter) and isinstance(node.input, JoinView) else node.inputs
 
 
 def in_order(roots: Iterable[Node]) -> list[Node]:
@@ -70,13 +59,13 @@ def needs_of(node: Node, needed: Collection[str]) -> list[set[str]]:
     match node:
         case Scan():
             return []
-        case Filter(input=Restricted(input=join), predicate=predicate):
+        case Filter(input=JoinView(input=join), predicate=predicate):
             return [set(needed) | names_in([predicate]) | _hidden_starts(join)]
         case Filter(predicate=predicate):
             return [set(needed) | names_in([predicate])]
         case Project(items=items):
             return [names_in(expr for _, expr, _ in items)]
-        case LookedUp(input=below, lookup=lookup):
+        case TableLookup(input=below, lookup=lookup):
             return [set(needed) & set(below.types) | names_in(event for event, _ in lookup.keys)]
         case Join(parts=parts, keys=keys, residual=residual):
             names = set(needed) | (names_in([residual]) if residual is not None else set())
@@ -87,9 +76,9 @@ def needs_of(node: Node, needed: Collection[str]) -> list[set[str]]:
                 | names_in(own if predicate is None else (*own, predicate))
                 for i, (part, own, predicate) in enumerate(zip(parts, keys, wanted, strict=True))
             ]
-        case Restricted(input=join):
+        case JoinView(input=join):
             return [set(needed) | _hidden_starts(join)]
-        case Negation(left_keys=left_keys, right_keys=right_keys):
+        case AntiJoin(left_keys=left_keys, right_keys=right_keys):
             return [set(needed) | names_in(left_keys), names_in(right_keys)]
         case Union(parts=parts):
             return [set(needed) for _ in parts]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from mullion.algebra.nodes import Aggregated, Filter, Node, Restricted, Rewindowed, Scan, nodes
+from mullion.algebra.nodes import Aggregated, Filter, JoinView, Node, ResultWindow, Scan, nodes
 from mullion.operators.timed_rows import TimedRows
 
 
@@ -42,10 +42,10 @@ def covers(plans: Iterable[Node]) -> dict[Node, list[Covered]]:
 def windows_of(node: Node) -> Iterator[tuple[Node, int | None]]:
     """The windows of a plan, and how long events stay in them."""
     match node:
-        case Restricted(input=join, ranges=ranges):
+        case JoinView(input=join, ranges=ranges):
             for part, length in zip(join.parts, ranges, strict=True):
                 yield _scan(part), length
-        case Scan() | Rewindowed():
+        case Scan() | ResultWindow():
             yield node, _length(node)
             for below in node.inputs:
                 yield from windows_of(below)
@@ -58,7 +58,7 @@ def _scan(node: Node) -> Node:
     return _scan(node.input) if isinstance(node, Filter) else node
 
 
-def _length(node: Scan | Rewindowed) -> int | None:
+def _length(node: Scan | ResultWindow) -> int | None:
     """Also where the window does not promise when events leave."""
     window = node.window
     if window.is_endless or window.rows is not None:

@@ -24,7 +24,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Filter, Join, LookedUp, Node, Project, Scan, Union
+from mullion.algebra.nodes import Filter, Join, Node, Project, Scan, TableLookup, Union
 from mullion.expressions.arrays import Ids, Times
 from mullion.instants import FOREVER
 from mullion.operators.bad_values import BadConditions, bad_keys
@@ -243,7 +243,7 @@ def _lets_go(node: Node) -> bool:
     match node:
         case Scan(window=window):
             return window.internal
-        case Filter() | Project() | LookedUp() | Union() | Join():
+        case Filter() | Project() | TableLookup() | Union() | Join():
             return any(map(_lets_go, node.inputs))
         case _:
             return False

@@ -6,29 +6,29 @@ from collections.abc import Collection, Sequence
 
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Filter,
     Join,
-    LookedUp,
-    Negation,
+    JoinView,
     Node,
     Project,
-    Restricted,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
 )
 from mullion.operators.aggregated import AggregatedOperator
+from mullion.operators.anti_join import AntiJoinOperator
 from mullion.operators.base import Operator
 from mullion.operators.difference import DifferenceOperator
 from mullion.operators.distinct import DistinctOperator
 from mullion.operators.join import JoinOperator
-from mullion.operators.looked_up import looked_up_operator
-from mullion.operators.negation import NegationOperator
-from mullion.operators.restricted import RestrictedOperator
-from mullion.operators.rewindowed import RewindowedOperator
+from mullion.operators.join_view import JoinViewOperator
+from mullion.operators.result_window import ResultWindowOperator
 from mullion.operators.stateless import FilterOperator, ProjectOperator, UnionOperator
+from mullion.operators.table_lookup import table_lookup_operator
 from mullion.operators.window import window_operator
 
 STRATEGIES = ("upa", "nt", "direct")
@@ -40,10 +40,10 @@ def make(node: Node, inputs: Sequence[Operator], strategy: str, needed: Collecti
     match node:
         case Scan():
             return window_operator(node, inputs, strategy)
-        case LookedUp():
-            return looked_up_operator(node, inputs, strategy, needed)
-        case Restricted() | Filter(input=Restricted()):
-            return RestrictedOperator(node, inputs, strategy, needed)
+        case TableLookup():
+            return table_lookup_operator(node, inputs, strategy, needed)
+        case JoinView() | Filter(input=JoinView()):
+            return JoinViewOperator(node, inputs, strategy, needed)
         case Filter():
             return FilterOperator(node, inputs, strategy, needed)
         case Project():
@@ -54,14 +54,16 @@ def make(node: Node, inputs: Sequence[Operator], strategy: str, needed: Collecti
             return UnionOperator(node, inputs, strategy)
         case Distinct():
             return DistinctOperator(node, inputs, strategy)
-        case Negation():
-            return NegationOperator(node, inputs, strategy)
+        case AntiJoin():
+            return AntiJoinOperator(node, inputs, strategy)
         case Difference():
             return DifferenceOperator(node, inputs, strategy)
         case Aggregated():
             return AggregatedOperator(node, inputs, strategy)
-        case Rewindowed():
-            return RewindowedOperator(node, inputs, strategy)
+        case ResultWindow():
+            return ResultWindowOperator(node, inputs, strategy)
+        case _:
+            raise AssertionError(node.kind_name())
 
 
 __all__ = ["STRATEGIES", "make"]

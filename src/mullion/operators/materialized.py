@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Distinct, Filter, Join, Negation, Node, Project, Relation
+from mullion.algebra.nodes import AntiJoin, Distinct, Filter, Join, Node, Project
+from mullion.algebra.relation import Relation
 from mullion.errors import NotSupported
 from mullion.expressions.arrays import Ids
 from mullion.expressions.vector import arrow_type
@@ -248,13 +249,13 @@ def key_item(relation: Relation) -> int:
 
 def _compared(node: Node) -> tuple[Project, set[str]] | None:
     """The items of the result, and the columns below them that a join compares."""
-    while isinstance(node, Filter | Distinct | Negation):
-        node = node.left if isinstance(node, Negation) else node.input
+    while isinstance(node, Filter | Distinct | AntiJoin):
+        node = node.left if isinstance(node, AntiJoin) else node.input
     if not isinstance(node, Project):
         return None
     below = node.input
-    while isinstance(below, Filter | Distinct | Negation):
-        below = below.left if isinstance(below, Negation) else below.input
+    while isinstance(below, Filter | Distinct | AntiJoin):
+        below = below.left if isinstance(below, AntiJoin) else below.input
     if not isinstance(below, Join):
         return None
     return node, {f"{i}.{key.name}" for i, keys in enumerate(below.keys) for key in keys if isinstance(key, Column)}

@@ -8,17 +8,17 @@ import re
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Filter,
     Join,
-    LookedUp,
-    Negation,
+    JoinView,
     Node,
     Project,
-    Restricted,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
 )
 from mullion.language.query import Expr
@@ -41,7 +41,7 @@ def describe(node: Node) -> str:
             typed = ", ".join(f"{name} {type_}" for name, type_ in columns)
             keys = f" by {_all(partition)}" if partition else ""
             return f"scan({stream}({typed}) {render_window(window, quoted=False)}{keys}{_since(since)})"
-        case LookedUp(input=below, lookup=lookup, retroactive=retroactive):
+        case TableLookup(input=below, lookup=lookup, retroactive=retroactive):
             return f"{'retroactive ' if retroactive else ''}looked up({describe(below)}, {lookup.name})"
         case Filter(input=below, predicate=predicate):
             return f"filter({describe(below)}, {render(predicate)})"
@@ -50,11 +50,11 @@ def describe(node: Node) -> str:
         case Join(parts=parts, keys=keys, residual=residual):
             more = "" if residual is None else f", where {render(residual)}"
             return f"join({', '.join(map(describe, parts))}, on {' = '.join(f'({_all(key)})' for key in keys)}{more})"
-        case Restricted(input=below, ranges=ranges):
+        case JoinView(input=below, ranges=ranges):
             return f"restricted({describe(below)}, {', '.join(map(str, ranges))})"
         case Distinct(input=below):
             return f"distinct({describe(below)})"
-        case Negation(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
+        case AntiJoin(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
             return f"negation({describe(left)}, {describe(right)}, on ({_all(left_keys)}) = ({_all(right_keys)}))"
         case Difference(left=left, right=right):
             return f"difference({describe(left)}, {describe(right)})"
@@ -63,14 +63,16 @@ def describe(node: Node) -> str:
         case Aggregated(input=below, keys=keys, aggregates=aggregates, slide=slide, offset=offset):
             bound = ", ".join(map(_aggregate, aggregates))
             return f"aggregated({describe(below)}, by ({_all(tuple(e for e, _ in keys))}), {bound}, {slide}, {offset})"
-        case Rewindowed(input=below, window=window):
+        case ResultWindow(input=below, window=window):
             return f"rewindowed({describe(below)} {render_window(window, quoted=False)})"
+        case _:
+            raise AssertionError(node.kind_name())
 
 
 def name_of(node: Node) -> str:
     """A short name: the kind and a hash of the text."""
     text = describe(node)
-    return f"{type(node).__name__.lower()}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:20]}"
+    return f"{node.kind_name().lower()}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:20]}"
 
 
 def _all(expressions: tuple[Expr, ...]) -> str:

@@ -25,12 +25,12 @@ from mullion.algebra.nodes import (
     Aggregated,
     Filter,
     Join,
-    LookedUp,
+    JoinView,
     Node,
     Project,
-    Restricted,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
 )
 from mullion.expressions.arrays import Ids, Times
@@ -186,7 +186,7 @@ class Network:
                 below = zip(inputs_of(node), working.takes, strict=True)
                 inputs = [_passed(node, deltas[source], names) for source, names in below]
                 deltas[node] = self._advanced(node, working.operator, inputs, now)
-                if isinstance(node, Rewindowed):
+                if isinstance(node, ResultWindow):
                     self._widen(node, deltas[node].fresh)
         return {root: _narrowed(deltas[plan], list(plan.types)) for root, plan in self.plans.items()}
 
@@ -194,7 +194,7 @@ class Network:
         try:
             made = operator.advance(inputs, now)
             if isinstance(node, Join) and isinstance(operator, JoinOperator):
-                self.failed |= {Restricted(node, ranges): rows for ranges, rows in operator.too_many.items()}
+                self.failed |= {JoinView(node, ranges): rows for ranges, rows in operator.too_many.items()}
             return made
         except TooManyRows as problem:
             self.failed[node] = problem.rows
@@ -213,12 +213,12 @@ class Network:
         for node in in_order([self.plans[root]]):
             found += self.working[node].operator.held
             view = node.input if isinstance(node, Filter) else node
-            if isinstance(view, Restricted):
+            if isinstance(view, JoinView):
                 longest = sum(scan.window.range or 0 for scan, _ in windows_of_join(view.input))
                 found -= self.working[view.input].operator.held * (1 - sum(view.ranges) / max(longest, 1))
         return int(found)
 
-    def _widen(self, window: Scan | Rewindowed, fresh: TimedRows) -> None:
+    def _widen(self, window: Scan | ResultWindow, fresh: TimedRows) -> None:
         """Tell those that aggregate what came into a window."""
         self._fresh[window] = fresh
         for cover in self.covers.get(window, ()):
@@ -281,13 +281,13 @@ def _lengths(join: Join) -> tuple[int, ...]:
     return tuple(scan.window.range or 0 for scan, _ in windows_of_join(join))
 
 
-def _views_in(plan: Node) -> Iterator[Restricted]:
+def _views_in(plan: Node) -> Iterator[JoinView]:
     """How a plan looks at joins that may be shared: with windows of which lengths."""
-    if isinstance(plan, Restricted):
+    if isinstance(plan, JoinView):
         yield plan
         return
     if isinstance(plan, Join):
-        yield Restricted(plan, _lengths(plan))
+        yield JoinView(plan, _lengths(plan))
     for below in plan.inputs:
         yield from _views_in(below)
 
@@ -342,7 +342,7 @@ def _passed(node: Node, delta: Delta, names: Sequence[str]) -> Delta:
     for."""
     if isinstance(node, Aggregated):
         delta = delta.as_held()
-    chooses = isinstance(node, Filter | Project | Join | Restricted | Union | LookedUp)
+    chooses = isinstance(node, Filter | Project | Join | JoinView | Union | TableLookup)
     return delta if chooses else _narrowed(delta, list(names))
 
 

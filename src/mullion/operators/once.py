@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Filter, LookedUp, Node, Relation, Scan, nodes, scans, with_inputs
+from mullion.algebra.nodes import Filter, Node, Scan, TableLookup, nodes, scans
+from mullion.algebra.relation import Relation
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE
 from mullion.kernels.lookup import prepare
 from mullion.language.query import Call, Column, Literal, Window
 from mullion.language.types import TIMESTAMP
-from mullion.operators.looked_up import LookedUpOperator
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events, Network
 from mullion.operators.result import Result
+from mullion.operators.table_lookup import LookedUpOperator
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.column_names import conjuncts
 from mullion.planner.update_pattern import pattern_of
@@ -36,7 +37,7 @@ def answer_now(
     network = Network()
     network.use([relation.root])
     for node, working in network.working.items():
-        if isinstance(node, LookedUp):
+        if isinstance(node, TableLookup):
             assert isinstance(working.operator, LookedUpOperator)
             working.operator.table_changed(prepare(node.lookup, table(node.lookup.table)), EVER_BEFORE)
     once = _at_one_instant(relation, now)
@@ -76,7 +77,7 @@ def reading_kept(relation: Relation, materialized: Mapping[str, Relation]) -> Fr
             if node == kept.root:
                 read[name] = None
                 return Scan(_rows_of(name), Window(unbounded=True), kept.root.columns)
-        return with_inputs(node, tuple(map(replaced, node.inputs)))
+        return node.with_inputs(tuple(map(replaced, node.inputs)))
 
     root = replaced(relation.root)
     if not read or {scan.stream for scan in scans(root)} != {_rows_of(name) for name in read}:

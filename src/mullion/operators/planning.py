@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mullion.algebra.nodes import Node, Relation
+from mullion.algebra.nodes import Node
+from mullion.algebra.relation import Relation
 from mullion.errors import CheckpointError
 from mullion.operators.naming import name_of
 from mullion.planner.operator_cost import CostModel

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.algebra.nodes import Node, Relation, Rewindowed, Scan, has_total, nodes
+from mullion.algebra.nodes import Node, ResultWindow, Scan, has_total, nodes
+from mullion.algebra.relation import Relation
 from mullion.expressions.arrays import Codes, Index, Mask, Times
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import EVER_BEFORE, FOREVER
@@ -319,7 +320,7 @@ class Result:
 
 def _lets_go(node: Node) -> bool:
     """Whether every row that a window brings ends some time, whatever comes."""
-    if not isinstance(node, Scan | Rewindowed):
+    if not isinstance(node, Scan | ResultWindow):
         return True
     window = node.window
     return not (window.is_endless or window.internal or window.rows is not None)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
-from mullion.algebra.nodes import Relation, is_aggregates
+from mullion.algebra.nodes import is_aggregates
+from mullion.algebra.relation import Relation
 from mullion.expressions.vector import arrow_type
 from mullion.language.types import INT, TIMESTAMP
 from mullion.planner.update_pattern import Pattern, pattern_of

@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mullion.algebra.nodes import (
-    Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Filter,
     Join,
-    LookedUp,
-    Negation,
+    JoinView,
     Node,
     Project,
-    Restricted,
-    Rewindowed,
+    ResultWindow,
     Scan,
-    Union,
+    TableLookup,
 )
 from mullion.language.query import Call, Column, Expr, rewrite, walk
 
@@ -110,13 +108,13 @@ def traced(node: Node, expr: Expr) -> tuple[Scan, Expr] | None:
         case Join(parts=parts):
             read = parts_in(expr)
             return traced(parts[read.pop()], inside(expr)) if len(read) == 1 else None
-        case LookedUp(input=below):
+        case TableLookup(input=below):
             return traced(below, expr) if names_in(expr) <= below.types.keys() else None
-        case Filter(input=below) | Distinct(input=below) | Rewindowed(input=below) | Restricted(input=below):
+        case Filter(input=below) | Distinct(input=below) | ResultWindow(input=below) | JoinView(input=below):
             return traced(below, expr)
-        case Negation(left=left) | Difference(left=left):
+        case AntiJoin(left=left) | Difference(left=left):
             return traced(left, expr)
-        case Aggregated() | Union():
+        case _:
             return None
 
 

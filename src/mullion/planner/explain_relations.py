@@ -18,21 +18,21 @@ from typing import Any
 
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Filter,
     Join,
-    LookedUp,
-    Negation,
+    JoinView,
     Node,
     Project,
-    Relation,
-    Restricted,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
     nodes,
 )
+from mullion.algebra.relation import Relation
 from mullion.language.query import Column, Expr
 from mullion.language.render import duration_text, render, render_window
 from mullion.planner.column_names import outside
@@ -60,7 +60,7 @@ def operator_text(node: Node) -> str:
     match node:
         case Scan(stream=stream, window=window):
             return f"{stream} {render_window(window, quoted=False)}"
-        case LookedUp(lookup=lookup, retroactive=retroactive):
+        case TableLookup(lookup=lookup, retroactive=retroactive):
             return f"LOOK UP {lookup.name}{' RETROACTIVE' if retroactive else ''}"
         case Filter(predicate=predicate):
             return f"WHERE {expression_text(predicate)}"
@@ -72,11 +72,11 @@ def operator_text(node: Node) -> str:
             ]
             also = [] if residual is None else [expression_text(residual)]
             return f"JOIN {' AND '.join([*equal, *also])}".rstrip()
-        case Restricted(ranges=ranges):
+        case JoinView(ranges=ranges):
             return f"WITHIN {', '.join(map(duration_text, ranges))}"
         case Distinct():
             return "DISTINCT"
-        case Negation(left_keys=left, right_keys=right):
+        case AntiJoin(left_keys=left, right_keys=right):
             pairs = (f"{expression_text(a)} = {expression_text(b)}" for a, b in zip(left, right, strict=True))
             return f"NOT EXISTS {' AND '.join(pairs)}".rstrip()
         case Difference():
@@ -88,8 +88,10 @@ def operator_text(node: Node) -> str:
             every = "" if slide is None else f" every {duration_text(slide)}"
             called = ", ".join(_NUMBERED.sub(r"\1", aggregate_text(a)) for a in aggregates)
             return f"GROUP{by}{f': {called}' if called else ''}{every}"
-        case Rewindowed(window=window):
+        case ResultWindow(window=window):
             return f"WINDOW {render_window(window, quoted=False)} over the results"
+        case _:
+            raise AssertionError(node.kind_name())
 
 
 def _item_text(name: str, expr: Expr) -> str:
@@ -177,7 +179,7 @@ class RelationExplanation:
 
     def _node(self, node: Node, shared: Mapping[Node, int]) -> dict[str, Any]:
         found: dict[str, Any] = {
-            "operator": type(node).__name__,
+            "operator": node.kind_name(),
             "text": operator_text(node),
             "pattern": pattern_of(node).label,
             "state": state_of(node, self.strategy),

@@ -23,17 +23,17 @@ from math import exp
 
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Filter,
     Join,
-    LookedUp,
-    Negation,
+    JoinView,
     Node,
     Project,
-    Restricted,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
     nodes,
 )
@@ -149,23 +149,23 @@ class CostModel:
             case Scan(stream=stream, window=window):
                 rate = self.stats.rate(stream)
                 return Flow(rate, _life(window, rate), float(window.rows is not None))
-            case Rewindowed(input=below, window=window):
+            case ResultWindow(input=below, window=window):
                 rate = self.flow(below).rate
                 return Flow(rate, _life(window, rate), float(window.rows is not None))
             case Filter(input=below, predicate=predicate):
                 flow = self.flow(below)
                 return Flow(flow.rate * self.stats.selectivity(below, predicate), flow.life, flow.premature)
-            case Project(input=below) | LookedUp(input=below):
+            case Project(input=below) | TableLookup(input=below):
                 return self.flow(below)
             case Union(parts=parts):
                 return _merged([self.flow(part) for part in parts])
             case Join():
                 return self._joined(node)
-            case Restricted():
+            case JoinView():
                 return self._joined(node.meaning)
             case Distinct(input=below):
                 return self._distinct(below)
-            case Negation(left=left, right=right):
+            case AntiJoin(left=left, right=right):
                 return self._negated(left, right, self._together(node))
             case Difference(left=left, right=right):
                 return self._negated(left, right, self._together(node))
@@ -175,6 +175,8 @@ class CostModel:
                 if slide is None:
                     return Flow(2 * flow.rate, groups / max(2 * flow.rate, 1e-9), 1.0)
                 return Flow(groups * SECOND / slide, slide / SECOND, 0.0)
+            case _:
+                raise AssertionError(node.kind_name())
 
     def _joined(self, join: Join) -> Flow:
         inputs = self.join_inputs(join)
@@ -192,9 +194,9 @@ class CostModel:
         rate = min(flow.rate, values / max(flow.life, 1e-9))
         return Flow(rate, values / max(rate, 1e-9), flow.premature)
 
-    def _together(self, node: Negation | Difference) -> float:
+    def _together(self, node: AntiJoin | Difference) -> float:
         """The values over which both sides of a negation are spread."""
-        if isinstance(node, Negation):
+        if isinstance(node, AntiJoin):
             sides = (node.left, node.left_keys), (node.right, node.right_keys)
         else:
             columns = tuple(Column(name) for name in node.types)
@@ -219,22 +221,22 @@ class CostModel:
             case Scan():
                 rate = self.flow(node).rate
                 return OperatorCost(rate, FIFO * rate if self.strategy == "nt" else 0.0)
-            case Filter(input=below) | Restricted(input=below):
+            case Filter(input=below) | JoinView(input=below):
                 return self._passing(below)
             case Project(input=below, items=items):
                 computed = sum(not isinstance(expr, Column) for _, expr, _ in items)
                 return self._passing(below, computed * COLUMN)
-            case LookedUp(input=below):
+            case TableLookup(input=below):
                 return self._passing(below) + (self._kept(below) if node.retroactive else OperatorCost())
             case Union(parts=parts):
                 return _sum(self._passing(part) for part in parts)
-            case Rewindowed(input=below):
+            case ResultWindow(input=below):
                 return self._passing(below) + self._kept(node)
             case Join():
                 return self._join_cost(node)
             case Distinct(input=below):
                 return self._distinct_cost(node, below)
-            case Negation(left=left, right=right):
+            case AntiJoin(left=left, right=right):
                 return self._negation_cost(left, right, self._together(node))
             case Difference(left=left, right=right):
                 both = (self._passing(left, 2), self._passing(right, 2), self._kept(left), self._kept(right))
@@ -242,6 +244,8 @@ class CostModel:
             case Aggregated(input=below):
                 arrivals = self.flow(below).rate
                 return self._passing(below) + self._kept(below) + OperatorCost(arrivals)
+            case _:
+                raise AssertionError(node.kind_name())
 
     def _passing(self, below: Node, accesses: float = 1.0) -> OperatorCost:
         """Each row is looked at once, and once more when a negative tuple ends it."""

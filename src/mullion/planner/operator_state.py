@@ -17,14 +17,14 @@ from collections.abc import Iterator
 
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Join,
-    LookedUp,
-    Negation,
     Node,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
 )
 from mullion.planner.update_pattern import Pattern, kept_as, pattern_of
 
@@ -50,7 +50,7 @@ def _state_of(node: Node, strategy: str) -> Iterator[tuple[str, str]]:
                 yield "window", "the last of each partition" if window.partition_by else "the last rows"
             elif strategy == "nt":
                 yield "window", FIFO
-        case LookedUp(input=below, retroactive=True):
+        case TableLookup(input=below, retroactive=True):
             yield "input", store_of(below, strategy)
         case Join(parts=parts):
             yield from ((f"{i}", store_of(part, strategy)) for i, part in enumerate(parts))
@@ -61,7 +61,7 @@ def _state_of(node: Node, strategy: str) -> Iterator[tuple[str, str]]:
                 yield "results", "delta*"
             else:
                 yield from (("input", store_of(below, strategy)), ("results", store_of(node, strategy)))
-        case Negation(left=left, right=right):
+        case AntiJoin(left=left, right=right):
             yield "left", _left_of_negation(left, strategy)
             known = strategy == "upa" and pattern_of(right) is not Pattern.STRICT
             yield "right", "coverage of keys" if known else "counting"
@@ -72,7 +72,7 @@ def _state_of(node: Node, strategy: str) -> Iterator[tuple[str, str]]:
             yield "values", "counting"
         case Aggregated():
             yield "input", "rows that can still be seen"
-        case Rewindowed(window=window):
+        case ResultWindow(window=window):
             if window.rows is not None and (window.slide_rows or 1) > 1:
                 yield "window", "rows that wait for the slide"
         case _:

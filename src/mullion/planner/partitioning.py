@@ -30,20 +30,20 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Filter,
     Join,
-    LookedUp,
-    Negation,
     Node,
     Project,
-    Relation,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
     scans,
 )
+from mullion.algebra.relation import Relation
 from mullion.language.query import Column, Expr, rewrite
 from mullion.language.render import render
 from mullion.language.types import DOUBLE, FLOAT
@@ -73,13 +73,13 @@ def _where_rows_meet(root: Node) -> ShardKeys | None:
     match root:
         case Scan(partition=partition):
             return {root: partition} if partition else None
-        case Filter(input=below) | Project(input=below) | LookedUp(input=below, retroactive=False):
+        case Filter(input=below) | Project(input=below) | TableLookup(input=below, retroactive=False):
             return _where_rows_meet(below)
         case Union(parts=parts):
             return _merged(_where_rows_meet(part) for part in parts)
         case Join(keys=keys):
             return _by_any(root, [outside(key, 0) for key in keys[0]])
-        case Negation(left_keys=left_keys):
+        case AntiJoin(left_keys=left_keys):
             return _by_any(root, left_keys)
         case _:
             return _by_any(root, [Column(name) for name in root.types])
@@ -102,9 +102,9 @@ def split_by(node: Node, keys: Keys) -> ShardKeys | None:
             return split_by(below, keys)
         case Project(input=below):
             return split_by(below, tuple(through(node, key) for key in keys))
-        case LookedUp(input=below, retroactive=False):
+        case TableLookup(input=below, retroactive=False):
             return split_by(below, keys) if _all_names(keys) <= below.types.keys() else None
-        case Rewindowed(input=below, window=window):
+        case ResultWindow(input=below, window=window):
             return split_by(below, keys) if window.rows is None else None
         case Distinct(input=below):
             return split_by(below, keys) if _are_common(keys, node) else None
@@ -116,7 +116,7 @@ def split_by(node: Node, keys: Keys) -> ShardKeys | None:
         case Join(parts=parts, keys=own):
             called = [[outside(key, i) for key in mine] for i, mine in enumerate(own)]
             return _each_by(_places(keys, called), list(zip(parts, own, strict=True)))
-        case Negation(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
+        case AntiJoin(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
             return _each_by(_places(keys, [left_keys]), [(left, left_keys), (right, right_keys)])
         case Aggregated(input=below, keys=groups):
             called = [[Column(f"#k{i}") for i in range(len(groups))]]

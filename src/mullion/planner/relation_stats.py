@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from mullion.algebra.nodes import Difference, Negation, Node, Scan, scans
+from mullion.algebra.nodes import AntiJoin, Difference, Node, Scan, scans
 from mullion.language.query import Call, Expr
 from mullion.language.render import render
 from mullion.planner.column_names import traced
@@ -90,7 +90,7 @@ def _origins(node: Node) -> set[str]:
     """The streams whose events are in a node's rows, without those that only keep rows away."""
     if isinstance(node, Scan):
         return {node.stream}
-    below = node.inputs[:1] if isinstance(node, Negation | Difference) else node.inputs
+    below = node.inputs[:1] if isinstance(node, AntiJoin | Difference) else node.inputs
     return set().union(*map(_origins, below))
 
 

@@ -25,19 +25,18 @@ from dataclasses import dataclass, replace
 
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Filter,
     Join,
-    LookedUp,
-    Negation,
     Node,
     Project,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
     nodes,
-    with_inputs,
 )
 from mullion.language.query import Call, Column, Expr, children
 from mullion.language.types import DOUBLE, FLOAT, Type
@@ -112,14 +111,14 @@ def push_selection(node: Node) -> Iterator[Node]:
             yield Distinct(Filter(below, predicate))
         case Union(parts=parts):
             yield Union(tuple(Filter(part, predicate) for part in parts))
-        case Negation(left=left) as negation:
+        case AntiJoin(left=left) as negation:
             yield replace(negation, left=Filter(left, predicate))
         case Difference(left=left, right=right) if not _tells_equals_apart(predicate, left.types):
             yield Difference(Filter(left, predicate), Filter(right, predicate))
-        case LookedUp(input=below) as looked_up:
+        case TableLookup(input=below) as looked_up:
             yield from _below_lookup(looked_up, below, list(conjuncts(predicate)))
-        case Rewindowed(input=below, window=window) if window.rows is None:
-            yield Rewindowed(Filter(below, predicate), window)
+        case ResultWindow(input=below, window=window) if window.rows is None:
+            yield ResultWindow(Filter(below, predicate), window)
         case _:
             return
 
@@ -141,7 +140,7 @@ def _into_parts(join: Join, conditions: list[Expr], *, only_single: bool) -> Ite
     yield Join(tuple(parts), join.keys, conjunction([*residual, *rest]) if residual or rest else None)
 
 
-def _below_lookup(looked_up: LookedUp, below: Node, conditions: list[Expr]) -> Iterator[Node]:
+def _below_lookup(looked_up: TableLookup, below: Node, conditions: list[Expr]) -> Iterator[Node]:
     """Conditions over the events alone are decided before the table is asked."""
     own = [c for c in conditions if names_in(c) <= below.types.keys()]
     rest = [c for c in conditions if c not in own]
@@ -169,7 +168,7 @@ def _tells_equals_apart(expr: Expr, types: dict[str, Type]) -> bool:
 
 def project_keys(node: Node) -> Iterator[Node]:
     """The right side of NOT EXISTS is asked for its keys only."""
-    if isinstance(node, Negation) and not _is_keys(node.right, node.right_keys):
+    if isinstance(node, AntiJoin) and not _is_keys(node.right, node.right_keys):
         types = [node.right.types[k.name] if isinstance(k, Column) else None for k in node.right_keys]
         if None in types:
             return
@@ -187,9 +186,9 @@ def drop_idle_distinct(node: Node) -> Iterator[Node]:
     match node:
         case Distinct(input=Distinct() as inner):
             yield inner
-        case Negation(right=Distinct(input=below)):
+        case AntiJoin(right=Distinct(input=below)):
             yield replace(node, right=below)
-        case Negation(right=Project(input=Distinct(input=below)) as project):
+        case AntiJoin(right=Project(input=Distinct(input=below)) as project):
             yield replace(node, right=replace(project, input=below))
         case _:
             return
@@ -207,9 +206,9 @@ def pull_up_negation(node: Node) -> Iterator[Node]:
                 if negation is not None and not is_internal(negation.left):
                     joined = replace(node, parts=(*parts[:i], negation.left, *parts[i + 1 :]))
                     keys = tuple(_first_equal(node, outside(key, i)) for key in negation.left_keys)
-                    yield Negation(joined, negation.right, keys, negation.right_keys)
+                    yield AntiJoin(joined, negation.right, keys, negation.right_keys)
         case Union(parts=parts):
-            tested = [part for part in parts if isinstance(part, Negation)]
+            tested = [part for part in parts if isinstance(part, AntiJoin)]
             if len(tested) == len(parts) and len({(n.right, n.left_keys, n.right_keys) for n in tested}) == 1:
                 yield replace(tested[0], left=Union(tuple(n.left for n in tested)))
         case _:
@@ -229,22 +228,22 @@ def _first_equal(join: Join, key: Expr) -> Expr:
     )
 
 
-def _as_negation(node: Node) -> Negation | None:
+def _as_negation(node: Node) -> AntiJoin | None:
     """A negation, perhaps below a projection that keeps its keys."""
-    if isinstance(node, Project) and isinstance(node.input, Negation):
+    if isinstance(node, Project) and isinstance(node.input, AntiJoin):
         negation = node.input
         keys = [above(node, key) for key in negation.left_keys]
         if None in keys:
             return None
-        return Negation(
+        return AntiJoin(
             replace(node, input=negation.left), negation.right, tuple(k for k in keys if k), negation.right_keys
         )
-    return node if isinstance(node, Negation) else None
+    return node if isinstance(node, AntiJoin) else None
 
 
 def push_down_negation(node: Node) -> Iterator[Node]:
     """NOT EXISTS below a join, on an input that has the keys that it tests: fewer rows reach the join."""
-    if not isinstance(node, Negation):
+    if not isinstance(node, AntiJoin):
         return
     match node.left:
         case Join(parts=parts) as join if not any(map(is_internal, parts)):
@@ -270,7 +269,7 @@ def _key_in_part(join: Join, key: Expr, part: int) -> Expr | None:
 
 def swap_negations(node: Node) -> Iterator[Node]:
     """Two NOT EXISTS in the other order: the one that lets fewer rows through first."""
-    if isinstance(node, Negation) and isinstance(node.left, Negation):
+    if isinstance(node, AntiJoin) and isinstance(node.left, AntiJoin):
         yield replace(node.left, left=replace(node, left=node.left.left))
 
 
@@ -433,14 +432,14 @@ def everywhere(root: Node, rule: Rule) -> Iterator[Node]:
         return
     for i, below in enumerate(root.inputs):
         for other in everywhere(below, rule):
-            yield with_inputs(root, (*root.inputs[:i], other, *root.inputs[i + 1 :]))
+            yield root.with_inputs((*root.inputs[:i], other, *root.inputs[i + 1 :]))
 
 
 def _orders(node: Node) -> bool:
     """Whether it asks which of its input's rows came first, also among those of one moment."""
     if isinstance(node, Aggregated):
         return any(aggregate.function not in _UNORDERED for aggregate in node.aggregates)
-    return isinstance(node, Rewindowed | Difference)
+    return isinstance(node, ResultWindow | Difference)
 
 
 _UNORDERED = frozenset(("avg", "count", "max", "min", "sum"))

@@ -4,7 +4,7 @@
     a [1 h] where v > 3, join b [5 min]             ==>           /             |              \\
     a [30 min] join b [20 min] where a.v < b.v             10, 10 min    1 h, 5 min, v > 3    30, 20 min, a.v < b.v
 
-The join has the longest windows and the rows that any of the queries wants; every query has a view of it (`Restricted`
+The join has the longest windows and the rows that any of the queries wants; every query has a view of it (`JoinView`
 and a Filter), which looks at each result once. Which joins are one depends on their shape alone: streams and keys. So
 the state of a shape can be handed on when windows grow with new queries, or shrink when queries leave.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mullion.algebra.nodes import Filter, Join, Node, Restricted, Scan, with_inputs
+from mullion.algebra.nodes import Filter, Join, JoinView, Node, Scan
 from mullion.expressions.evaluate import is_fallible
 from mullion.language.query import Call, Expr, Window
 from mullion.planner.column_names import conjunction, conjuncts, outside
@@ -150,13 +150,13 @@ def _view(member: _Member, wide: Join) -> Node:
         asked += [outside(predicate, i) for predicate in predicates if found[1] != predicates]
     if member.residual is not None and member.residual != wide.residual:
         asked.append(member.residual)
-    view: Node = wide if tuple(longest) == member.ranges else Restricted(wide, member.ranges)
+    view: Node = wide if tuple(longest) == member.ranges else JoinView(wide, member.ranges)
     return Filter(view, conjunction(asked)) if asked else view
 
 
 def _replaced(node: Node, views: Mapping[Node, Node]) -> Node:
     view = views.get(node)
-    return view if view is not None else with_inputs(node, tuple(_replaced(below, views) for below in node.inputs))
+    return view if view is not None else node.with_inputs(tuple(_replaced(below, views) for below in node.inputs))
 
 
 __all__ = ["Shared", "share_joins", "windows_of"]

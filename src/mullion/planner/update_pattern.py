@@ -35,17 +35,17 @@ from enum import IntEnum
 
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Filter,
     Join,
-    LookedUp,
-    Negation,
+    JoinView,
     Node,
     Project,
-    Restricted,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
 )
 from mullion.language.query import Window
@@ -67,9 +67,9 @@ class Pattern(IntEnum):
 def pattern_of(node: Node) -> Pattern:
     """The update pattern of the edge above a node."""
     match node:
-        case Scan(window=window) | Rewindowed(window=window):
+        case Scan(window=window) | ResultWindow(window=window):
             return Pattern.MONOTONIC if window.internal else _of_window(window)
-        case Filter(input=below) | Project(input=below) | LookedUp(input=below, retroactive=False):
+        case Filter(input=below) | Project(input=below) | TableLookup(input=below, retroactive=False):
             return pattern_of(below)
         case Union(parts=parts):
             hardest = max(map(pattern_of, parts))
@@ -78,13 +78,15 @@ def pattern_of(node: Node) -> Pattern:
         case Join(parts=parts):
             hardest = max(map(pattern_of, parts))
             return hardest if hardest is Pattern.MONOTONIC else max(hardest, Pattern.WEAK)
-        case Restricted():
+        case JoinView():
             return Pattern.WEAK
         case Distinct(input=below):
             under = pattern_of(below)
             return under if under is Pattern.MONOTONIC else max(under, Pattern.WEAK)
-        case Negation() | Difference() | Aggregated() | LookedUp():
+        case AntiJoin() | Difference() | Aggregated() | TableLookup():
             return Pattern.STRICT
+        case _:
+            raise AssertionError(node.kind_name())
 
 
 def kept_as(node: Node) -> Pattern:
@@ -92,7 +94,7 @@ def kept_as(node: Node) -> Pattern:
     match node:
         case Scan(window=window):
             return _of_window(window)
-        case Filter(input=below) | Project(input=below) | LookedUp(input=below, retroactive=False):
+        case Filter(input=below) | Project(input=below) | TableLookup(input=below, retroactive=False):
             return kept_as(below)
         case Join(parts=parts) if is_internal(node):
             return max(Pattern.WEAK, *map(kept_as, parts))
@@ -105,11 +107,11 @@ def kept_as(node: Node) -> Pattern:
 def life_of(node: Node) -> int | None:
     """How long all rows live, if that is one time (microseconds); None where it differs or is not known."""
     match node:
-        case Scan(window=window) | Rewindowed(window=window):
+        case Scan(window=window) | ResultWindow(window=window):
             if window.internal or window.rows is not None:
                 return None
             return 1 if window.now else window.range
-        case Filter(input=below) | Project(input=below) | LookedUp(input=below, retroactive=False):
+        case Filter(input=below) | Project(input=below) | TableLookup(input=below, retroactive=False):
             return life_of(below)
         case Union(parts=parts):
             lives = {life_of(part) for part in parts}
@@ -123,7 +125,7 @@ def is_internal(node: Node) -> bool:
     match node:
         case Scan(window=window):
             return window.internal
-        case Filter(input=below) | Project(input=below) | LookedUp(input=below, retroactive=False):
+        case Filter(input=below) | Project(input=below) | TableLookup(input=below, retroactive=False):
             return is_internal(below)
         case Join(parts=parts) | Union(parts=parts):
             return all(map(is_internal, parts))

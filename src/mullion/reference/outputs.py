@@ -24,7 +24,8 @@ from dataclasses import replace
 from typing import Any
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
-from mullion.algebra.nodes import Relation, has_total, is_aggregates
+from mullion.algebra.nodes import has_total, is_aggregates
+from mullion.algebra.relation import Relation
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.language.types import INT, TIMESTAMP
 from mullion.reference import Answer

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from mullion.algebra.nodes import (
-    Distinct,
-    Filter,
-    Join,
-    LookedUp,
-    Node,
-    Project,
-    Rewindowed,
-    Scan,
-    Union,
-    scans,
-)
+from mullion.algebra.nodes import Distinct, Filter, Join, Node, Project, ResultWindow, Scan, TableLookup, Union, scans
 
 
 def is_strict(node: Node) -> bool:
     """Whether rows end at times that depend on what comes later (golab 3.2.1): not those of windows of time and of what
     is made of them row by row."""
     match node:
-        case Scan(window=window) | Rewindowed(window=window):
+        case Scan(window=window) | ResultWindow(window=window):
             return window.rows is not None and not window.internal
-        case Filter() | Project() | Distinct() | Union() | Join() | LookedUp(retroactive=False):
+        case Filter() | Project() | Distinct() | Union() | Join() | TableLookup(retroactive=False):
             return any(map(is_strict, node.inputs))
         case _:
             return True

@@ -17,21 +17,21 @@ from typing import Any
 
 from mullion.algebra.nodes import (
     Aggregated,
+    AntiJoin,
     Difference,
     Distinct,
     Filter,
     Join,
-    LookedUp,
-    Negation,
+    JoinView,
     Node,
     Project,
-    Relation,
-    Restricted,
-    Rewindowed,
+    ResultWindow,
     Scan,
+    TableLookup,
     Union,
     nodes,
 )
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.language.query import Expr
@@ -62,7 +62,9 @@ def answer_relation(
     """The answer of a query over relations to bounded input: the events of each stream in the order of arrival."""
     relation = _windowed(relation)
     world = World(relation, streams, events, tables or {}, versions or {})
-    windows = [row for node in nodes(relation.root) if isinstance(node, Scan | Rewindowed) for row in world.rows(node)]
+    windows = [
+        row for node in nodes(relation.root) if isinstance(node, Scan | ResultWindow) for row in world.rows(node)
+    ]
     return told(relation, world.rows(relation.root), windows, world.newest)
 
 
@@ -80,10 +82,10 @@ def result_rows(
 
 def _windowed(relation: Relation) -> Relation:
     """The relation with its output window, if it has one, as a part of its plan."""
-    if relation.output != "wstream" or isinstance(relation.root, Rewindowed):
+    if relation.output != "wstream" or isinstance(relation.root, ResultWindow):
         return relation
     assert relation.output_window is not None
-    return replace(relation, root=Rewindowed(relation.root, relation.output_window))
+    return replace(relation, root=ResultWindow(relation.root, relation.output_window))
 
 
 class World:
@@ -119,9 +121,9 @@ class World:
         match node:
             case Scan():
                 return self._scan(node)
-            case Rewindowed():
+            case ResultWindow():
                 return self._rewindowed(node)
-            case LookedUp():
+            case TableLookup():
                 return self._looked_up(node)
             case Filter():
                 return self._filter(node)
@@ -131,17 +133,19 @@ class World:
                 return [replace(row, id=(i, *row.id)) for i, part in enumerate(parts) for row in self.rows(part)]
             case Join():
                 return self._join(node)
-            case Restricted():
+            case JoinView():
                 return self._join(node.meaning)
             case Distinct(input=below):
                 return distinct(self.rows(below), strict=is_strict(below))
-            case Negation(left=left, right=right):
+            case AntiJoin(left=left, right=right):
                 left_keys, right_keys = self._keys(left, node.left_keys), self._keys(right, node.right_keys)
                 return negation(self.rows(left), self.rows(right), left_keys, right_keys)
             case Difference(left=left, right=right):
                 return difference(self.rows(left), self.rows(right))
             case Aggregated():
                 return self._aggregated(node)
+            case _:
+                raise AssertionError(node.kind_name())
 
     def _keys(self, node: Node, keys: Sequence[Expr]) -> list[tuple[Any, ...]]:
         """The keys of each row of a node."""
@@ -164,7 +168,7 @@ class World:
                 found.append(Row(values[number], (number,), start, shown, end))
         return found
 
-    def _rewindowed(self, node: Rewindowed) -> list[Row]:
+    def _rewindowed(self, node: ResultWindow) -> list[Row]:
         """New results are the events of a stream, in the order in which they start."""
         results = sorted(self.rows(node.input), key=lambda row: (row.start, row.id))
         found = []
@@ -204,7 +208,7 @@ class World:
 
     def _aggregated(self, node: Aggregated) -> list[Row]:
         rows, stay = self.rows(node.input), stays(node)
-        windows = [below for below in nodes(node) if isinstance(below, Scan | Rewindowed)]
+        windows = [below for below in nodes(node) if isinstance(below, Scan | ResultWindow)]
         held = [row for window in windows for row in self.rows(window)]
         if not held:
             return []
@@ -220,7 +224,7 @@ class World:
             instants = list(every.between(instants[0], max(instants[-1], self.newest)))
         return at_instants(node, rows, instants, stay=stay, endless=endless)
 
-    def _looked_up(self, node: LookedUp) -> list[Row]:
+    def _looked_up(self, node: TableLookup) -> list[Row]:
         later = self.versions.get(node.lookup.table, ())
         return looked_up(node, self.rows(node.input), [(EVER_BEFORE, self.tables[node.lookup.table][1]), *later])
 

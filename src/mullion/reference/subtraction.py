@@ -1,4 +1,4 @@
-"""Negation and difference: the rows of the left that the right leaves there, moment by moment (golab 2.2.2)."""
+"""AntiJoin and difference: the rows of the left that the right leaves there, moment by moment (golab 2.2.2)."""
 
 from __future__ import annotations
 

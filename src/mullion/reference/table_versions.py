@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mullion.algebra.nodes import LookedUp
+from mullion.algebra.nodes import TableLookup
 from mullion.expressions.vector import Vector
 from mullion.instants import FOREVER
 from mullion.reference import Rows
@@ -21,7 +21,7 @@ from mullion.reference.rows import Row, glued
 Values = tuple[Any, ...]
 
 
-def looked_up(node: LookedUp, rows: list[Row], versions: Sequence[tuple[int, Rows]]) -> list[Row]:
+def looked_up(node: TableLookup, rows: list[Row], versions: Sequence[tuple[int, Rows]]) -> list[Row]:
     """`versions`: what the table is from each time on; the times ascend, from ever before."""
     tables = [(since, TableRows(node.lookup, version)) for since, version in versions]
     return [
@@ -31,13 +31,13 @@ def looked_up(node: LookedUp, rows: list[Row], versions: Sequence[tuple[int, Row
     ]
 
 
-def _once(node: LookedUp, row: Row, tables: Sequence[tuple[int, TableRows]]) -> Iterator[Row]:
+def _once(node: TableLookup, row: Row, tables: Sequence[tuple[int, TableRows]]) -> Iterator[Row]:
     current = [table for since, table in tables if since <= row.start][-1]
     for number, values in enumerate(_found(node, row, current)):
         yield replace(row, values=values, id=(*row.id, number))
 
 
-def _followed(node: LookedUp, row: Row, tables: Sequence[tuple[int, TableRows]]) -> Iterator[Row]:
+def _followed(node: TableLookup, row: Row, tables: Sequence[tuple[int, TableRows]]) -> Iterator[Row]:
     pieces, known = [], {}
     for (since, table), until in zip(tables, [*(since for since, _ in tables[1:]), FOREVER], strict=True):
         start, end = max(row.start, since), min(row.end, until)
@@ -49,7 +49,7 @@ def _followed(node: LookedUp, row: Row, tables: Sequence[tuple[int, TableRows]])
         yield replace(row, values=known[what], id=(*row.id, number), start=start, end=end, held=min(row.held, end))
 
 
-def _found(node: LookedUp, row: Row, table: TableRows) -> list[Values]:
+def _found(node: TableLookup, row: Row, table: TableRows) -> list[Values]:
     columns = {name: Vector.of(type_, [v]) for (name, type_), v in zip(node.input.columns, row.values, strict=True)}
     return [tuple(joined[name].to_list()[0] for name, _ in node.columns) for joined in table.of(columns)]
 

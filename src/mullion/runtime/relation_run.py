@@ -23,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.algebra.nodes import Aggregated, Node, Relation, Scan, nodes
+from mullion.algebra.nodes import Aggregated, Node, Scan, nodes
+from mullion.algebra.relation import Relation
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.answering import Answering

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mullion.algebra.nodes import Relation
+from mullion.algebra.relation import Relation
 from mullion.operators.materialized import KeptResult
 from mullion.operators.planning import plans_at_work
 from mullion.options import Options

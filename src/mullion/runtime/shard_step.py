@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Node, Relation, scans
+from mullion.algebra.nodes import Node, scans
+from mullion.algebra.relation import Relation
 from mullion.expressions.arrays import Index
 from mullion.expressions.vector import arrow_type
 from mullion.language.types import Type

@@ -21,7 +21,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Rewindowed
+from mullion.algebra.nodes import ResultWindow
 from mullion.expressions.arrays import Times
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Operator, Parts
@@ -29,10 +29,10 @@ from mullion.operators.held import as_table, from_table
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 
-class RewindowedOperator(Operator):
+class ResultWindowOperator(Operator):
     width = 1
 
-    def __init__(self, node: Rewindowed, inputs: Sequence[Operator], strategy: str = "upa") -> None:
+    def __init__(self, node: ResultWindow, inputs: Sequence[Operator], strategy: str = "upa") -> None:
         (below,) = inputs
         self.node, self.schema, self.strategy = node, below.schema, strategy
         self._window = node.window
@@ -117,4 +117,4 @@ class RewindowedOperator(Operator):
             self._waiting = from_table(parts["waiting"][0])
 
 
-__all__ = ["RewindowedOperator"]
+__all__ = ["ResultWindowOperator"]

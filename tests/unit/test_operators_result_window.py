@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lives_in_steps import Life, Source, deltas, lives_of, one, relations, steps
-from mullion.algebra.nodes import Rewindowed, Scan
+from mullion.algebra.nodes import ResultWindow, Scan
 from mullion.instants import FOREVER, THE_END
 from mullion.language.query import Window
 from mullion.language.types import BIGINT
-from mullion.operators.rewindowed import RewindowedOperator
+from mullion.operators.result_window import ResultWindowOperator
 from mullion.reference.lives import lives
 from mullion.storage.files import serialised
 
@@ -27,13 +27,13 @@ INPUT = [one(1, at=(2, 9), id=7), one(2, at=(3, 4), id=3), one(3, at=(7, 8), id=
 def run(
     window: Window, rows: Sequence[Life], nows: Sequence[int] = (THE_END,), *, restart: bool = False
 ) -> list[tuple[Any, ...]]:
-    node, found = Rewindowed(SCAN, window), []
-    operator = RewindowedOperator(node, [Source(SCHEMA)])
+    node, found = ResultWindow(SCAN, window), []
+    operator = ResultWindowOperator(node, [Source(SCHEMA)])
     for delta in deltas(rows, SCHEMA, nows):
         if restart:
             parts = operator.parts()
             saved = {name: [pa.ipc.open_stream(serialised(t)).read_all() for t in ts] for name, ts in parts.items()}
-            operator = RewindowedOperator(node, [Source(SCHEMA)])
+            operator = ResultWindowOperator(node, [Source(SCHEMA)])
             operator.restore(saved)
         found.append(operator.advance([delta], delta.now))
     return lives_of(found)
@@ -51,7 +51,7 @@ def test_a_window_of_rows_is_pushed_on_by_new_results(nows: list[int]) -> None:
 
 
 def test_only_rows_that_wait_are_kept() -> None:
-    operator = RewindowedOperator(Rewindowed(SCAN, Window(rows=1000, slide_rows=4)), [Source(SCHEMA)])
+    operator = ResultWindowOperator(ResultWindow(SCAN, Window(rows=1000, slide_rows=4)), [Source(SCHEMA)])
     for delta in deltas([one(i, at=(i, i + 9), id=i) for i in range(50)], SCHEMA, range(1, 51)):
         operator.advance([delta], delta.now)
         assert operator.held <= 3

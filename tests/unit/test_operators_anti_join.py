@@ -24,11 +24,11 @@ from changing import (
     rows_of,
     same,
 )
-from mullion.algebra.nodes import Negation
+from mullion.algebra.nodes import AntiJoin
 from mullion.instants import EVER_BEFORE, FOREVER, NEVER
 from mullion.language.query import Column
+from mullion.operators.anti_join import AntiJoinOperator
 from mullion.operators.kernels.negation import coverage
-from mullion.operators.negation import NegationOperator
 
 A, B = (1, 0.0), (2, 0.0)
 K, V = Column("k"), Column("v")
@@ -36,10 +36,10 @@ K, V = Column("k"), Column("v")
 
 def operator(
     strategy: str, *, left: bool = False, right: bool = False, keys: Sequence[Column] = (K,)
-) -> Callable[[], NegationOperator]:
+) -> Callable[[], AntiJoinOperator]:
     """`left` and `right`: which inputs are strict."""
-    node = Negation(COUNTED if left else TIMED, COUNTED if right else TIMED, tuple(keys), tuple(keys))
-    return lambda: NegationOperator(node, [Told(), Told()], strategy)
+    node = AntiJoin(COUNTED if left else TIMED, COUNTED if right else TIMED, tuple(keys), tuple(keys))
+    return lambda: AntiJoinOperator(node, [Told(), Told()], strategy)
 
 
 def test_a_row_of_the_right_ends_a_result_and_its_end_brings_it_back() -> None:
@@ -130,7 +130,7 @@ def test_negative_tuples_give_the_same(left: list[Row], right: list[Row], times:
 @settings(max_examples=20)
 @given(relations(strict=False), relations(strict=False), STEPS)
 def test_a_hash_finds_what_a_scan_does(left: list[Row], right: list[Row], times: list[int]) -> None:
-    def hashed() -> NegationOperator:
+    def hashed() -> AntiJoinOperator:
         negation = operator("upa")()
         negation._left.use_keys(True)
         return negation

@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Filter, Restricted
+from mullion.algebra.nodes import Filter, JoinView
 from mullion.expressions.arrays import Mask, Times
 from mullion.operators.bad_values import BadConditions
 from mullion.operators.base import Operator
@@ -26,18 +26,18 @@ from mullion.operators.expressions import is_true
 from mullion.operators.timed_rows import Delta, TimedRows
 
 
-class RestrictedOperator(Operator):
-    """A `Restricted`, or a Filter over one. Its input is what the join gives."""
+class JoinViewOperator(Operator):
+    """A `JoinView`, or a Filter over one. Its input is what the join gives."""
 
     def __init__(
         self,
-        node: Restricted | Filter,
+        node: JoinView | Filter,
         inputs: Sequence[Operator],
         strategy: str,
         needed: Collection[str] | None = None,
     ) -> None:
         view = node.input if isinstance(node, Filter) else node
-        assert isinstance(view, Restricted)
+        assert isinstance(view, JoinView)
         self.ranges, self.types = view.ranges, node.types
         self.predicate = node.predicate if isinstance(node, Filter) else None
         self._bad = BadConditions(self.predicate, view)
@@ -85,4 +85,4 @@ def _ages(lives: TimedRows, count: int) -> list[Times]:
     return found
 
 
-__all__ = ["RestrictedOperator"]
+__all__ = ["JoinViewOperator"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mullion.algebra.lookups import Lookup
-from mullion.algebra.nodes import Join, LookedUp, Project, Scan
+from mullion.algebra.nodes import Join, Project, Scan, TableLookup
 from mullion.algebra.streams import Table
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, STRING
@@ -22,8 +22,8 @@ EVER_BEFORE = -(1 << 60)
 STRATEGIES = ("upa", "nt", "direct")
 
 
-def looked_up(window: Window, *, retroactive: bool) -> LookedUp:
-    return LookedUp(Scan("s", window, COLUMNS), LOOKUP, retroactive)
+def looked_up(window: Window, *, retroactive: bool) -> TableLookup:
+    return TableLookup(Scan("s", window, COLUMNS), LOOKUP, retroactive)
 
 
 def names(node: Any) -> Project:

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Negation, Node
+from mullion.algebra.nodes import AntiJoin, Node
 from mullion.expressions.arrays import Codes, Index, Times
 from mullion.instants import EVER_BEFORE
 from mullion.kernels.columns import Columns
@@ -54,10 +54,10 @@ REMEMBERED = 0.9
 """How much of what was observed counts a step later."""
 
 
-class NegationOperator(Operator):
+class AntiJoinOperator(Operator):
     """Rows of the left whose key no row of the right has. Ids: that of the left row, and the start of this stay."""
 
-    def __init__(self, node: Negation, inputs: Sequence[Operator], strategy: str) -> None:
+    def __init__(self, node: AntiJoin, inputs: Sequence[Operator], strategy: str) -> None:
         left, right = inputs
         self.schema, self.width = decoded_schema(left.schema), left.width + 1
         self._keys = _KeyCodes(node, right)
@@ -195,7 +195,7 @@ class NegationOperator(Operator):
 class _KeyCodes:
     """The keys of both sides as numbers."""
 
-    def __init__(self, node: Negation, right: Operator) -> None:
+    def __init__(self, node: AntiJoin, right: Operator) -> None:
         self._left, self._right = (node.left, node.left_keys), (node.right, node.right_keys)
         self.schema = _evaluate(decoded_schema(right.schema).empty_table(), *self._right).schema
         self._values = Values(self.schema)
@@ -274,4 +274,4 @@ def _evaluate(rows: pa.Table, node: Node, keys: Sequence[Expr]) -> pa.Table:
     return decoded(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))
 
 
-__all__ = ["NegationOperator"]
+__all__ = ["AntiJoinOperator"]

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import LookedUp
+from mullion.algebra.nodes import TableLookup
 from mullion.expressions.arrays import Ids, Index, Times
 from mullion.expressions.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared, attach, probe
@@ -25,8 +25,8 @@ UNTIL = "#until"
 """The column of kept rows that tells until when their windows hold them."""
 
 
-def looked_up_operator(
-    node: LookedUp, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+def table_lookup_operator(
+    node: TableLookup, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
 ) -> LookedUpOperator:
     kind = RetroactiveOperator if node.retroactive else LookedUpOperator
     return kind(node, inputs, strategy, needed)
@@ -38,7 +38,7 @@ class LookedUpOperator(Operator):
     over. `needed`: the columns that somebody above reads."""
 
     def __init__(
-        self, node: LookedUp, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+        self, node: TableLookup, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
     ) -> None:
         self.node = node
         self.width = inputs[0].width + 1
@@ -105,7 +105,7 @@ class RetroactiveOperator(LookedUpOperator):
     """
 
     def __init__(
-        self, node: LookedUp, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+        self, node: TableLookup, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
     ) -> None:
         super().__init__(node, inputs, strategy)
         self.below = inputs[0].width
@@ -251,4 +251,4 @@ def _number_in_run(values: Index) -> Index:
     return np.arange(len(values)) - np.repeat(first, np.diff(np.append(first, len(values))))
 
 
-__all__ = ["LookedUpOperator", "RetroactiveOperator", "looked_up_operator"]
+__all__ = ["LookedUpOperator", "RetroactiveOperator", "table_lookup_operator"]

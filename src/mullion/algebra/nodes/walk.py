@@ -1,0 +1,37 @@
+"""Questions about whole plans."""
+
+from __future__ import annotations
+
+from mullion.algebra.nodes.aggregated import Aggregated
+from mullion.algebra.nodes.base import Node, nodes
+from mullion.algebra.nodes.filter import Filter
+from mullion.algebra.nodes.project import Project
+from mullion.algebra.nodes.result_window import ResultWindow
+from mullion.algebra.nodes.scan import Scan
+
+
+def is_aggregates(root: Node) -> bool:
+    """Whether the rows are those of aggregates, perhaps filtered: new ones replace the old."""
+    while isinstance(root, Filter | Project):
+        root = root.input
+    return isinstance(root, Aggregated)
+
+
+def has_total(root: Node) -> bool:
+    """Whether an aggregate without GROUP BY is a part of it: it has a row also where no window holds an event. A window
+    over its results holds such rows as any others."""
+    match root:
+        case Aggregated(keys=()):
+            return True
+        case ResultWindow():
+            return False
+        case _:
+            return any(map(has_total, root.inputs))
+
+
+def scans(root: Node) -> list[Scan]:
+    """The windows that the relation stands on, from left to right."""
+    return [node for node in nodes(root) if isinstance(node, Scan)]
+
+
+__all__ = ["has_total", "is_aggregates", "scans"]

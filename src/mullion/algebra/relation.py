@@ -1,0 +1,59 @@
+"""A standing query over relations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from mullion.algebra.nodes import Node, ResultWindow, scans
+from mullion.language.query import Expr, Window
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A standing query over relations: its plan, and what it tells of the plan's result.
+
+    | output | tells |
+    |---|---|
+    | rstream | the whole result, at every instant |
+    | istream | the rows that it has and had not at the instant before (by value; CQL) |
+    | dstream | the rows that it had at the instant before and has no more |
+    | wstream | as rstream, of the window `output_window` over the new results |
+    | changes | what continuous queries tell by default: each row as it comes; and, when the update pattern is strict, a
+      row with sign -1 when one ends, for then no end is known when it comes |
+
+    Instants: multiples of `slide` shifted by `offset`; None: every time at which the result changes.
+    """
+
+    name: str
+    text: str
+    root: Node
+    output: str = "rstream"
+    output_window: Window | None = None
+    restore: bool = False
+    slide: int | None = None
+    offset: int = 0
+    longest: int | None = None
+    """The longest range of its windows: window_start is the instant less this. None: window_start is NULL."""
+    names: tuple[str, ...] = ()
+    """The columns of the answer after the window's: the first columns of the root, under these names. The root may
+    have more, for ORDER BY alone."""
+    order_by: tuple[tuple[Expr, bool, bool], ...] = ()
+    """Over the root's columns: (expression, descending, nulls first)."""
+    limit: int | None = None
+    start: int | None = None
+    stop: int | None = None
+    materialized: bool = False
+
+    @cached_property
+    def plan(self) -> Node:
+        """What is told of: the root, for WSTREAM under the window over its new results."""
+        return self.root if self.output_window is None else ResultWindow(self.root, self.output_window)
+
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that it reads, by name."""
+        return tuple(sorted({scan.stream for scan in scans(self.root)}))
+
+
+__all__ = ["Relation"]
