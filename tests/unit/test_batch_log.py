@@ -18,7 +18,7 @@ from mullion.errors import MullionError
 from mullion.language.types import TIMESTAMP
 from mullion.spark.feed import Feed
 from mullion.surface.batch_log import BatchLog
-from mullion.surface.cli import Interrupts
+from mullion.surface.interrupts import Interrupts
 
 SCRIPT = """
 CREATE STREAM s (ts TIMESTAMP, x INT) USING parquet OPTIONS (path 'nowhere') TIMESTAMP BY ts LATENESS '1 us';

@@ -11,7 +11,7 @@ import pytest
 from mullion.engine import Engine
 from mullion.errors import MullionError
 from mullion.options import Expiry, Options, Sharing, Way
-from mullion.surface.cli import run
+from mullion.surface.commands.run import run
 
 DEFAULTS = {option.name: option.default for option in fields(Options)}
 

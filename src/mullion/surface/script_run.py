@@ -1,0 +1,139 @@
+"""A script from its first line to its last answer, with what is said meanwhile on stderr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+
+from mullion.surface.batch_log import BatchLog
+from mullion.surface.exit_code import say
+from mullion.surface.interrupts import Interrupts
+from mullion.surface.progress import Progress, warnings
+from mullion.surface.requests import Log, RunRequest
+from mullion.surface.summary import how_it_stopped, summarize, write_stats
+
+if TYPE_CHECKING:
+    from mullion.engine import Engine
+
+
+class ScriptRun:
+    """On a terminal a line of progress is shown; elsewhere a line is written for each batch."""
+
+    def __init__(self, request: RunRequest) -> None:
+        self.request = request
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        silent = request.quiet or (request.log is None and self.console.is_terminal)
+        self.lines = None if silent else BatchLog(_on_stderr, (request.log or Log.text).value)
+        self.progress = Progress(self.console, wanted=not request.quiet and self.lines is None)
+        self._began = time.monotonic()
+        self._closed_before = False
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken so far."""
+        return time.monotonic() - self._began
+
+    def to_the_end(self) -> int:
+        """Run to the end or to a stop; returns the exit code."""
+        request = self.request
+        if self.lines is not None:
+            logging.getLogger("mullion").addHandler(self.lines)
+        with Interrupts(self.progress, request.out, request.checkpoint) as interrupts:
+            try:
+                self.progress.show("starting")
+                from mullion.engine import Engine
+
+                saw = self.progress.saw if self.lines is None else self.lines.saw
+                with Engine(
+                    out=request.out,
+                    checkpoint=request.checkpoint,
+                    config=request.config,
+                    on_batch=saw,
+                    **vars(request.options),
+                ) as engine:
+                    self._play(engine, interrupts)
+            finally:
+                self.progress.hide()
+        self._conclude(engine)
+        return interrupts.code if engine.was_stopped else 0
+
+    def _play(self, engine: Engine, interrupts: Interrupts) -> None:
+        """Carry out the script, and read its streams."""
+        from mullion.spark.jvm import log_file
+
+        request, progress = self.request, self.progress
+        explanations = engine.execute(request.text)
+        if explanations:
+            progress.hide()
+            typer.echo("\n\n".join(map(str, explanations)))
+        progress.show("starting Spark")
+        _ = engine.session
+        if self.lines is not None:
+            self.lines.begin(log_file())
+        interrupts.now_stop(engine)
+        progress.show("reading")
+        engine.start(follow=request.follow, close=request.close, every=request.every)
+        self._closed_before = all(run.closed for run in engine.runs.values())
+        progress.begin(engine)
+        interrupts.repeat()
+        engine.wait(request.seconds)
+        engine.stop()
+        if engine.questions and not engine.was_stopped:
+            progress.hide()
+            _answer_questions(engine)
+        progress.show("closing")
+        if request.stats is not None:
+            write_stats(request.stats, engine, self.seconds)
+
+    def _conclude(self, engine: Engine) -> None:
+        """Say what came of it."""
+        request, lines = self.request, self.lines
+        for sentence in warnings(
+            engine.counts, request.out, engine.relations.bad, engine.missing_answers, engine.stopped
+        ):
+            if lines is None:
+                say("warning", "yellow", sentence)
+            else:
+                lines.warn(sentence)
+        if not request.quiet:
+            summarize(self.console, lines, engine, self.seconds, request.out)
+        note = partial(typer.echo, err=True) if lines is None else lines.note
+        if engine.was_stopped:
+            note(how_it_stopped(engine, request.out, request.checkpoint))
+        elif not request.quiet:
+            for sentence in self._notes_on_the_end(engine):
+                note(sentence)
+
+    def _notes_on_the_end(self, engine: Engine) -> Iterator[str]:
+        """Whether the end of the input was the end of the run."""
+        from mullion.catalog.closing import stays_open
+
+        if self._closed_before:
+            yield "there was nothing to do: this run was closed before, and nothing has come since"
+        left_open = stays_open(run.watermark for run in engine.runs.values() if run.bounded and not run.closed)
+        if left_open is not None:
+            yield left_open
+
+
+def _answer_questions(engine: Engine) -> None:
+    """Print the answers of a script's questions."""
+    from mullion.surface.printing import print_answer
+
+    for question in engine.questions:
+        print_answer(engine.answer(question))
+
+
+def _on_stderr(text: str) -> None:
+    """Whole lines, at once: others read along."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+__all__ = ["ScriptRun"]
