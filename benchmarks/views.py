@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mullion.operators.kept import KeptRows
+from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.timed_rows import Delta, TimedRows
 from mullion.planner.update_pattern import Pattern
 
@@ -85,7 +85,7 @@ class Kept:
 
     def __init__(self, delta: Delta, *, by_id: bool) -> None:
         fresh = delta.fresh
-        self.rows = KeptRows(fresh.rows.schema, fresh.ids.shape[1], by_id=by_id, eager=not by_id)
+        self.rows = PositionedRows(fresh.rows.schema, fresh.ids.shape[1], by_id=by_id, eager=not by_id)
 
     def take(self, delta: Delta) -> None:
         self.rows.ended(self.rows.find(delta.retracted)[0])

@@ -15,7 +15,7 @@ from mullion.instants import FOREVER
 from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, DOUBLE, STRING
-from mullion.operators import state
+from mullion.operators import row_store
 from networks import lives_of, reference_lives, same
 
 COLUMNS = (("ts", BIGINT), ("k", BIGINT), ("f", DOUBLE), ("s", STRING), ("v", BIGINT))
@@ -146,12 +146,12 @@ def streams(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
 STEPS = st.sets(st.integers(1, 50), max_size=10).map(lambda times: [*sorted(times), LAST])
 
 
-@given(joins(), streams(), STEPS, st.sampled_from(STRATEGIES), st.booleans(), st.sampled_from([0, 3, state.SMALL]))
+@given(joins(), streams(), STEPS, st.sampled_from(STRATEGIES), st.booleans(), st.sampled_from([0, 3, row_store.SMALL]))
 def test_joins_give_what_the_reference_says(
     plan: Any, events: Any, times: Any, strategy: str, restarts: bool, small: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "SMALL", small)
+        patch.setattr(row_store, "SMALL", small)
         found = lives_of(plan, events, times, strategy=strategy, restarts=restarts)
     assert same(found) == same(reference_lives(plan, events))
 

@@ -42,9 +42,10 @@ from mullion.operators.base import Operator, Parts
 from mullion.operators.clock import Changes, Periodic
 from mullion.operators.cover import Cover
 from mullion.operators.grouped import Grouped, Moments, Rows, every_change, every_instant
-from mullion.operators.held import Held, as_table, from_table
 from mullion.operators.row_codes import value_codes
+from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.timed_tables import as_table, from_table
 from mullion.slices.arrange import ranked
 
 
@@ -62,7 +63,7 @@ class AggregatedOperator(Operator):
         self._bad = BadValues(self._types, node.input.types)
         fields = [(f"x{i}", arrow_type(type_)) for i, type_ in enumerate(self._types.values())]
         self._rows = pa.schema(fields or [("x", pa.null())])
-        self._held = Held(self._rows, below.width)
+        self._held = Hash(self._rows, below.width)
         self._cover, self._others = Cover(), Cover()
         self.newest = EVER_BEFORE
         """The time of the newest event of all streams: whoever runs the plan tells."""
@@ -75,7 +76,7 @@ class AggregatedOperator(Operator):
 
     @property
     def held(self) -> int:
-        return len(self._held) + len(self._current)
+        return self._held.held + len(self._current)
 
     def widen(self, window: TimedRows, *, is_below: bool = True) -> None:
         """Rows that came into a window below, or into another one: at the end, what never leaves is aggregated as long
@@ -85,8 +86,9 @@ class AggregatedOperator(Operator):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
         self.bad += self._bad.among(delta.fresh.rows)
-        self._held.finish(delta.retracted)
-        self._held.add(self._needed(delta.fresh))
+        self._held.cut(delta.retracted)
+        self._held.settle()
+        self._held.insert(self._needed(delta.fresh.lasting()))
         made = self._at_changes(now) if self._clock is None else self._at_instants(self._clock, now)
         self._held.keep(self._is_needed)
         return made
@@ -106,7 +108,7 @@ class AggregatedOperator(Operator):
     # Periodic
 
     def _at_instants(self, clock: Periodic, now: int) -> Delta:
-        lives, low = self._held.lives, clock.due(self._told) + 1
+        lives, low = self._held.rows(), clock.due(self._told) + 1
         first, last = clock.first(lives.start), clock.last(lives.end)
         ended = now >= THE_END
         high = self._last_instant(clock) if ended else clock.due(now)
@@ -136,7 +138,7 @@ class AggregatedOperator(Operator):
     # At every change
 
     def _at_changes(self, now: int) -> Delta:
-        lives = self._held.lives
+        lives = self._held.rows()
         clock = self._changes(lives, now)
         self._told = now - 1
         if not len(clock.times):

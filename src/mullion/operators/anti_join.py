@@ -37,9 +37,9 @@ from mullion.operators.bad_values import bad_keys
 from mullion.operators.base import Operator, Parts
 from mullion.operators.coverage import Coverage
 from mullion.operators.expressions import names_in
-from mullion.operators.kept import KeptRows
 from mullion.operators.kernels.negation import uncovered
 from mullion.operators.multiplicities import Crossings, Multiplicities
+from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.values import Values, decoded, decoded_schema, grown, lasting
 from mullion.planner.update_pattern import Pattern, pattern_of
@@ -66,7 +66,7 @@ class AntiJoinOperator(Operator):
         self.chosen = "list" if strategy == "direct" else "hash" if told else "calendar"
         """How the left is kept: "calendar", "hash" or "list"."""
         self._may_choose = self.chosen == "calendar"
-        self._left = KeptRows(
+        self._left = PositionedRows(
             self.schema,
             left.width,
             by_id=told and strategy != "direct",

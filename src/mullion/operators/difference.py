@@ -24,7 +24,7 @@ from mullion.algebra.nodes import Difference
 from mullion.expressions.arrays import Codes, Index, Mask, Times
 from mullion.instants import EVER_BEFORE, NEVER
 from mullion.operators.base import Operator, Parts
-from mullion.operators.ending import EndingRows, Step
+from mullion.operators.ending_rows import EndingRows, Step
 from mullion.operators.kernels.difference import LEFT_ENDS, LEFT_STARTS, RIGHT_CHANGES, surplus
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.values import Values, decoded_schema, grown, lasting

@@ -24,10 +24,10 @@ from mullion.expressions.arrays import Codes, Index
 from mullion.expressions.readonly import frozen
 from mullion.instants import FOREVER, NEVER
 from mullion.operators.base import Operator, Parts
-from mullion.operators.kept import KeptRows
 from mullion.operators.kernels.distinct import delta_star, naive
 from mullion.operators.kernels.expiry_heap import Agenda
 from mullion.operators.multiplicities import Multiplicities
+from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.values import Values, decoded_schema, grown, in_time_order, lasting
 from mullion.planner.update_pattern import Pattern, pattern_of
@@ -165,7 +165,7 @@ class Naive(Form):
     def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
         super().__init__(schema, width, strategy)
         self._linked = strategy == "nt"
-        self._input = KeptRows(schema, width, by_id=self._linked, by_key=self._linked, eager=not self._linked)
+        self._input = PositionedRows(schema, width, by_id=self._linked, by_key=self._linked, eager=not self._linked)
         self._row, self._promised = np.empty(0, np.int64), np.empty(0, np.int64)
         self._promises = not self._linked
         """Whether rows ever end without a negative tuple."""

@@ -32,9 +32,10 @@ from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.column_pruning import HIDDEN_START
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.join_probe import Partial, extended, probe
-from mullion.operators.state import Cut, Keyed, Store, store_for
-from mullion.operators.sub_window import START, SubWindow, id_names
+from mullion.operators.row_store import Cut, Hash, RowStore, store_for
+from mullion.operators.sub_window import SubWindow
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.timed_tables import START, id_names
 from mullion.planner.update_pattern import Pattern, kept_as, pattern_of
 
 
@@ -59,7 +60,7 @@ class JoinOperator(Operator):
         self._bad_keys = [bad_keys(keys, part) for part, keys in zip(node.parts, node.keys, strict=True)]
         self._bad_residual = BadConditions(node.residual, node)
         strict = strategy == "nt" or any(pattern_of(part) is Pattern.STRICT for part in node.parts)
-        self.results = Keyed(pa.schema([]), self.width) if strict and self.lets_go else None
+        self.results = Hash(pa.schema([]), self.width) if strict and self.lets_go else None
         self.orders: dict[int, Sequence[int]] = {}
         """In which order the new rows of an input probe the others; those with the fewest rows first by default."""
         self.views: Sequence[tuple[int, ...]] = ()
@@ -127,7 +128,7 @@ class JoinOperator(Operator):
             }
             store.restore(own)
 
-    def _all_stores(self) -> dict[str, Store]:
+    def _all_stores(self) -> dict[str, RowStore]:
         stores = {str(i): store for i, store in enumerate(self.stores)}
         return stores if self.results is None else {**stores, "results": self.results}
 
@@ -228,14 +229,13 @@ class JoinOperator(Operator):
             if len(found):
                 yield Retractions(self._gathered(i, cut.window, found, ())[1], found.end)
 
-    def _kept_gone(self, results: Store, inputs: Sequence[Retractions]) -> Iterator[Retractions]:
+    def _kept_gone(self, results: RowStore, inputs: Sequence[Retractions]) -> Iterator[Retractions]:
         """The results that end, when results are kept."""
         last = np.cumsum(self.widths)
         for i, retracted in enumerate(inputs):
             results.cut_all(retracted, slice(last[i] - self.widths[i], last[i]))
         for window in results.windows:
-            cut = np.flatnonzero(window.end != window.was)
-            yield Retractions(window.ids[cut], window.end[cut])
+            yield window.retracted()
 
 
 def _lets_go(node: Node) -> bool:

@@ -17,7 +17,7 @@ from mullion.kernels.columns import Columns, names_read
 from mullion.language.query import Expr
 from mullion.language.types import Type
 from mullion.operators.base import Parts
-from mullion.operators.sub_window import END, START
+from mullion.operators.timed_tables import END, START
 from mullion.planner.shared_joins import windows_of
 
 

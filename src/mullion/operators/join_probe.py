@@ -11,7 +11,7 @@ import numpy as np
 from mullion.expressions.arrays import Index, Times
 from mullion.expressions.hashing import Keys
 from mullion.operators.kernels.join import PORTION, Pairs, Runs, common_runs, equal_pairs, overlapping_pairs
-from mullion.operators.state import Store
+from mullion.operators.row_store import RowStore
 from mullion.operators.sub_window import SubWindow
 
 
@@ -39,9 +39,11 @@ class Partial:
         """Rows of input i, with their ends as they were before any cuts."""
         if rows is None:
             at = np.arange(len(window))
-            return Partial(window.keys, window.is_clean, window.start, window.met, {i: at})
+            return Partial(window.keys, window.is_clean, window.start, window.meets_before, {i: at})
         rows = np.sort(rows)
-        return Partial(window.keys.take(rows), window.is_clean, window.start[rows], window.met[rows], {i: rows})
+        return Partial(
+            window.keys.take(rows), window.is_clean, window.start[rows], window.meets_before[rows], {i: rows}
+        )
 
     @cached_property
     def runs(self) -> Runs:
@@ -53,7 +55,7 @@ class Partial:
         return Partial(None, self.is_clean, self.start[index], self.end[index], at)
 
 
-def probe(partial: Partial, store: Store, *, before_cuts: bool) -> Iterator[Pairs]:
+def probe(partial: Partial, store: RowStore, *, before_cuts: bool) -> Iterator[Pairs]:
     """The rows of a store with equal keys that live at the same time, counted through; in portions.
 
     `before_cuts`: with the ends that rows promised before the last cuts.
@@ -77,7 +79,7 @@ def _probe_window(partial: Partial, window: SubWindow, *, before_cuts: bool) -> 
         heads = partial.keys.take(partial.runs.first[runs[0]])
         same = heads.equals(window.keys.take(window.runs.first[runs[1]]))
         runs = runs[0][same], runs[1][same]
-    lives = window.start, window.met if before_cuts else window.meets
+    lives = window.start, window.meets_before if before_cuts else window.meets
     for pairs in overlapping_pairs(partial.runs, window.runs, runs, (partial.start, partial.end), lives):
         yield pairs if is_clean else equal_pairs(pairs, partial.keys, window.keys)
 

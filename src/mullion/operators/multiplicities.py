@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from mullion.expressions.arrays import Codes, Ids, Mask, Times
 from mullion.operators.base import Parts
-from mullion.operators.ending import EndingRows
+from mullion.operators.ending_rows import EndingRows
 from mullion.operators.kernels.distinct import crossings
 from mullion.operators.timed_rows import Retractions, TimedRows
 from mullion.operators.values import grown

@@ -18,7 +18,7 @@ from mullion.algebra.nodes import Join
 from mullion.language.render import render
 from mullion.operators.join import JoinOperator
 from mullion.operators.network import Events, Network
-from mullion.operators.state import Store
+from mullion.operators.row_store import RowStore
 from mullion.planner.column_names import traced
 from mullion.planner.probing_orders import probing_orders
 from mullion.planner.relation_stats import Stats
@@ -81,7 +81,7 @@ class Observing:
             operator.orders = dict(probing_orders(node, stats))
 
 
-def different(store: Store) -> float:
+def different(store: RowStore) -> float:
     """Different keys of a store, judged by its largest sub-window, whose keys are in order."""
     codes = max((window.keys.codes for window in store.windows), key=len)
     share = store.held / len(codes)

@@ -12,10 +12,8 @@ import pyarrow as pa
 
 from mullion.expressions.arrays import Ids, Times
 from mullion.operators.base import Parts
-from mullion.operators.sub_window import id_names
-
-GROWTH = 2
-"""A piece is merged with the one before it when that has at most so many times its rows."""
+from mullion.operators.merging import is_merged
+from mullion.operators.timed_tables import id_names
 
 
 class Queue:
@@ -35,7 +33,7 @@ class Queue:
         if not len(turns):
             return
         piece = pa.table([*ids.T, turns], names=[*id_names(self.width), "turn"])
-        while len(self.pieces) > 1 and len(self.pieces[-1]) <= GROWTH * len(piece):
+        while len(self.pieces) > 1 and is_merged(len(self.pieces[-1]), len(piece)):
             piece = pa.concat_tables([self.pieces.pop(), piece]).combine_chunks()
         self.pieces.append(piece)
 

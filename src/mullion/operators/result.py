@@ -28,8 +28,8 @@ from mullion.operators.base import Parts
 from mullion.operators.clock import Changes, Clock, Periodic
 from mullion.operators.cover import Cover
 from mullion.operators.emission import Seen, Told, came, changes, left, missed, new, old, stretches, turns, whole
-from mullion.operators.held import Held
 from mullion.operators.row_codes import value_codes
+from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, TimedRows
 from mullion.planner.answer_schema import answer_schema, has_lives, has_sign
 from mullion.planner.update_pattern import Pattern
@@ -64,7 +64,7 @@ class Result:
         self._signed = has_sign(relation)
         self._periodic = None if relation.slide is None else Periodic(relation.slide, relation.offset)
         self._rows = pa.schema([(name, arrow_type(type_)) for name, type_ in relation.root.columns])
-        self._held: Held | None = None
+        self._held: Hash | None = None
         self._told = EVER_BEFORE
         """The last time that is told."""
         self._left = 0
@@ -75,14 +75,15 @@ class Result:
 
     @property
     def held(self) -> int:
-        return 0 if self._held is None else len(self._held)
+        return 0 if self._held is None else self._held.held
 
     def take(self, delta: Delta) -> None:
         """What became known of the root."""
         if self._held is None:
-            self._held = Held(self._rows, delta.fresh.ids.shape[1])
-        self._held.finish(delta.retracted)
-        self._held.add(replace(delta.fresh, rows=delta.fresh.rows.select(self._rows.names)))
+            self._held = Hash(self._rows, delta.fresh.ids.shape[1])
+        self._held.cut(delta.retracted)
+        self._held.settle()
+        self._held.insert(delta.fresh.lasting())
 
     def widen(self, windows: Sequence[TimedRows]) -> None:
         """What came into the windows of the plan."""
@@ -103,7 +104,7 @@ class Result:
         """What is due up to now and was not told yet. `last` is the time of the newest event of its streams; it matters
         when the input has ended. Where there is more than `most`, as much as that and a little more is told."""
         self._left = most
-        lives = TimedRows.empty(self._rows, 1) if self._held is None else self._held.lives
+        lives = TimedRows.empty(self._rows, 1) if self._held is None else self._held.rows()
         found: list[pa.Table] = []
         latest = self._told
         if len(lives):
@@ -314,7 +315,7 @@ class Result:
         self._cover = Cover.from_table(parts["cover"][0])
         width = told.column("width")[0].as_py()
         if width:
-            self._held = Held(self._rows, width)
+            self._held = Hash(self._rows, width)
             self._held.restore(parts)
 
 

@@ -25,8 +25,8 @@ from mullion.algebra.nodes import ResultWindow
 from mullion.expressions.arrays import Times
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Operator, Parts
-from mullion.operators.held import as_table, from_table
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.timed_tables import as_table, from_table
 
 
 class ResultWindowOperator(Operator):

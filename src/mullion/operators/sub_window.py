@@ -1,10 +1,18 @@
-"""A sub-window: rows that came together, sorted by key, never changed.
+"""A sub-window: rows that came together, sorted by the codes of their keys. Its table is never changed.
 
     codes of keys  3 3 5 8         found by binary search or by merging
-    #id0           7 9 2 4         who they are
-    #start #end    ...             their lives; #held where INTERNAL windows let go of rows before they end
+    table          the rows, who they are and their lives (see `timed_tables`)
 
-Only the ends of rows that negative tuples cut off differ from what the table holds; they are kept beside it.
+Retractions and releases change when rows end and until when windows hold them. Both are kept beside the table, and how
+they were before the last changes stays known until `settle`:
+
+|                                                | now     | before the last cuts | in the table  |
+|------------------------------------------------|---------|----------------------|---------------|
+| when the row ends                              | `end`   | `end_before`         | `end_saved`   |
+| until when its windows hold it; None: its end  | `held`  | `held_before`        | `held_saved`  |
+| until when it meets rows of other inputs       | `meets` | `meets_before`       | `meets_saved` |
+
+The last line is the second where there is one, otherwise the first.
 """
 
 from __future__ import annotations
@@ -19,96 +27,76 @@ from mullion.expressions.arrays import Ids, Index, Mask, Times
 from mullion.expressions.hashing import Keys, mixed
 from mullion.operators.kernels.join import Runs, ranges_expanded
 from mullion.operators.timed_rows import Retractions, TimedRows
-
-START, END, HELD = "#start", "#end", "#held"
-
-
-def id_names(width: int) -> list[str]:
-    return [f"#id{i}" for i in range(width)]
+from mullion.operators.timed_tables import as_table, from_table, id_names
 
 
 @dataclass(eq=False)
 class SubWindow:
     table: pa.Table
-    """The columns of the rows, and #id0.., #start, #end."""
     keys: Keys
     ids: Ids
     start: Times
     end: Times
     held: Times | None = None
-    as_saved: tuple[Times, Times | None] = field(init=False)
-    """The ends that the table has, and until when rows are held."""
-    was: Times = field(init=False)
-    """The ends before the last cuts; the same array as `end` when there were none."""
-    was_held: Times | None = field(init=False)
+    end_before: Times = field(init=False)
+    """The same array as `end` when there were no cuts."""
+    held_before: Times | None = field(init=False)
+    end_saved: Times = field(init=False)
+    held_saved: Times | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.as_saved = self.was, self.was_held = self.end, self.held
+        self.end_saved, self.held_saved = self.end_before, self.held_before = self.end, self.held
 
     def __len__(self) -> int:
         return len(self.start)
 
     @staticmethod
-    def of(lives: TimedRows, keys: Keys) -> SubWindow:
+    def of(rows: TimedRows, keys: Keys) -> SubWindow:
         """Rows with their keys, put in order."""
         codes = keys.codes
         if len(codes) > 1 and not (codes[1:] >= codes[:-1]).all():
             order = np.argsort(codes, kind="stable")
-            lives, keys = lives.take(order), keys.take(order)
-        numbers = [*lives.ids.T, lives.start, lives.end]
-        names = [*lives.rows.column_names, *id_names(lives.ids.shape[1]), START, END]
-        if lives.held is not None:
-            numbers.append(lives.held)
-            names.append(HELD)
-        table = pa.Table.from_arrays([*lives.rows.columns, *map(pa.array, numbers)], names)
-        return SubWindow(table, keys, lives.ids, lives.start, lives.end, lives.held)
+            rows, keys = rows.take(order), keys.take(order)
+        return SubWindow(as_table(rows), keys, rows.ids, rows.start, rows.end, rows.held)
 
     @staticmethod
-    def restored(table: pa.Table, keys: Keys, width: int) -> SubWindow:
+    def restored(table: pa.Table, keys: Keys) -> SubWindow:
         """From a table that was saved. `keys` are those of its rows."""
-        ids = np.column_stack([_numbers(table, name) for name in id_names(width)])
-        held = _numbers(table, HELD) if HELD in table.column_names else None
-        return SubWindow(table, keys, ids, _numbers(table, START), _numbers(table, END), held)
+        rows = from_table(table)
+        return SubWindow(table, keys, rows.ids, rows.start, rows.end, rows.held)
 
-    @property
-    def rows(self) -> pa.Table:
-        return self.table.select(range(self.table.column_names.index(id_names(1)[0])))
-
-    @property
-    def lives(self) -> TimedRows:
-        return TimedRows(self.rows, self.ids, self.start, self.end, self.held)
+    @cached_property
+    def timed(self) -> TimedRows:
+        """The rows with their lives as they are now."""
+        rows = self.table.select(range(self.table.column_names.index(id_names(1)[0])))
+        return TimedRows(rows, self.ids, self.start, self.end, self.held)
 
     @property
     def meets(self) -> Times:
-        """Until when a row meets those of other inputs."""
         return self.end if self.held is None else self.held
 
     @property
-    def promised(self) -> Times:
-        """Until when it would have met others without any cuts."""
-        end, held = self.as_saved
-        return end if held is None else held
+    def meets_before(self) -> Times:
+        return self.end_before if self.held_before is None else self.held_before
+
+    @property
+    def meets_saved(self) -> Times:
+        return self.end_saved if self.held_saved is None else self.held_saved
 
     def changed(self) -> Index:
         """The rows that were cut since the table was made."""
-        end, held = self.as_saved
-        if self.end is end and self.held is held:
+        if self.end is self.end_saved and self.held is self.held_saved:
             return np.zeros(0, np.intp)
-        return np.flatnonzero((self.end != end) | (self.meets != self.promised))
+        return np.flatnonzero((self.end != self.end_saved) | (self.meets != self.meets_saved))
 
-    @property
-    def met(self) -> Times:
-        """The same before the last cuts."""
-        return self.was if self.was_held is None else self.was_held
+    def retracted(self) -> Retractions:
+        """The rows that the last cuts ended."""
+        rows = np.flatnonzero(self.end != self.end_before)
+        return Retractions(self.ids[rows], self.end[rows])
 
     @cached_property
     def runs(self) -> Runs:
         return Runs.of(self.keys.codes)
-
-    @cached_property
-    def heads(self) -> Keys:
-        """The first key of every run."""
-        return self.keys.take(self.runs.first[:-1])
 
     @cached_property
     def is_clean(self) -> bool:
@@ -133,7 +121,7 @@ class SubWindow:
         return order, codes[order]
 
     def find(self, retracted: Retractions, codes: Times, *, released: bool = False) -> tuple[Index, Index]:
-        """The rows that are gone and where they stand in `gone`: those of its ids that live at its times."""
+        """The rows that are retracted, and which of the retractions each has: the rows of its ids that live then."""
         order, known = self._by_id
         if not len(codes) or codes.max() < known[0] or codes.min() > known[-1]:
             return np.zeros(0, np.intp), np.zeros(0, np.intp)
@@ -148,37 +136,40 @@ class SubWindow:
         meant = self.is_meant(retracted, which, rows, released=released)
         return rows[meant], which[meant]
 
-    def is_meant(self, retracted: Retractions, which: Index, rows: Index, *, released: bool) -> Mask:
-        """Which of these rows live when they are said to be gone, and have the ids that are meant."""
+    def is_meant(
+        self, retracted: Retractions, which: Index, rows: Index, *, released: bool, part: slice = slice(None)
+    ) -> Mask:
+        """Which of these rows live when they are retracted, and have the ids that are meant, or have them as `part` of
+        their own."""
         at = retracted.at[which]
-        meant = (self.start[rows] <= at) & (at < self.meets[rows] if released else at < self.end[rows])
-        if self.ids.shape[1] > 1:
-            meant &= (self.ids[rows] == retracted.ids[which]).all(axis=1)
+        meant = (self.start[rows] <= at) & (at < (self.meets if released else self.end)[rows])
+        if retracted.ids.shape[1] > 1:
+            meant &= (self.ids[rows, part] == retracted.ids[which]).all(axis=1)
         return meant
 
     def cut(self, rows: Index, at: Times) -> None:
         """End these rows earlier."""
-        if self.end is self.was:
+        if self.end is self.end_before:
             self.end = self.end.copy()
         self.end[rows] = at
         if self.held is not None:
             self.release(rows, np.minimum(self.held[rows], at))
-        self._forget_bounds()
+        self._forget_lives()
 
     def release(self, rows: Index, at: Times) -> None:
         """Hold these rows no longer than until then."""
-        if self.held is None or self.held is self.was_held:
+        if self.held is None or self.held is self.held_before:
             self.held = self.meets.copy()
         self.held[rows] = at
-        self._forget_bounds()
+        self._forget_lives()
 
-    def _forget_bounds(self) -> None:
-        for name in ("first_end", "last_end"):
+    def _forget_lives(self) -> None:
+        for name in ("timed", "first_end", "last_end"):
             self.__dict__.pop(name, None)
 
     def settle(self) -> None:
         """The last cuts are history."""
-        self.was, self.was_held = self.end, self.held
+        self.end_before, self.held_before = self.end, self.held
 
     def alive(self, now: int) -> Index:
         """The rows that are still to meet others."""
@@ -189,16 +180,12 @@ def codes_of_ids(ids: Ids) -> Times:
     return ids[:, 0] if ids.shape[1] == 1 else mixed([ids[:, i] for i in range(ids.shape[1])], len(ids))
 
 
-def equal_codes(mine: Times, wanted: Times) -> tuple[Index, Index]:
+def equal_codes(own: Times, wanted: Times) -> tuple[Index, Index]:
     """Where a code is one of the wanted ones, and which."""
     order = np.argsort(wanted, kind="stable")
     known = wanted[order]
-    rows, places = ranges_expanded(np.searchsorted(known, mine), np.searchsorted(known, mine, "right"))
+    rows, places = ranges_expanded(np.searchsorted(known, own), np.searchsorted(known, own, "right"))
     return rows, order[places]
 
 
-def _numbers(table: pa.Table, name: str) -> Times:
-    return np.asarray(table.column(name).to_numpy(), np.int64)
-
-
-__all__ = ["END", "HELD", "START", "SubWindow", "codes_of_ids", "equal_codes", "id_names"]
+__all__ = ["SubWindow", "codes_of_ids", "equal_codes"]

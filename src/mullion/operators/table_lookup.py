@@ -17,7 +17,7 @@ from mullion.expressions.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared, attach, probe
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import computed, schema_of
-from mullion.operators.state import Keyed
+from mullion.operators.row_store import Hash
 from mullion.operators.sub_window import codes_of_ids, equal_codes
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
@@ -110,7 +110,7 @@ class RetroactiveOperator(LookedUpOperator):
         super().__init__(node, inputs, strategy)
         self.below = inputs[0].width
         self.width = self.below + 2
-        self.kept = Keyed(self.schema.append(pa.field(UNTIL, pa.int64())), self.width)
+        self.kept = Hash(self.schema.append(pa.field(UNTIL, pa.int64())), self.width)
         self.version = 0
         self.changes: list[tuple[Prepared, int]] = []
 
@@ -122,9 +122,7 @@ class RetroactiveOperator(LookedUpOperator):
         released = None if delta.released is None else self._released(delta.released)
         self.kept.cut_all(delta.retracted, slice(0, self.below))
         fresh = self._with_changes(delta.fresh)
-        retracted = [
-            Retractions(w.ids[cut], w.end[cut]) for w in self.kept.windows if len(cut := np.flatnonzero(w.end != w.was))
-        ]
+        retracted = [window.retracted() for window in self.kept.windows]
         self.kept.settle()
         self.kept.insert(_remembered(fresh))
         self.kept.expire(now)
@@ -162,7 +160,7 @@ class RetroactiveOperator(LookedUpOperator):
 
     def _look_again(self, made: TimedRows, at: int) -> TimedRows:
         """What was made in this step, with what kept rows and these find at a change of the table."""
-        kept = [window.lives for window in self.kept.windows]
+        kept = [window.timed for window in self.kept.windows]
         everything = TimedRows.concat([*map(_recalled, kept), made]) if kept else made
         alive = np.flatnonzero((everything.start < at) & (at < everything.end))
         before = everything.take(alive)

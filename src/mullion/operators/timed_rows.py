@@ -21,7 +21,7 @@ the rows with start < t <= end; this is exactly t - r <= ts < t.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -61,6 +61,12 @@ class TimedRows:
         held = None if self.held is None else self.held.take(index)
         ids, start, end = self.ids.take(index, axis=0), self.start.take(index), self.end.take(index)
         return TimedRows(self.rows.take(pa.array(index)), ids, start, end, held)
+
+    def lasting(self) -> TimedRows:
+        """The rows that are there at any time, until they end, whoever holds them."""
+        lasts = self.start < self.end
+        rows = self if lasts.all() else self.take(lasts)
+        return rows if rows.held is None else replace(rows, held=None)
 
     @cached_property
     def decoded(self) -> Columns:

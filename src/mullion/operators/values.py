@@ -242,10 +242,9 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
 
 def lasting(lives: TimedRows) -> TimedRows:
     """The rows that are there at all, without dictionaries."""
-    lasts = lives.start < lives.end
-    lives = lives if lasts.all() else lives.take(lasts)
+    lives = lives.lasting()
     rows = decoded(lives.rows)
-    return lives if rows is lives.rows else TimedRows(rows, lives.ids, lives.start, lives.end)
+    return lives if rows is lives.rows else lives.with_rows(rows)
 
 
 def grown(array: npt.NDArray[np.int64], size: int, filler: int) -> npt.NDArray[np.int64]:

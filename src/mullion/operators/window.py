@@ -27,8 +27,8 @@ from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import computed
 from mullion.operators.queue import Queue
-from mullion.operators.sub_window import id_names
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.timed_tables import id_names
 
 
 def window_operator(node: Scan, inputs: Sequence[Operator], strategy: str) -> Operator:

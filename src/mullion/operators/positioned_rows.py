@@ -1,4 +1,7 @@
-"""Rows of an input that an operator keeps: in sub-windows, found by id, by key, or by looking at all of them.
+"""Rows by position, for kernels that go from row to row: in sub-windows, found by id, by code, or by looking at all.
+
+A `RowStore` is probed with many rows at once, sub-window by sub-window. Distinct, anti-join and difference follow the
+rows of one value instead, so here a row is a position in arrays that run through all sub-windows.
 
     sub-window   [ rows of step 1 ][ rows of step 2 ][ rows of step 3 ]        immutable tables
     start, end     .  .  .  .  .     .  .  .  .  .     .  .  .  .  .           arrays, by position
@@ -22,16 +25,16 @@ from mullion.expressions.arrays import Codes, Ids, Index, Times
 from mullion.instants import EVER_BEFORE
 from mullion.operators.base import Parts
 from mullion.operators.kernels.links import link_all, linked_rows
+from mullion.operators.merging import is_merged
 from mullion.operators.timed_rows import Retractions, TimedRows
+from mullion.operators.timed_tables import as_table, from_table
 from mullion.operators.values import grown, in_time_order
 
 FEW = 1024
 """So many rows may have ended before it matters."""
-SMALL = 4096
-"""Sub-windows are merged up to this size, or to a sixteenth of all."""
 
 
-class KeptRows:
+class PositionedRows:
     def __init__(
         self, schema: pa.Schema, width: int, *, by_id: bool = False, by_key: bool = False, eager: bool = False
     ) -> None:
@@ -57,8 +60,7 @@ class KeptRows:
         if order is not None:
             lives, codes = lives.take(order), codes[order]
         if len(lives):
-            self._tables.append(as_table(lives, self.schema))
-            self._merge()
+            self._add_table(as_table(lives.with_rows(lives.rows.select(self.schema.names).combine_chunks())))
         return self._append(lives.ids, lives.start, lives.end, codes)
 
     def _append(self, ids: Ids, start: Times, end: Times, codes: Codes) -> Index:
@@ -177,14 +179,10 @@ class KeptRows:
             parts.append(table if len(mine) == len(table) else table.take(pa.array(mine - offsets[number])))
         return parts
 
-    def _merge(self) -> None:
-        """Sub-windows of many small steps become one: few are looked into, and each row is copied seldom."""
-        limit = max(SMALL, self.size // 16)
-        while len(self._tables) > 1 and len(self._tables[-2]) + len(self._tables[-1]) <= limit:
-            if len(self._tables[-2]) > 2 * len(self._tables[-1]):
-                break
-            last = self._tables.pop()
-            self._tables[-1] = pa.concat_tables([self._tables[-1], last]).combine_chunks()
+    def _add_table(self, table: pa.Table) -> None:
+        while self._tables and is_merged(len(self._tables[-1]), len(table)):
+            table = pa.concat_tables([self._tables.pop(), table]).combine_chunks()
+        self._tables.append(table)
 
     def parts(self, name: str) -> Parts:
         """The sub-windows, and what has changed of their rows since: that they have ended, and notes."""
@@ -200,7 +198,7 @@ class KeptRows:
         by_id, self._by_id = self._by_id, False
         by_key, self.by_key = self.by_key, False
         for table in parts[name]:
-            lives = from_table(table, self.schema, self.width)
+            lives = from_table(table)
             self._append(lives.ids, lives.start, lives.end, np.zeros(len(lives), np.int64))
         self._tables = list(parts[name])
         (changed,) = parts[f"{name}.changed"]
@@ -222,18 +220,4 @@ def hashable(ids: Ids) -> list[Hashable]:
     return list(map(tuple, ids.tolist()))
 
 
-def as_table(lives: TimedRows, schema: pa.Schema) -> pa.Table:
-    """Rows and lifetimes in one table."""
-    table = lives.rows.select(schema.names).combine_chunks()
-    for i in range(lives.ids.shape[1]):
-        table = table.append_column(f"#id{i}", pa.array(lives.ids[:, i]))
-    return table.append_column("#start", pa.array(lives.start)).append_column("#end", pa.array(lives.end))
-
-
-def from_table(table: pa.Table, schema: pa.Schema, width: int) -> TimedRows:
-    """What `as_table` made."""
-    ids = np.column_stack([np.asarray(table[f"#id{i}"]) for i in range(width)])
-    return TimedRows(table.select(schema.names), ids, np.asarray(table["#start"]), np.asarray(table["#end"]))
-
-
-__all__ = ["KeptRows", "as_table", "from_table", "hashable"]
+__all__ = ["PositionedRows", "hashable"]

@@ -15,13 +15,13 @@ from mullion.language.types import BIGINT
 from mullion.operators.expressions import key_function
 from mullion.operators.join_probe import Partial, probe
 from mullion.operators.queue import Queue
-from mullion.operators.state import Calendar, Fifo, Flat, Keyed, Store, store_for
+from mullion.operators.row_store import Calendar, Fifo, Hash, RowStore, Scan, store_for
 from mullion.operators.timed_rows import Retractions, TimedRows
 from mullion.planner.update_pattern import Pattern
 
 SCHEMA = pa.schema([("k", pa.int64())])
 KEY = key_function([Column("k")], {"k": BIGINT})
-KINDS = (Fifo, Calendar, Keyed, Flat)
+KINDS = (Fifo, Calendar, Hash, Scan)
 
 
 def rows(keys: Any, start: Any, end: Any, first: int = 0) -> TimedRows:
@@ -31,17 +31,17 @@ def rows(keys: Any, start: Any, end: Any, first: int = 0) -> TimedRows:
     return TimedRows(pa.table({"k": keys}), ids, *spread)
 
 
-def held_ids(store: Store) -> list[int]:
-    return sorted(store.lives().ids[:, 0].tolist())
+def held_ids(store: RowStore) -> list[int]:
+    return sorted(store.rows().ids[:, 0].tolist())
 
 
 def test_the_store_suits_the_pattern() -> None:
-    def kind(pattern: Pattern, strategy: str = "upa") -> type[Store]:
+    def kind(pattern: Pattern, strategy: str = "upa") -> type[RowStore]:
         return type(store_for(pattern, strategy, SCHEMA, 1, KEY))
 
-    assert [kind(pattern) for pattern in Pattern] == [Fifo, Fifo, Calendar, Keyed]
-    assert {kind(pattern, "nt") for pattern in Pattern} == {Keyed}
-    assert {kind(pattern, "direct") for pattern in Pattern} == {Flat}
+    assert [kind(pattern) for pattern in Pattern] == [Fifo, Fifo, Calendar, Hash]
+    assert {kind(pattern, "nt") for pattern in Pattern} == {Hash}
+    assert {kind(pattern, "direct") for pattern in Pattern} == {Scan}
 
 
 def test_a_fifo_drops_whole_sub_windows_from_the_front() -> None:
@@ -78,7 +78,7 @@ def test_days_grow_with_lives() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_there_are_few_sub_windows(kind: type[Store]) -> None:
+def test_there_are_few_sub_windows(kind: type[RowStore]) -> None:
     store = kind(SCHEMA, 1, KEY)
     for step in range(1000):
         store.insert(rows(range(10), step, step + 400, first=10 * step))
@@ -89,13 +89,13 @@ def test_there_are_few_sub_windows(kind: type[Store]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_are_cut_by_their_ids_while_they_live(kind: type[Store]) -> None:
+def test_rows_are_cut_by_their_ids_while_they_live(kind: type[RowStore]) -> None:
     store = kind(SCHEMA, 1, KEY)
     store.insert(rows([1, 2, 3], 0, 10))
     store.insert(rows([4], 0, 10, first=7))
     cuts = store.cut(Retractions(np.array([[1], [7], [5]]), np.array([4, 10, 4])))
     assert [(cut.window.ids[cut.rows].tolist(), cut.window.end[cut.rows].tolist()) for cut in cuts] == [([[1]], [4])]
-    assert [cut.window.was[cut.rows].tolist() for cut in cuts] == [[10]]
+    assert [cut.window.end_before[cut.rows].tolist() for cut in cuts] == [[10]]
     store.settle()
     parts = store.parts()
     again = kind(SCHEMA, 1, KEY)
@@ -106,14 +106,14 @@ def test_rows_are_cut_by_their_ids_while_they_live(kind: type[Store]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_state_is_saved_in_tables_that_stay(kind: type[Store]) -> None:
+def test_state_is_saved_in_tables_that_stay(kind: type[RowStore]) -> None:
     store = kind(SCHEMA, 1, KEY)
     store.insert(rows(range(5000), 0, 100))
     store.expire(1)
     first = store.parts()["rows"]
     store.insert(rows(range(10), 1, 90, first=5000))
     kept = [table for table in store.parts()["rows"] if any(table is old for old in first)]
-    assert len(kept) == (0 if kind is Flat else 1)
+    assert len(kept) == (0 if kind is Scan else 1)
     again = kind(SCHEMA, 1, KEY)
     again.restore(store.parts())
     assert [table is old for table, old in zip(again.parts()["rows"], store.parts()["rows"], strict=True)] == [
@@ -122,7 +122,7 @@ def test_state_is_saved_in_tables_that_stay(kind: type[Store]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_are_found_by_key_when_they_live_at_the_same_time(kind: type[Store]) -> None:
+def test_rows_are_found_by_key_when_they_live_at_the_same_time(kind: type[RowStore]) -> None:
     store = kind(SCHEMA, 1, KEY)
     store.insert(rows([1, 2, 2, 9], [0, 0, 5, 0], [4, 10, 15, 10]))
     probing = store.sorted(rows([2, 1, 8], [6, 4, 0], [8, 9, 9]))
@@ -144,3 +144,26 @@ def test_a_queue_lets_go_in_order() -> None:
     again = Queue(1)
     again.restore(queue.parts())
     assert len(again) == 2 and again.pop(100)[0][:, 0].tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_needed_may_go(kind: type[RowStore]) -> None:
+    store = kind(SCHEMA, 1)
+    store.insert(rows(range(10), range(10), 100))
+    store.keep(lambda held: held.start >= 5)
+    assert store.held == 10, "half of a sub-window is needed: it stays as it is"
+    store.keep(lambda held: held.start >= 6)
+    assert held_ids(store) == [6, 7, 8, 9]
+
+
+def test_early_ends_that_older_checkpoints_kept_apart_are_read() -> None:
+    order = ["k", "#start", "#end", "#id0"]
+    table = pa.table({"k": [7, 8], "#start": [0, 0], "#end": [10, 10], "#id0": [1, 2]}).select(order)
+    ends = pa.table({"chunk": [0], "row": [1], "end": [4]})
+    store = Hash(SCHEMA, 1)
+    store.restore({"rows": [table], "ends": [ends]})
+    assert store.rows().end.tolist() == [10, 4]
+    again = Hash(SCHEMA, 1)
+    again.restore(store.parts())
+    again.expire(4)
+    assert held_ids(again) == [1]

@@ -14,8 +14,8 @@ import pyarrow as pa
 from mullion.expressions.arrays import Codes, Index, Times
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Parts
-from mullion.operators.kept import KeptRows
 from mullion.operators.kernels.expiry_heap import Agenda
+from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.timed_rows import Retractions, TimedRows
 
 
@@ -37,7 +37,7 @@ class EndingRows:
     def __init__(self, schema: pa.Schema, width: int, strategy: str, *, by_id: bool, by_key: bool) -> None:
         self._listed = strategy == "direct"
         hashed = not self._listed
-        self.kept = KeptRows(schema, width, by_id=by_id and hashed, by_key=by_key and hashed, eager=self._listed)
+        self.kept = PositionedRows(schema, width, by_id=by_id and hashed, by_key=by_key and hashed, eager=self._listed)
         self._agenda = Agenda()
 
     def __len__(self) -> int:

@@ -4,39 +4,36 @@
 |---|---|---|
 | Fifo | weakest, monotonic | in the order in which they came: whole sub-windows are dropped from the front |
 | Calendar | weak | at times known before: rows are partitioned by their ends into days; whole days are dropped |
-| Keyed | strict | when negative tuples say so: rows are found by their ids |
-| Flat | any (the direct strategy) | whenever: one list that is scanned at every step |
+| Hash | strict, results | when retractions or their owner say so: rows are found by their ids |
+| Scan | any, where patterns are not used | whenever: one list that is looked through at every step |
 
 All hold sub-windows sorted by key, so that all of them are probed in the same way, and all can cut rows off. They
 differ in how rows are put together and in what it costs to let them go. A few large sub-windows are faster to probe
-than many small ones: when a sub-window comes after one that is not much larger, both are merged, so a store of n rows
-has about log n of them.
+than many small ones, so neighbours are merged (see `merging`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from mullion.expressions.arrays import Index, Times
+from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.hashing import Keys, keys_of
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Parts
 from mullion.operators.expressions import KeyFunction
-from mullion.operators.sub_window import END, HELD, START, SubWindow, codes_of_ids, equal_codes, id_names
+from mullion.operators.merging import SMALL, is_merged
+from mullion.operators.sub_window import SubWindow, codes_of_ids, equal_codes
 from mullion.operators.timed_rows import Retractions, TimedRows
+from mullion.operators.timed_tables import END, HELD, START, id_names, numbers
 from mullion.planner.update_pattern import Pattern
 
-GROWTH = 2
-"""A sub-window is merged with the one before it when that has at most so many times its rows."""
 SHARE_OF_LIFE = 4
 """Sub-windows are not merged beyond this part of their rows' lives, so that few rows wait for others to expire."""
-SMALL = 4096
-"""Up to so many rows, one sub-window is always faster than two."""
 DAYS = 4
 """So many days of a calendar make the longest life of a row."""
 
@@ -54,48 +51,81 @@ def no_key(rows: pa.Table) -> Keys:
     return keys_of([], rows.num_rows)
 
 
-class Store(ABC):
-    """Rows of one relation, found by key. `key` gives the keys of rows; rows whose key is NULL match nothing and are
-    not kept."""
+class RowStore(ABC):
+    """Rows of one relation. `key` gives the keys by which they are probed; rows whose key is NULL match nothing and are
+    not kept. Rows that nobody probes have no key."""
 
-    def __init__(self, schema: pa.Schema, width: int, key: KeyFunction = no_key) -> None:
-        self.schema, self.width, self.key = schema, width, key
+    def __init__(self, schema: pa.Schema, width: int, key: KeyFunction | None = None) -> None:
+        self.schema, self.width = schema, width
+        self.key = no_key if key is None else key
+        self._small = 0 if key is None else SMALL
         self.windows: list[SubWindow] = []
         self.now = EVER_BEFORE
 
-    def insert(self, lives: TimedRows) -> SubWindow | None:
+    # Rows come
+
+    def insert(self, rows: TimedRows) -> SubWindow | None:
         """Add rows. Returns them in the order of their keys, or None when there are none."""
-        fresh = self.sorted(lives)
+        fresh = self.sorted(rows)
         if fresh is not None:
             self.add(fresh)
         return fresh
 
-    def sorted(self, lives: TimedRows) -> SubWindow | None:
+    def sorted(self, rows: TimedRows) -> SubWindow | None:
         """Rows as a sub-window, without those whose key is NULL."""
-        if not len(lives):
+        if not len(rows):
             return None
-        lives = lives.with_rows(lives.rows.select(self.schema.names))
-        keys = self.key(lives.rows)
+        rows = rows.with_rows(rows.rows.select(self.schema.names))
+        keys = self.key(rows.rows)
         if keys.known is not None:
             known = np.flatnonzero(keys.known)
-            lives, keys = lives.take(known), keys.take(known)
+            rows, keys = rows.take(known), keys.take(known)
             keys = Keys(keys.codes, None, keys.exact, keys.columns)
-        return SubWindow.of(lives, keys) if len(lives) else None
+        return SubWindow.of(rows, keys) if len(rows) else None
 
     @abstractmethod
     def add(self, fresh: SubWindow) -> None:
         """Add rows that `sorted` has put in order."""
 
+    # Rows leave
+
     @abstractmethod
     def expire(self, now: int) -> None:
         """Drop what has ended. Rows that ended may be held for longer; who probes compares lives."""
 
+    def keep(self, needed: Callable[[TimedRows], Mask]) -> None:
+        """Only rows that are needed must stay. Sub-windows of which half is needed stay as they are."""
+        kept = []
+        for window in self.windows:
+            mask = needed(window.timed)
+            count = int(np.count_nonzero(mask))
+            if 2 * count >= len(window):
+                kept.append(window)
+            elif count:
+                rows = np.flatnonzero(mask)
+                kept.append(SubWindow.of(window.timed.take(rows), window.keys.take(rows)))
+        self.windows = kept
+
     def cut(self, retracted: Retractions, *, released: bool = False) -> list[Cut]:
         """End rows earlier than they promised, or only hold them no longer. How it was stays known until `settle`."""
-        cuts = []
         codes = codes_of_ids(retracted.ids)
+        windows = self.windows if len(retracted) else ()
+        found = [(window, *self._find(window, retracted, codes, released=released)) for window in windows]
+        return self._cut(found, retracted, released=released)
+
+    def cut_all(self, retracted: Retractions, part: slice, *, released: bool = False) -> list[Cut]:
+        """As `cut`, for all rows that were made of a row that is retracted: its id is a part of theirs."""
+        codes, found = codes_of_ids(retracted.ids), []
         for window in self.windows if len(retracted) else ():
-            rows, which = self._find(window, retracted, codes, released=released)
+            rows, which = equal_codes(codes_of_ids(window.ids[:, part]), codes)
+            meant = window.is_meant(retracted, which, rows, released=released, part=part)
+            found.append((window, rows[meant], which[meant]))
+        return self._cut(found, retracted, released=released)
+
+    @staticmethod
+    def _cut(found: Sequence[tuple[SubWindow, Index, Index]], retracted: Retractions, *, released: bool) -> list[Cut]:
+        cuts = []
+        for window, rows, which in found:
             if len(rows):
                 (window.release if released else window.cut)(rows, retracted.at[which])
                 cuts.append(Cut(window, rows))
@@ -104,24 +134,12 @@ class Store(ABC):
     def _find(self, window: SubWindow, retracted: Retractions, codes: Times, *, released: bool) -> tuple[Index, Index]:
         return window.find(retracted, codes, released=released)
 
-    def cut_all(self, retracted: Retractions, part: slice, *, released: bool = False) -> list[Cut]:
-        """As `cut`, for all rows that were made of a row that is gone: its id is a part of theirs."""
-        cuts = []
-        for window in self.windows if len(retracted) else ():
-            rows, which = equal_codes(codes_of_ids(window.ids[:, part]), codes_of_ids(retracted.ids))
-            at = retracted.at[which]
-            until = window.meets[rows] if released else window.end[rows]
-            meant = (
-                (window.ids[rows, part] == retracted.ids[which]).all(axis=1) & (window.start[rows] <= at) & (at < until)
-            )
-            if meant.any():
-                (window.release if released else window.cut)(rows[meant], at[meant])
-                cuts.append(Cut(window, rows[meant]))
-        return cuts
-
     def settle(self) -> None:
+        """The last cuts are history."""
         for window in self.windows:
             window.settle()
+
+    # What is there
 
     def offsets(self) -> Index:
         """The number of the first row of each sub-window, when rows are counted through."""
@@ -136,17 +154,19 @@ class Store(ABC):
         return np.concatenate([window.end for window in self.windows])
 
     def meets(self, *, before_cuts: bool = False) -> Times:
-        return np.concatenate([window.met if before_cuts else window.meets for window in self.windows])
+        return np.concatenate([window.meets_before if before_cuts else window.meets for window in self.windows])
 
-    def lives(self) -> TimedRows:
+    def rows(self) -> TimedRows:
         """All rows that have not ended."""
         if not self.windows:
             return TimedRows.empty(self.schema, self.width)
-        return TimedRows.concat([window.lives.take(window.alive(self.now)) for window in self.windows])
+        return TimedRows.concat([_taken(window, window.alive(self.now)) for window in self.windows])
 
     @property
     def held(self) -> int:
         return sum(map(len, self.windows))
+
+    # What a restart needs
 
     def parts(self) -> Parts:
         """Sub-windows as they are, and the cuts among them."""
@@ -161,12 +181,14 @@ class Store(ABC):
     def restore(self, parts: Mapping[str, Sequence[pa.Table]]) -> None:
         for i, saved in enumerate(parts.get("rows", ())):
             table = self._with_all_columns(saved)
-            window = SubWindow.restored(table, self.key(table), self.width)
-            for cuts in parts.get("cuts", ()):
-                own = cuts.filter(pa.array(cuts["window"].to_numpy() == i))
-                window.cut(own["row"].to_numpy(), own["end"].to_numpy())
+            window = SubWindow.restored(table, self.key(table))
+            for cuts in [*parts.get("cuts", ()), *map(_as_cuts, parts.get("ends", ()))]:
+                own = cuts.filter(pa.array(numbers(cuts, "window") == i))
+                if not len(own):
+                    continue
+                window.cut(numbers(own, "row"), numbers(own, "end"))
                 if window.held is not None:
-                    window.release(own["row"].to_numpy(), own["held"].to_numpy())
+                    window.release(numbers(own, "row"), numbers(own, "held"))
             window.settle()
             self.windows.append(window)
 
@@ -181,21 +203,23 @@ class Store(ABC):
                 table = table.append_column(field, pa.nulls(len(table), field.type))
         return table.select(names)
 
+    # Merging
+
     def merged(self, windows: Sequence[SubWindow]) -> SubWindow | None:
         """One sub-window for several, without what has ended."""
         alive = [(window, window.alive(self.now)) for window in windows]
         alive = [(window, rows) for window, rows in alive if len(rows)]
         if len(alive) == 1 and len(alive[0][1]) == len(alive[0][0]):
             return alive[0][0]
-        lives = [window.lives if len(rows) == len(window) else window.lives.take(rows) for window, rows in alive]
+        rows = [_taken(window, rows) for window, rows in alive]
         keys = [window.keys if len(rows) == len(window) else window.keys.take(rows) for window, rows in alive]
-        return SubWindow.of(TimedRows.concat(lives), Keys.concat(keys)) if alive else None
+        return SubWindow.of(TimedRows.concat(rows), Keys.concat(keys)) if alive else None
 
     def _append(self, windows: list[SubWindow], fresh: SubWindow, *, within_life: bool = False) -> None:
         """Add a sub-window after others, merged with those before it that are not much larger."""
-        while windows and len(windows[-1]) <= max(GROWTH * len(fresh), SMALL - len(fresh)):
+        while windows and is_merged(len(windows[-1]), len(fresh), small=self._small):
             last = windows[-1]
-            if within_life and len(last) + len(fresh) > SMALL and not _close(last, fresh):
+            if within_life and len(last) + len(fresh) > self._small and not _close(last, fresh):
                 break
             both = self.merged([last, fresh])
             windows.pop()
@@ -205,7 +229,7 @@ class Store(ABC):
         windows.append(fresh)
 
 
-class Fifo(Store):
+class Fifo(RowStore):
     """Sub-windows in the order in which they came. Those whose rows have all ended leave from the front."""
 
     def add(self, fresh: SubWindow) -> None:
@@ -213,13 +237,13 @@ class Fifo(Store):
 
     def expire(self, now: int) -> None:
         self.now = now
-        gone = 0
-        while gone < len(self.windows) and self.windows[gone].last_end <= now:
-            gone += 1
-        del self.windows[:gone]
+        over = 0
+        while over < len(self.windows) and self.windows[over].last_end <= now:
+            over += 1
+        del self.windows[:over]
 
 
-class Calendar(Store):
+class Calendar(RowStore):
     """Rows partitioned by when they end.
 
         days            | [0, 5) | [5, 10) | [10, 15) | FOREVER
@@ -229,7 +253,7 @@ class Calendar(Store):
     A day is about a fourth of the longest life.
     """
 
-    def __init__(self, schema: pa.Schema, width: int, key: KeyFunction = no_key) -> None:
+    def __init__(self, schema: pa.Schema, width: int, key: KeyFunction | None = None) -> None:
         super().__init__(schema, width, key)
         self.day = 1
         self.days: dict[int, list[SubWindow]] = {}
@@ -241,8 +265,8 @@ class Calendar(Store):
 
     def _lengthen_days(self, fresh: SubWindow) -> None:
         """Days that turn out to be much too short are made longer, and what is there is put into new ones."""
-        lives = np.where(fresh.meets >= FOREVER, 0, fresh.meets - fresh.start)
-        longest = int(lives.max())
+        lengths = np.where(fresh.meets >= FOREVER, 0, fresh.meets - fresh.start)
+        longest = int(lengths.max())
         if longest > 2 * DAYS * self.day:
             self.day = max(longest // DAYS, 1)
             for window in self._emptied():
@@ -253,10 +277,10 @@ class Calendar(Store):
         return windows
 
     def _put(self, fresh: SubWindow) -> None:
-        days = np.where(fresh.promised >= FOREVER, FOREVER, fresh.promised // self.day)
+        days = np.where(fresh.meets_saved >= FOREVER, FOREVER, fresh.meets_saved // self.day)
         for day in np.unique(days).tolist():
             rows = np.flatnonzero(days == day)
-            own = fresh if len(rows) == len(fresh) else SubWindow.of(fresh.lives.take(rows), fresh.keys.take(rows))
+            own = fresh if len(rows) == len(fresh) else SubWindow.of(fresh.timed.take(rows), fresh.keys.take(rows))
             self._append(self.days.setdefault(day, []), own)
 
     def _list(self) -> None:
@@ -278,12 +302,12 @@ class Calendar(Store):
             self.day = table["day"][0].as_py()
         super().restore(parts)
         for window in self._emptied():
-            last = int(window.promised.max())
+            last = int(window.meets_saved.max())
             self.days.setdefault(FOREVER if last >= FOREVER else last // self.day, []).append(window)
         self._list()
 
 
-class Keyed(Store):
+class Hash(RowStore):
     """Rows found by their ids. Sub-windows with more ended than living rows are made anew."""
 
     def add(self, fresh: SubWindow) -> None:
@@ -291,18 +315,11 @@ class Keyed(Store):
 
     def expire(self, now: int) -> None:
         self.now = now
-        kept = []
-        for window in self.windows:
-            alive = int((window.meets > now).sum())
-            if 2 * alive >= len(window):
-                kept.append(window)
-            elif alive and (smaller := self.merged([window])) is not None:
-                kept.append(smaller)
-        self.windows = kept
+        self.keep(lambda rows: (rows.end if rows.held is None else rows.held) > now)
 
 
-class Flat(Store):
-    """One list of all rows. It is looked through at every step, for rows that have ended and for rows that are gone."""
+class Scan(RowStore):
+    """One list of all rows. It is looked through at every step, for rows that have ended and for retractions."""
 
     def add(self, fresh: SubWindow) -> None:
         both = self.merged([*self.windows, fresh])
@@ -317,13 +334,19 @@ class Flat(Store):
         return window.scan(retracted, codes, released=released)
 
 
-def store_for(pattern: Pattern, strategy: str, schema: pa.Schema, width: int, key: KeyFunction = no_key) -> Store:
+def store_for(
+    pattern: Pattern, strategy: str, schema: pa.Schema, width: int, key: KeyFunction | None = None
+) -> RowStore:
     """The store for rows that leave in this way."""
     if strategy == "direct":
-        return Flat(schema, width, key)
+        return Scan(schema, width, key)
     if strategy == "nt" or pattern is Pattern.STRICT:
-        return Keyed(schema, width, key)
+        return Hash(schema, width, key)
     return Calendar(schema, width, key) if pattern is Pattern.WEAK else Fifo(schema, width, key)
+
+
+def _taken(window: SubWindow, rows: Index) -> TimedRows:
+    return window.timed if len(rows) == len(window) else window.timed.take(rows)
 
 
 def _close(last: SubWindow, fresh: SubWindow) -> bool:
@@ -332,4 +355,9 @@ def _close(last: SubWindow, fresh: SubWindow) -> bool:
     return span * SHARE_OF_LIFE <= fresh.last_end - int(fresh.start.min())
 
 
-__all__ = ["Calendar", "Cut", "Fifo", "Flat", "Keyed", "Store", "no_key", "store_for"]
+def _as_cuts(ends: pa.Table) -> pa.Table:
+    """Early ends of results as checkpoints had them when results were kept in a store of their own."""
+    return ends.rename_columns({"chunk": "window"}).append_column("held", ends["end"])
+
+
+__all__ = ["Calendar", "Cut", "Fifo", "Hash", "RowStore", "Scan", "no_key", "store_for"]
