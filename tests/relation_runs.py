@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from by_operators import bind_relation
 from mullion.algebra.streams import Stream
-from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.options import DEFAULTS, Options

@@ -24,10 +24,12 @@ from hypothesis import strategies as st
 
 import any_relation
 from any_window import KINDS, TICKS, ticks, windows_of
+from by_operators import bind_relation
 from mullion import reference
 from mullion.algebra.relation import Relation
+from mullion.binding.one_window import groups_one_window
 from mullion.binding.queries import bind
-from mullion.binding.relations import bind_relation, is_relational, joining_at
+from mullion.binding.relations import entering_at
 from mullion.engine import Engine
 from mullion.errors import MullionError
 from mullion.expressions.vector import Vector
@@ -251,7 +253,7 @@ class Oracle:
 
     def bound(self, name: str) -> Any:
         query = parse_query(self.trial.texts[name])
-        if is_relational(query, STREAMS, any_relation.TABLES, {}):
+        if not groups_one_window(query, STREAMS, any_relation.TABLES, {}):
             return bind_relation(query, STREAMS, any_relation.TABLES)
         return bind(query, STREAMS, any_relation.TABLES)
 
@@ -284,7 +286,7 @@ class Oracle:
         query, bound = parse_query(self.trial.texts[name]), self.bound(name)
         start = max((t for t in (query.start_at, self.starts.get(name)) if t is not None), default=None)
         if isinstance(bound, Relation):
-            relation = joining_at(bound, start, frozenset())
+            relation = entering_at(bound, start, frozenset())
             tables = {"named": (any_relation.NAMED, self.trial.table)}
             wanted = answer_relation(relation, any_relation.STREAMS, self.kept, tables)
             without = ("expires_at",) if self.trial.expiry == "nt" else ()

@@ -27,8 +27,10 @@ from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
 from mullion.arguments import require, require_callable
 from mullion.binding.mistakes import ScriptMistakes
+from mullion.binding.one_window import groups_one_window
 from mullion.binding.queries import bind
-from mullion.binding.relations import bind_relation, is_relational, joining_at
+from mullion.binding.relations import bind as bind_relation
+from mullion.binding.relations import entering_at as joining_at
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.closing import check_close, following_after_the_end, query_after_the_end
 from mullion.catalog.restart import as_journaled, check_manifest, check_text, from_journal, stream_text, to_journal
@@ -399,7 +401,7 @@ class Engine:
 
     def _add(self, query: Query) -> Standing:
         known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
-        if is_relational(query, *known):
+        if not groups_one_window(query, *known):
             relation = bind_relation(query, *known)
             self._check_not_ended(relation.name, relation.streams)
             self.catalog.add_relation(relation, query.place)

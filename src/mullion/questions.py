@@ -22,8 +22,9 @@ from mullion.algebra.nodes import scans
 from mullion.algebra.relation import Relation
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
+from mullion.binding.one_window import groups_one_window
 from mullion.binding.queries import bind
-from mullion.binding.relations import bind_relation, is_relational
+from mullion.binding.relations import bind as bind_relation
 from mullion.catalog.catalog import Catalog
 from mullion.errors import CheckError, MullionError, NotSupported, closest
 from mullion.instants import EVERYTHING
@@ -130,7 +131,7 @@ class Question:
 def bound(query: Query, catalog: Catalog) -> SlicedAggregation | Relation:
     """The question checked, as an aggregate over a stream or a relation."""
     known = catalog.streams, catalog.tables, catalog.materialized
-    if not is_relational(query, *known):
+    if groups_one_window(query, *known):
         return bind(query, *known[:2])
     _check_once(query)
     return bind_relation(query, *known)

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from by_operators import bind_relation
 from mullion import reference
 from mullion.algebra.streams import Stream
-from mullion.binding.relations import bind_relation
 from mullion.engine import Engine
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP

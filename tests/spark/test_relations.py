@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from by_operators import bind_relation
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.relations import bind_relation, joining_at
+from mullion.binding.relations import entering_at
 from mullion.engine import Engine
 from mullion.errors import NotSupported
 from mullion.language.parse import parse_query
@@ -214,7 +215,7 @@ def test_queries_come_and_go_while_streams_run(spark: SparkSession, tmp_path: Pa
         seen = {name: told(engine.results(name).to_arrow()) for name in run.relations}
     for name, rows in seen.items():
         relation = bound(QUERIES["pairs" if name == "later" else name.removeprefix("later_")], name)
-        relation = relation if name == "pairs" else joining_at(relation, newest + 1, frozenset())
+        relation = relation if name == "pairs" else entering_at(relation, newest + 1, frozenset())
         whole = [row for row in expected(relation, given) if row[1] < run.now]
         assert rows == whole, name
         assert rows, name

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from any_relation import ORIGINS, STREAMS, TABLES, Example, events
-from mullion.binding.relations import bind_relation
+from by_operators import bind_relation
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.operators.network import Events

@@ -8,9 +8,9 @@ from random import Random
 from hypothesis import given, settings
 
 from any_relation import KEYS, NAMED, STREAMS, TABLES, VALUES, Example, examples, relation
+from by_operators import bind_relation
 from mullion.algebra.nodes import nodes
 from mullion.algebra.relation import Relation
-from mullion.binding.relations import bind_relation
 from mullion.expressions.vector import arrow_type
 from mullion.language.parse import parse_query
 from mullion.planner.answer_schema import answer_schema

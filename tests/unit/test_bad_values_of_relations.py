@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from by_operators import bind_relation
 from mullion.algebra.relation import Relation
-from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.options import DEFAULTS, Options, Sharing
 from mullion.runtime.relation_run import RelationRun

@@ -10,8 +10,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from by_operators import bind_relation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.relations import bind_relation
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, INT, TIMESTAMP
 from mullion.reference.relations import answer_relation

@@ -7,6 +7,7 @@ import re
 import pyarrow as pa
 import pytest
 
+from by_operators import bind_relation
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.nodes import (
     Aggregated,
@@ -26,8 +27,9 @@ from mullion.algebra.nodes import (
 )
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
+from mullion.binding.one_window import groups_one_window
 from mullion.binding.queries import bind
-from mullion.binding.relations import bind_relation, is_relational, joining_at
+from mullion.binding.relations import entering_at
 from mullion.errors import NotSupported, TextError
 from mullion.expressions.typing import resolve, resolve_predicate
 from mullion.language.parse import parse_expression, parse_query
@@ -52,7 +54,7 @@ def full(text: str) -> str:
 
 def bound(text: str, **materialized: Relation) -> Relation:
     query = parse_query(full(text))
-    assert is_relational(query, STREAMS, TABLES, materialized)
+    assert not groups_one_window(query, STREAMS, TABLES, materialized)
     return bind_relation(query, STREAMS, TABLES, materialized)
 
 
@@ -370,7 +372,7 @@ def test_windows_without_a_length_hold_what_comes_after_the_query_does(text: str
     )
     found = bound(query)
     assert [scan.since for scan in scans(found.root)] == [MINUTE, None] and found.start == MINUTE
-    later = joining_at(bound(f"SELECT a.k FROM a [{text}], b [c] WHERE a.k = b.k"), MINUTE)
+    later = entering_at(bound(f"SELECT a.k FROM a [{text}], b [c] WHERE a.k = b.k"), MINUTE)
     assert (later.root, later.start) == (found.root, MINUTE)
 
 
@@ -423,7 +425,7 @@ def test_a_materialised_aggregate_of_one_stream_is_a_relation() -> None:
 )
 def test_aggregates_over_one_stream_stay_what_they_were(text: str) -> None:
     query = parse_query(full(text))
-    assert not is_relational(query, STREAMS, TABLES)
+    assert groups_one_window(query, STREAMS, TABLES, {})
     bind(query, STREAMS, TABLES)
 
 

@@ -9,11 +9,11 @@ from types import FrameType
 
 import pytest
 
+from by_operators import bind_relation
 from mullion.algebra.relation import Relation
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.queries import bind
-from mullion.binding.relations import bind_relation
 from mullion.catalog.catalog import Catalog
 from mullion.engine import Engine
 from mullion.errors import CheckError, MullionError

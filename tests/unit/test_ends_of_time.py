@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import any_relation
 from any_relation import STREAMS
 from any_window import TICKS
+from by_operators import bind_relation
 from mullion import reference
-from mullion.binding.relations import bind_relation
 from mullion.errors import CheckError, MullionError, ParseError
 from mullion.language.limits import FIRST_TIME, FURTHEST, LAST_TIME, LONGEST, MOST_ROWS, moment
 from mullion.language.parse import parse_duration, parse_query, parse_statement

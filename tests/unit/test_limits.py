@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.binding.relations import bind_relation
+from by_operators import bind_relation
 from mullion.language.parse import parse_query
 from mullion.language.query import Period
 from mullion.options import Options

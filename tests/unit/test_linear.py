@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from by_operators import bind_relation
 from mullion.algebra.streams import Stream
 from mullion.binding.queries import bind
-from mullion.binding.relations import bind_relation
 from mullion.errors import MullionError, closest
 from mullion.language.parse import parse_query, parse_script
 from mullion.language.types import INT, TIMESTAMP

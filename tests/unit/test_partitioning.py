@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from any_relation import KEYS, STREAMS, TABLES, VALUES, relation
+from by_operators import bind_relation
 from mullion.algebra.nodes import Join, Node, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
-from mullion.binding.relations import bind_relation
 from mullion.expressions.vector import Vector
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.language.parse import parse_query

@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from any_relation import NAMED, ORIGINS, STREAMS, TABLES, Example, events, examples, table_rows
+from by_operators import bind_relation
 from mullion.algebra.nodes import is_aggregates
 from mullion.algebra.relation import Relation
-from mullion.binding.relations import bind_relation
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.reference.relations import answer_relation, result_rows

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mullion.binding.relations import bind_relation, joining_at
+from by_operators import bind_relation
+from mullion.binding.relations import entering_at
 from mullion.language.parse import parse_query
 from mullion.options import Options, Sharing
 from mullion.runtime.relation_run import RelationRun
@@ -95,7 +96,7 @@ def test_a_relation_that_joins_late_shares_what_is_there(tmp_path: Path) -> None
     while source.done < 15:
         source.deliver(run)
     start = max(newest for newest in source.newest.values() if newest is not None) + 1
-    late = joining_at(bind_relation(parse_query(TEXTS["counts"], name="late"), STREAMS, {}), start)
+    late = entering_at(bind_relation(parse_query(TEXTS["counts"], name="late"), STREAMS, {}), start)
     run.use([early, late])
     source.run(run)
     assert store.rows("counts") == expected(given)["counts"]

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from any_relation import STREAMS, TABLES, Example, examples
+from by_operators import bind_relation
 from mullion.algebra.nodes import TableLookup, nodes
 from mullion.algebra.relation import Relation
-from mullion.binding.relations import bind_relation
 from mullion.expressions.vector import Vector
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.kernels.lookup import prepare

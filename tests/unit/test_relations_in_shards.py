@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from any_relation import STREAMS as ANY_STREAMS
 from any_relation import TABLES as ANY_TABLES
 from any_relation import Example, examples
-from mullion.binding.relations import bind_relation, joining_at
+from by_operators import bind_relation
+from mullion.binding.relations import entering_at
 from mullion.expressions.vector import Vector
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.language.parse import parse_query
@@ -150,7 +151,7 @@ def test_a_relation_that_joins_late_goes_to_the_shards_too(tmp_path: Path) -> No
     while source.done < 15:
         source.deliver(run)
     start = max(newest for newest in source.newest.values() if newest is not None) + 1
-    late = joining_at(bind_relation(parse_query(TEXTS["counts"], name="late"), STREAMS, {}), start)
+    late = entering_at(bind_relation(parse_query(TEXTS["counts"], name="late"), STREAMS, {}), start)
     run.use([early, late])
     source.run(run)
     assert run.placed("late") == "in 3 shards on executors"

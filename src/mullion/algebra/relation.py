@@ -44,6 +44,13 @@ class Relation:
     start: int | None = None
     stop: int | None = None
     materialized: bool = False
+    backfill: bool = False
+    after: int | None = None
+    """With BACKFILL: answers windows with window_end > after."""
+    tag: str = ""
+    """Not empty for a query whose past was read once more: it must not be answered from what others keep."""
+    entered_after: int | None = None
+    """The last batch before such a query entered."""
 
     @cached_property
     def plan(self) -> Node:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mullion.algebra.nodes import Filter, Node
+from mullion.algebra.nodes import Filter, Node, TableLookup, nodes
 from mullion.binding.scope import Scope
-from mullion.errors import NotSupported
+from mullion.errors import NotSupported, Place
 from mullion.expressions.evaluate import is_event_only
 from mullion.expressions.shared import shared
 from mullion.expressions.typing import resolve, resolve_predicate
@@ -23,10 +23,13 @@ class Layout:
     node: Node
     scope: Scope
     columns: Mapping[tuple[int, str], str]
+    of_one_window: bool = False
+    """Whether the query groups the events of one window and does nothing else (`one_window`)."""
 
     def plain(self, expr: Expr) -> Expr:
         """An expression as written, over the node's columns."""
-        return self.placed(self.scope.settled(expr, range(len(self.scope.sources))))
+        visible = None if self.of_one_window else range(len(self.scope.sources))
+        return self.placed(self.scope.settled(expr, visible))
 
     def placed(self, settled: Expr) -> Expr:
         """A settled expression over the node's columns."""
@@ -54,6 +57,15 @@ class Layout:
         """The rows for which all these are true, which are resolved and over the node's columns."""
         both = together(predicates)
         return self if both is None else replace(self, node=Filter(self.node, both))
+
+    def filtered_as_written(self, conditions: Sequence[Expr]) -> Layout:
+        """The rows for which all these are true, in this order. They are over the node's columns, but not resolved."""
+        if not conditions:
+            return self
+        both = conditions[0] if len(conditions) == 1 else Call("and", tuple(conditions))
+        resolved = resolve_predicate(both, self.node.types)
+        refuse_what_spark_cannot_see(_combined(resolved), self.node, both.place)
+        return replace(self, node=Filter(self.node, shared(resolved)))
 
 
 def together(predicates: Iterable[Expr]) -> Expr | None:
@@ -85,4 +97,20 @@ def _refuse_sparks_own(resolved: Expr, written: Expr) -> None:
     raise NotSupported(f"{only.function} in this query", only.place or written.place, hint=hint)
 
 
-__all__ = ["Layout", "predicate", "together", "typed"]
+def refuse_what_spark_cannot_see(parts: Iterable[Expr], node: Node, place: Place | None) -> None:
+    """Some functions are Spark's alone, and Spark does not see the columns of tables."""
+    added = {name for below in nodes(node) if isinstance(below, TableLookup) for name in below.lookup.types()}
+    for part in parts if added else ():
+        if is_event_only(part) and any(isinstance(n, Column) and n.name in added for n in walk(part)):
+            only = [n for n in walk(part) if isinstance(n, Call) and is_event_only(n)][-1]
+            raise NotSupported(f"{only.function} together with a table's columns", only.place or place)
+
+
+def _combined(predicate: Expr) -> list[Expr]:
+    """What AND, OR and NOT combine."""
+    if isinstance(predicate, Call) and predicate.function in ("and", "or", "not"):
+        return [condition for arg in predicate.args for condition in _combined(arg)]
+    return [predicate]
+
+
+__all__ = ["Layout", "predicate", "refuse_what_spark_cannot_see", "together", "typed"]

@@ -21,8 +21,8 @@ from mullion.algebra.streams import Stream, Table
 from mullion.binding.equijoins import equi_join
 from mullion.binding.grouping import no_aggregate
 from mullion.binding.joins import Attaching, Parts, check_no_window, conjuncts, known_relation
-from mullion.binding.layouts import Layout, typed
-from mullion.binding.relational_windows import CONTINUOUS, Clock, result_window, stream_window
+from mullion.binding.layouts import Layout, refuse_what_spark_cannot_see, typed
+from mullion.binding.relational_windows import CONTINUOUS, Clock, grouped_window, result_window, stream_window
 from mullion.binding.scope import OUTER, Columned, Scope
 from mullion.errors import CheckError, NotSupported, Place
 from mullion.expressions.shared import shared
@@ -97,16 +97,26 @@ Existing = Callable[[Layout, Exists, bool, Clock], Layout]
 """Keeps the rows for which a sub-query finds something, or, negated, nothing."""
 
 
-def read(query: Query, context: Context, clock: Clock, existing: Existing, outer: Scope | None = None) -> Read:
-    """FROM and WHERE of a query without its SELECT. `outer` is the scope of the query around EXISTS."""
+def read(
+    query: Query,
+    context: Context,
+    clock: Clock,
+    existing: Existing,
+    outer: Scope | None = None,
+    *,
+    one_window: bool = False,
+) -> Read:
+    """FROM and WHERE of a query without its SELECT. `outer` is the scope of the query around EXISTS; `one_window`: it
+    groups the events of one window."""
     _refuse_outer_joins(query.source, context)
     parts = Parts()
     parts.take(query.source)
     relations = [context.relation(source, clock) for source in parts.sources]
-    scope = Scope(parts.sources, relations, outer=outer)
+    alone = one_window and len(relations) == 1
+    scope = Scope(parts.sources, relations, outer=outer, alone=alone)
     for source, relation in zip(parts.sources, relations, strict=True):
         check_no_window(source, relation)
-    written = [] if query.where is None else conjuncts(query.where)
+    written = [] if query.where is None else [query.where] if alone else conjuncts(query.where)
     for condition in written:
         no_aggregate(condition, "WHERE")
     everything = range(len(relations))
@@ -114,7 +124,7 @@ def read(query: Query, context: Context, clock: Clock, existing: Existing, outer
     conditions += [scope.settled(condition, everything) for condition in written if _existence(condition) is None]
     correlated = [condition for condition in conditions if _looks_out(condition)]
     conditions = [condition for condition in conditions if not _looks_out(condition)]
-    layouts, conditions = _Bases(scope, parts, conditions).layouts()
+    layouts, conditions = _Bases(scope, parts, conditions, one_window=one_window).layouts()
     layout = equi_join(layouts, conditions, scope)
     for found in filter(None, map(_existence, written)):
         layout = existing(layout, *found, clock)
@@ -160,8 +170,8 @@ def _sides(condition: Expr, scope: Scope) -> tuple[Expr, Expr]:
 class _Bases:
     """Streams and sub-queries, each with the tables that its columns find and the conditions over these alone."""
 
-    def __init__(self, scope: Scope, parts: Parts, conditions: list[Expr]) -> None:
-        self.scope, self.parts, self.conditions = scope, parts, conditions
+    def __init__(self, scope: Scope, parts: Parts, conditions: list[Expr], *, one_window: bool) -> None:
+        self.scope, self.parts, self.conditions, self.one_window = scope, parts, conditions, one_window
         self.tables = [i for i, relation in enumerate(scope.relations) if isinstance(relation, Table)]
         bases = [i for i in range(len(scope.relations)) if i not in self.tables]
         if not bases:
@@ -197,18 +207,22 @@ class _Bases:
         for number, lookup in attaching.attached:
             table = self.scope.relations[number]
             assert isinstance(table, Table)
-            for key, _ in lookup.keys:
+            for key, _ in () if self.one_window else lookup.keys:
                 typed(key, node.types)
             node = TableLookup(node, lookup, table.retroactive)
             columns |= {(number, name): lookup.column(name) for name, _ in table.columns}
-        layout = Layout(node, self.scope, columns)
+        layout = Layout(node, self.scope, columns, self.one_window)
+        if self.one_window:
+            keys = [key for _, lookup in attaching.attached for key, _ in lookup.keys]
+            refuse_what_spark_cannot_see(keys, node, self.scope.sources[base].place)
+            return layout.filtered_as_written([*attaching.found, *map(layout.placed, conditions)])
         return layout.filtered([*map(shared, attaching.found), *map(layout.predicate, conditions)])
 
     def _source(self, base: int) -> tuple[Node, dict[tuple[int, str], str]]:
         relation, source = self.scope.relations[base], self.scope.sources[base]
         if isinstance(relation, Stream):
             assert isinstance(source, Named)
-            window, partition = stream_window(source, relation)
+            window, partition = (grouped_window if self.one_window else stream_window)(source, relation)
             scan = Scan(relation.name, window, relation.columns, partition)
             return scan, {(base, name): name for name, _ in relation.columns}
         assert isinstance(relation, Rows)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from mullion.algebra.nodes import Node, ResultWindow, Scan
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
+from mullion.binding.frames import checked_window
 from mullion.binding.grouping import no_aggregate
 from mullion.binding.scope import Scope
 from mullion.errors import CheckError, NotSupported, Place, closest
@@ -50,6 +51,12 @@ def stream_window(source: Named, stream: Stream) -> tuple[Window, tuple[Expr, ..
     return _unslid(replace(window, attribute=None, partition_by=keys)), keys
 
 
+def grouped_window(source: Named, stream: Stream) -> tuple[Window, tuple[Expr, ...]]:
+    """The window of a query that groups its events, as it was written, and the resolved keys of PARTITION BY."""
+    window = checked_window(source.window, stream, source.place)
+    return window, _partition(window, source, stream, alone=True)
+
+
 def result_window(window: Window) -> Window:
     """A window over the results of a query, without its SLIDE."""
     for there, what in [
@@ -80,8 +87,8 @@ def _check(window: Window) -> None:
         raise NotSupported("PARTITION BY with SLIDE in this query", window.place, hint=hint)
 
 
-def _partition(window: Window, source: Named, stream: Stream) -> tuple[Expr, ...]:
-    scope = Scope([source], [stream])
+def _partition(window: Window, source: Named, stream: Stream, *, alone: bool = False) -> tuple[Expr, ...]:
+    scope = Scope([source], [stream], alone=alone)
     keys = []
     for key in window.partition_by:
         no_aggregate(key, "PARTITION BY")
@@ -140,4 +147,4 @@ def reach(node: Node) -> int | None:
     return node.window.range + (below or 0)
 
 
-__all__ = ["CONTINUOUS", "Clock", "Timing", "clock_of", "reach", "result_window", "stream_window"]
+__all__ = ["CONTINUOUS", "Clock", "Timing", "clock_of", "grouped_window", "reach", "result_window", "stream_window"]

@@ -6,78 +6,54 @@ Query --FROM, WHERE--> Layout --SELECT--> Selected --UNION, EXCEPT--> Selected -
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mullion.algebra.nodes import Node, ResultWindow, Scan, is_aggregates, scans
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
+from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.internal_windows import check_internal
+from mullion.binding.one_window import groups_one_window
 from mullion.binding.relational_sources import Context, Read, Rows, over_results, read
 from mullion.binding.relational_windows import CONTINUOUS, Clock, Timing, clock_of, reach, result_window
 from mullion.binding.scope import Scope
-from mullion.binding.selecting import Selected, is_aggregating, select
+from mullion.binding.selecting import Selected, select
 from mullion.binding.set_operations import combined
 from mullion.binding.subqueries import existing
 from mullion.errors import CheckError, NotSupported, Place
 from mullion.language.limits import DEEPEST
-from mullion.language.query import Derived, Exists, Expr, Named, Output, Query, Window, walk
+from mullion.language.query import Derived, Output, Query, Window
 from mullion.language.render import render
-from mullion.language.sources import leaves
+from mullion.language.types import TIMESTAMP
 
 RESERVED_NAMES = ("inserted_at", "expires_at", "sign")
 """Columns that answers may have besides window_start and window_end."""
 
 
-def is_relational(
+def bind(
     query: Query,
     streams: Mapping[str, Stream],
-    tables: Mapping[str, Table],
-    materialized: Mapping[str, Relation] | None = None,
-) -> bool:
-    """Whether the query is one of relations: all but aggregates over the window of a single stream."""
-    if query.approximate or query.preference is not None:
-        return False
-    if query.union or query.excepted or query.distinct or query.materialized or not is_aggregating(query):
-        return True
-    if query.output is not None and (query.output.kind != "rstream" or query.output.restore):
-        return True
-    if any(isinstance(node, Exists) for expr in _written(query) for node in walk(expr)):
-        return True
-    sources = leaves(query.source)
-    named = [source.name.lower() for source in sources if isinstance(source, Named)]
-    if len(named) < len(sources):
-        return True
-    stream_names = {name.lower() for name in streams}
-    retroactive = {name.lower() for name, table in tables.items() if table.retroactive}
-    known = stream_names | {name.lower() for name in tables}
-    readable = {name.lower() for name in materialized or {}} - known
-    return sum(name in stream_names for name in named) > 1 or any(name in retroactive | readable for name in named)
-
-
-def _written(query: Query) -> Iterator[Expr]:
-    yield from (item.expr for item in query.items)
-    yield from query.group_by
-    yield from (order.expr for order in query.order_by)
-    yield from (expr for expr in (query.where, query.having) if expr is not None)
-
-
-def bind_relation(
-    query: Query,
-    streams: Mapping[str, Stream],
-    tables: Mapping[str, Table],
+    tables: Mapping[str, Table] | None = None,
     materialized: Mapping[str, Relation] | None = None,
 ) -> Relation:
     """Check the query and make its plan. Raises CheckError or NotSupported with the place."""
+    if query.approximate:
+        raise NotSupported("SELECT APPROX", query.place)
+    tables = tables or {}
     known = {name.lower() for name in (*streams, *tables)}
     read_by = {name.lower(): r for name, r in (materialized or {}).items() if name.lower() not in known}
-    if query.backfill:
+    one_window = groups_one_window(query, streams, tables, read_by)
+    if query.backfill and not one_window:
         hint = "leave BACKFILL out: it answers from its first whole window on"
         raise NotSupported("BACKFILL of a query whose past events are not kept", query.place, hint=hint)
     binder = _Binder(streams, tables, read_by)
     clock = binder.timing.clock(query)
-    selected = binder.result(query, clock)
-    _check_names(selected, query.place)
+    selected = binder.result(query, clock, one_window=one_window)
+    if one_window:
+        _check_start(query, selected.node)
+    else:
+        _check_names(selected, query.place)
     check_internal(query, selected.node)
     output, output_window, clock = _output(query, selected.node, clock)
     bound = Relation(
@@ -95,26 +71,26 @@ def bind_relation(
         limit=query.limit,
         stop=query.stop_at,
         materialized=query.materialized,
+        backfill=query.backfill,
+        after=query.start_at if query.backfill else None,
     )
-    return joining_at(bound, query.start_at, {relation.root for relation in read_by.values()})
+    start = None if query.backfill else query.start_at
+    return entering_at(bound, start, {relation.root for relation in read_by.values()})
 
 
-def joining_at(relation: Relation, start: int | None, kept: frozenset[Node] | set[Node] = frozenset()) -> Relation:
-    """The relation as it joins at an event time: windows without a length in time, and those whose results stay, hold
+def entering_at(relation: Relation, start: int | None, kept: frozenset[Node] | set[Node] = frozenset()) -> Relation:
+    """The relation as it enters at an event time: windows without a length in time, and those whose results stay, hold
     what comes from then on.
 
     `kept` are the results of materialised queries, which are read as they are.
     """
-    if start is None:
-        return replace(relation, start=None)
-    at = start
 
     def since(node: Node) -> Node:
         if node in kept:
             return node
         if isinstance(node, Scan):
             has_an_end = node.window.range is not None and not node.window.internal
-            return node if has_an_end else replace(node, since=at)
+            return node if has_an_end or node.since == start else replace(node, since=start)
         return node.with_inputs(tuple(since(part) for part in node.inputs))
 
     return replace(relation, start=start, root=since(relation.root))
@@ -129,22 +105,23 @@ class _Binder:
         self.context = Context(streams, tables, materialized, self._sub_query)
         self.timing = Timing(materialized)
 
-    def result(self, query: Query, clock: Clock) -> Selected:
+    def result(self, query: Query, clock: Clock, *, one_window: bool = False) -> Selected:
         _refuse(query)
-        head = select(query, self._read(query, clock).layout, clock)
+        head = select(query, self._read(query, clock, one_window=one_window).layout, clock)
         if not query.union and not query.excepted:
             return head
         united = [self._part(part, clock) for part in query.union]
         excepted = [self._part(part, clock) for part in query.excepted]
         return combined(query, head, united, excepted)
 
-    def _read(self, query: Query, clock: Clock, outer: Scope | None = None) -> Read:
+    def _read(self, query: Query, clock: Clock, outer: Scope | None = None, *, one_window: bool = False) -> Read:
         return read(
             query,
             self.context,
             clock,
             lambda layout, exists, negated, clock: existing(layout, exists, negated, clock, self._read),
             outer,
+            one_window=one_window,
         )
 
     def _part(self, query: Query, clock: Clock) -> Selected:
@@ -229,6 +206,13 @@ def _longest(root: Node, output_window: Window | None, place: Place | None) -> i
     return longest
 
 
+def _check_start(query: Query, root: Node) -> None:
+    (scan,) = scans(root)
+    if bounds_of(scan) != TIMESTAMP and (query.start_at is not None or query.stop_at is not None):
+        message = f"START AT and STOP AT are times, and the window goes over '{scan.window.attribute}'"
+        raise CheckError(message, scan.window.place, hint="leave them out")
+
+
 def _check_names(selected: Selected, place: Place | None) -> None:
     for name in selected.names:
         if name.lower() in RESERVED_NAMES:
@@ -236,4 +220,4 @@ def _check_names(selected: Selected, place: Place | None) -> None:
             raise CheckError(f"a column of the answer cannot be called '{name}'", place, hint=hint)
 
 
-__all__ = ["RESERVED_NAMES", "bind_relation", "is_relational", "joining_at"]
+__all__ = ["RESERVED_NAMES", "bind", "entering_at"]

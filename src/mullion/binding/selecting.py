@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
-from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project
+from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, scans
+from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.grouping import Grouping, item_name, known_functions
-from mullion.binding.layouts import Layout, predicate, typed
+from mullion.binding.layouts import Layout, predicate, refuse_what_spark_cannot_see, typed
 from mullion.binding.relational_windows import Clock
 from mullion.binding.scope import called
 from mullion.errors import CheckError, NotSupported, Place
@@ -48,6 +49,8 @@ def is_aggregating(query: Query) -> bool:
 
 def select(query: Query, layout: Layout, clock: Clock) -> Selected:
     """The result of a query without its set operations."""
+    if layout.of_one_window:
+        return _grouped_in_one_window(query, layout, clock)
     _refuse_window_columns(query, layout)
     if is_aggregating(query):
         return _grouped(query, layout, clock)
@@ -57,43 +60,65 @@ def select(query: Query, layout: Layout, clock: Clock) -> Selected:
     def over_rows(expr: Expr) -> tuple[Expr, Type]:
         return typed(layout.plain(expr), layout.node.types)
 
-    return _projected(query, items, layout.node, over_rows)
+    return _projected(query, items, layout, layout.node, over_rows)
+
+
+def _grouped_in_one_window(query: Query, layout: Layout, clock: Clock) -> Selected:
+    (scan,) = scans(layout.node)
+    if not query.group_by and not any(isinstance(node, Aggregate) for i in query.items for node in walk(i.expr)):
+        known_functions(*(item.expr for item in query.items))
+        hint = "take an aggregate such as count(*), or GROUP BY"
+        raise NotSupported("a query without aggregates", query.items[0].place or query.place, hint=hint)
+    grouping = Grouping(query, layout, layout.node.types, scan.stream, bounds_of(scan))
+    selected = _over_groups(query, grouping, layout, clock)
+    refuse_what_spark_cannot_see(
+        [*grouping.keys, *(expr for a in grouping.aggregates for expr in a.expressions())], layout.node, query.place
+    )
+    return selected
 
 
 def _grouped(query: Query, layout: Layout, clock: Clock) -> Selected:
     grouping = Grouping(query, layout, layout.node.types, "the sources", bounds=None)
     _refuse_sparks_own(query)
+    selected = _over_groups(query, grouping, layout, clock)
+    for expr in (*grouping.keys, *(e for a in grouping.aggregates for e in a.expressions())):
+        if is_event_only(expr):
+            raise NotSupported("a function that Spark alone computes", query.place)
+    return selected
+
+
+def _over_groups(query: Query, grouping: Grouping, layout: Layout, clock: Clock) -> Selected:
     for key in query.group_by:
         grouping.add_key(key)
     items = [item for item in query.items if not _is_window(item, layout)]
     for item in items:
         if isinstance(item.expr, Column) and item.expr.name == "*":
-            hint = "name the columns and aggregates"
-            raise NotSupported("SELECT * beside aggregates", item.place or item.expr.place, hint=hint)
+            feature = "SELECT *" if layout.of_one_window else "SELECT * beside aggregates"
+            raise NotSupported(feature, item.place or item.expr.place, hint="name the columns and aggregates")
 
     def above(expr: Expr) -> tuple[Expr, Type]:
         over = grouping.above(expr)
         return typed(over, grouping.types)
 
-    for expr in [item.expr for item in items] + [grouping.with_aliases(order.expr) for order in query.order_by]:
+    ordered = [grouping.with_aliases(order.expr) for order in query.order_by]
+    for expr in [item.expr for item in items] + ([] if layout.of_one_window else ordered):
         above(expr)
     having = None
     if query.having is not None:
         over = grouping.above(grouping.with_aliases(query.having))
         having = predicate(over, grouping.types)
+    for expr in ordered:
+        above(expr)
     keys = tuple(zip(map(shared, grouping.keys), grouping.key_types, strict=True))
     node: Node = Aggregated(layout.node, keys, tuple(grouping.aggregates), clock.slide, clock.offset)
-    for expr in (*(key for key, _ in keys), *(e for a in grouping.aggregates for e in a.expressions())):
-        if is_event_only(expr):
-            raise NotSupported("a function that Spark alone computes", query.place)
     if having is not None:
         node = Filter(node, having)
-    return _projected(query, items, node, above)
+    return _projected(query, items, layout, node, above)
 
 
-def _projected(query: Query, items: Sequence[Item], node: Node, resolved: Typed) -> Selected:
+def _projected(query: Query, items: Sequence[Item], layout: Layout, node: Node, resolved: Typed) -> Selected:
     """The items as columns, and what ORDER BY needs besides them."""
-    names = checked_names(items, query.place)
+    names = checked_names(items, query.place, at_least=0 if layout.of_one_window else 1)
     columns = [resolved(item.expr) for item in items]
     found = [(f"c{i}", expr, type_) for i, (expr, type_) in enumerate(columns)]
     order_by = []
@@ -128,9 +153,9 @@ def _terms(query: Query) -> Iterator[Order]:
         yield Order(rewrite(term.expr, change), term.descending, term.nulls_first, place=term.place)
 
 
-def checked_names(items: Sequence[Item], place: Place | None) -> tuple[str, ...]:
+def checked_names(items: Sequence[Item], place: Place | None, *, at_least: int = 1) -> tuple[str, ...]:
     """The names of the columns, no two of which are equal."""
-    if not items:
+    if len(items) < at_least:
         raise CheckError("SELECT needs a column besides the window", place)
     names = [item_name(item) for item in items]
     taken = set[str]()

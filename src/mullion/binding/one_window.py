@@ -1,0 +1,47 @@
+"""Queries that group the events of one window, of a single stream.
+
+They may say more than others: windows over a column or by a number of events, window_start and window_end in
+expressions, and functions that Spark alone computes. Nothing of that can be joined, so all other queries refuse it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mullion.algebra.relation import Relation
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.selecting import is_aggregating
+from mullion.language.query import Exists, Expr, Named, Query, walk
+from mullion.language.sources import leaves
+
+
+def groups_one_window(
+    query: Query,
+    streams: Mapping[str, Stream],
+    tables: Mapping[str, Table],
+    materialized: Mapping[str, Relation],
+) -> bool:
+    """Whether it groups the events of one stream, perhaps with tables that are not retroactive, and tells all."""
+    if query.union or query.excepted or query.distinct or query.materialized or not is_aggregating(query):
+        return False
+    if query.output is not None and (query.output.kind != "rstream" or query.output.restore):
+        return False
+    if any(isinstance(node, Exists) for expr in _written(query) for node in walk(expr)):
+        return False
+    sources = leaves(query.source)
+    named = [source.name.lower() for source in sources if isinstance(source, Named)]
+    stream_names = {name.lower() for name in streams}
+    retroactive = {name.lower() for name, table in tables.items() if table.retroactive}
+    readable = {name.lower() for name in materialized} - stream_names - {name.lower() for name in tables}
+    others = len(sources) - len(named) + sum(name in retroactive | readable for name in named)
+    return not others and sum(name in stream_names for name in named) < 2
+
+
+def _written(query: Query) -> Iterator[Expr]:
+    yield from (item.expr for item in query.items)
+    yield from query.group_by
+    yield from (order.expr for order in query.order_by)
+    yield from (expr for expr in (query.where, query.having) if expr is not None)
+
+
+__all__ = ["groups_one_window"]

@@ -1,0 +1,108 @@
+"""Which of the two physical ways runs a relation: the one place where that is decided.
+
+    slices     aggregates over the window of one stream (`algebra.window_aggregate`): partials of slices, no rows
+    operators  everything else: joins, duplicates, negation, rows
+
+Where both could, slices do: their partials never move rows, and all queries over a stream share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+from mullion.algebra.nodes import Scan
+from mullion.algebra.relation import Relation
+from mullion.algebra.sliced import TEMPLATES, AnswerTemplate, SlicedAggregation
+from mullion.algebra.streams import Stream
+from mullion.algebra.window_aggregate import WindowAggregate, bounds_of, window_aggregate
+from mullion.expressions.shared import shared
+from mullion.expressions.typing import resolve_predicate
+from mullion.instants import EVERYTHING
+from mullion.language.query import Axis, Call, Column, Expr, Literal, Order, Period, Window
+
+
+def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregation | None:
+    """The relation as slices run it; None where operators must."""
+    if relation in _SLICED:
+        return _SLICED[relation]
+    told_whole = relation.output == "rstream" and not relation.restore and relation.output_window is None
+    parts = window_aggregate(relation.root) if told_whole and not relation.materialized else None
+    made = None if parts is None else _sliced(relation, parts, streams[parts.scan.stream])
+    _SLICED[relation] = made
+    return made
+
+
+def _sliced(relation: Relation, parts: WindowAggregate, stream: Stream) -> SlicedAggregation:
+    scan = parts.scan
+    window, axis = laid_out(scan.window, scan.partition)
+    frame = scan.window
+    if frame.unbounded and scan.since is not None:
+        frame = replace(frame, since=scan.since)
+    return SlicedAggregation(
+        name=relation.name,
+        text=relation.text,
+        stream=stream.name,
+        window=window,
+        predicate=_since(frame, scan, parts.where, stream),
+        keys=tuple(key for key, _ in parts.aggregated.keys),
+        template=_template(relation, parts),
+        start=relation.start,
+        stop=relation.stop,
+        backfill=relation.backfill,
+        after=relation.after,
+        tag=relation.tag,
+        entered_after=relation.entered_after,
+        lookups=parts.lookups,
+        axis=axis,
+        frame=frame,
+    )
+
+
+def _since(frame: Window, scan: Scan, where: Expr | None, stream: Stream) -> Expr | None:
+    """What events are selected by: WHERE, and of a window with a landmark that they are not before it."""
+    if frame.since is None:
+        return where
+    column = Column(frame.attribute or stream.time_column)
+    since = resolve_predicate(Call("ge", (column, Literal(frame.since, bounds_of(scan)))), dict(stream.types))
+    return shared(since if where is None else Call("and", (since, where)))
+
+
+def _template(relation: Relation, parts: WindowAggregate) -> AnswerTemplate:
+    items = parts.project.items
+    columns = {name: expr for name, expr, _ in items}
+    ordered = []
+    for expr, descending, nulls_first in relation.order_by:
+        assert isinstance(expr, Column)
+        ordered.append(Order(columns[expr.name], descending, nulls_first))
+    template = AnswerTemplate(
+        keys=tuple(type_ for _, type_ in parts.aggregated.keys),
+        aggregates=parts.aggregated.aggregates,
+        names=relation.names,
+        items=tuple((expr, type_) for _, expr, type_ in items[: len(relation.names)]),
+        having=parts.having,
+        order_by=tuple(ordered),
+        limit=relation.limit,
+        bounds=bounds_of(parts.scan),
+    )
+    return TEMPLATES.one(template)
+
+
+def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]:
+    """The axis of a window, and its bounds on it."""
+    order = window.attribute or ""
+    if partition:
+        return Period(1, 1), Axis("partitions", partition=partition)
+    if window.rows is not None:
+        return Period(window.rows, window.slide_rows or 1), Axis("rows")
+    if window.slide is None:
+        return Period(1, 1), Axis("events", order)
+    kind = "column" if order else "time"
+    return Period(EVERYTHING if window.range is None else window.range, window.slide, window.offset), Axis(kind, order)
+
+
+_SLICED: WeakKeyDictionary[Relation, SlicedAggregation | None] = WeakKeyDictionary()
+"""What was made of a relation before."""
+
+__all__ = ["sliced"]
