@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.errors import TextError
+from mullion.errors import ParseError, TextError
 from mullion.language.parse import parse_duration, parse_expression, parse_script
 from mullion.language.render import render
-from mullion.language.tokens import Kind, any_tokens, plain_tokens, tokenize
+from mullion.language.tokens import Kind, Token, tokenize
 
 VALID = (
     """CREATE STREAM trades (ts TIMESTAMP, `my price` DECIMAL(10,2), volume INT) USING parquet
@@ -150,13 +151,92 @@ PIECES = (
 
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
 @settings(max_examples=1500, deadline=None)
-def test_the_fast_way_to_tokens_finds_those_of_the_other(text: str) -> None:
-    found = plain_tokens(text)
-    if found is not None:
-        assert found == any_tokens(text)
+def test_tokens_are_the_text_but_for_space_and_comments(text: str) -> None:
+    try:
+        *tokens, end = tokenize(text)
+    except TextError:
+        return
+    assert end == Token(Kind.END, "", tokens[-1].end if tokens else len(text), end.end)
+    at = 0
+    for token in [*tokens, Token(Kind.END, "", len(text), len(text))]:
+        between = text[at : token.start]
+        assert not between.strip() or between.lstrip().startswith(("--", "/*"))
+        at = token.end
+    for token in tokens:
+        raw = text[token.start : token.end]
+        assert token.kind in (Kind.STRING, Kind.QUOTED) or token.text == raw
+        assert tokenize(raw)[:-1] == [token._replace(start=0, end=len(raw))], "a token by itself is the same token"
 
 
-def test_a_plain_text_goes_the_fast_way() -> None:
-    plain = "SELECT a, sum(b * 2.5) AS s FROM t [RANGE '10 s' SLIDE 5 s]\n WHERE c <> 'x' AND d::int >= -1L GROUP BY a;"
-    assert plain_tokens(plain) == any_tokens(plain)
-    assert plain_tokens(plain) is not None
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+@settings(max_examples=500, deadline=None)
+def test_space_and_comments_between_tokens_change_nothing(text: str) -> None:
+    try:
+        tokens = tokenize(text)[:-1]
+    except TextError:
+        return
+    spaced = " /* a /* b */ */-- c\n".join(text[t.start : t.end] for t in tokens)
+    assert [(t.kind, t.text) for t in tokenize(spaced)[:-1]] == [(t.kind, t.text) for t in tokens]
+
+
+TOKENS = {
+    "a1 é_ _x 5min 1_000 0b1": "word word word word word word",
+    "1 1. 1.5 .5 1e3 1E-3 1.e+5": "number number number number number number number",
+    "1L 2s 3Y 4bd 5.5D 6f .5BD": "number number number number number number number",
+    "a.5 a.b (.5) 1.5.2": "word . number word . word ( number ) number . number",
+    "1e5+3 1e5-a": "number + number number - word",
+    "a<=>b<=c<>d>=e==f": "word <=> word <= word <> word >= word == word",
+    "a!=g::h||i|j - -> a/b*c": "word != word :: word || word | word - - > word / word * word",
+    """'a' "b" 'it''s' '\\'b' "it''s" '' N'x'""": "string string string string string string word string",
+    "`a` `b``c` `--` `/*`": "quoted name quoted name quoted name quoted name",
+    "a -- b 'c\rd /* e /* f */ ' */g/**/h": "word word word word",
+    "a\x0bb\u00a0c": "word word word",
+}
+
+
+@pytest.mark.parametrize("text", TOKENS)
+def test_kinds_of_tokens(text: str) -> None:
+    found = [token.text if token.kind is Kind.SYMBOL else token.kind.value for token in tokenize(text)[:-1]]
+    assert " ".join(found) == TOKENS[text]
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        ("'it''s'", "it's"),
+        ("\"it''s\"", "it''s"),
+        (r"'\t\n\0\Z'", "\t\n\0\x1a"),
+        (r"'\u0041\U0001F600\101\400'", "A\U0001f600A400"),
+        (r"'50\% \_ \q \\'", r"50\% \_ q \ ".rstrip()),
+        (r"'\'' ".strip(), "'"),
+    ],
+)
+def test_values_of_strings(raw: str, value: str) -> None:
+    assert tokenize(raw)[0] == Token(Kind.STRING, value, 0, len(raw))
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "start", "end"),
+    [
+        ("a 'b", "string without an end, expected a closing '", 2, 3),
+        ("a 'it''s", "string without an end, expected a closing '", 2, 3),
+        (r"'a\'", "string without an end, expected a closing '", 0, 1),
+        ('"a', 'string without an end, expected a closing "', 0, 1),
+        ("x `a``", "backquoted name without an end, expected a closing `", 2, 3),
+        ("a /* /* */ b", "comment without an end, expected '*/'", 2, 4),
+        ("a ``", "a name must not be empty or '*'", 2, 4),
+        ("`*`", "a name must not be empty or '*'", 0, 3),
+        ("0x1F", "malformed number '0x1F'", 0, 4),
+        ("1.5abc", "malformed number '1.5abc'", 0, 6),
+        ("(.5min", "malformed number '.5min'", 1, 6),
+        ("a§b", "unexpected character '§'", 1, 2),
+        ("a \0", r"unexpected character '\x00'", 2, 3),
+        ("§ 'a", "unexpected character '§'", 0, 1),
+    ],
+)
+def test_what_is_no_token(text: str, message: str, start: int, end: int) -> None:
+    with pytest.raises(ParseError) as caught:
+        tokenize(text)
+    place = caught.value.place
+    assert place is not None
+    assert (caught.value.args[0], place.start, place.end) == (message, start, end)

@@ -1,39 +1,6 @@
-"""The words and symbols of Mullion SQL: a sqlglot dialect for its tokens, and tables that parser and renderer share.
-
-Spark's tokenizer with every word left a plain word. Which words are keywords depends on where they stand, so that
-columns may be called `range` or `rows`, and the parser decides that.
-"""
+"""The words and symbols of Mullion SQL: tables that parser and renderer share."""
 
 from __future__ import annotations
-
-from typing import ClassVar
-
-from sqlglot import TokenType
-from sqlglot.dialects.spark import Spark
-
-
-class Mullion(Spark):
-    """Spark's lexical rules, without keywords, numeric suffixes and hints."""
-
-    class Tokenizer(Spark.Tokenizer):
-        KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            "==": TokenType.EQ,
-            "::": TokenType.DCOLON,
-            "||": TokenType.DPIPE,
-            ">=": TokenType.GTE,
-            "<=": TokenType.LTE,
-            "<>": TokenType.NEQ,
-            "!=": TokenType.NEQ,
-            "<=>": TokenType.NULLSAFE_EQ,
-            "--": TokenType.UNKNOWN,
-        }
-        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
-        NUMERIC_LITERALS: ClassVar[dict[str, str]] = {}
-        COMMANDS: ClassVar[set[TokenType]] = set()
-        RAW_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
-        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
-        BIT_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
-
 
 AGGREGATES = {
     "count": "count",
