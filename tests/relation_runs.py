@@ -16,9 +16,9 @@ from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.options import DEFAULTS, Options
 from mullion.reference.relations import answer_relation
+from mullion.runtime.intake import new_intake
 from mullion.runtime.relation_run import RelationRun
 from mullion.slices.finalize import Answers
-from mullion.slices.intake import Intake
 from mullion.slices.kernels.partial import TIME
 from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Journal
@@ -88,7 +88,7 @@ class Source:
 
     def __init__(self, base: Path, given: Batches) -> None:
         self.given = given
-        self.intakes = {name: Intake(CommittedFiles(base / name)) for name in STREAMS}
+        self.intakes = {name: new_intake(CommittedFiles(base / name)) for name in STREAMS}
         self.newest: dict[str, int | None] = dict.fromkeys(STREAMS)
         self.done = 0
 
@@ -111,7 +111,7 @@ class Source:
         self.newest[name] = max([t for t in times if t is not None], default=None)
         self.done += 1
         relations.take(name, self.intakes[name].batches, self.newest[name])
-        self.intakes[name].forget(relations.now)
+        self.intakes[name].forget_before(relations.now)
 
 
 def expected(given: Batches) -> dict[str, list[tuple[Any, ...]]]:

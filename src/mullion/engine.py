@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import math
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -95,6 +94,7 @@ from mullion.storage.lock import Lock, take_all
 from mullion.storage.manifest import Manifest, stream_folder
 from mullion.storage.marks import Mark
 from mullion.storage.places import local_path
+from mullion.storage.scratch import Scratch
 
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
@@ -204,7 +204,7 @@ class Engine:
         self.missing_answers: dict[str, int] = {}
         """How many rows of answers, by query, were gone when a checkpoint was gone on from."""
         self._stopping = threading.Event()
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch = Scratch()
         self.counts_at_start: dict[str, Counts] = {}
         """What runs before this one had counted for each stream."""
         self.answers_at_start = 0
@@ -595,9 +595,7 @@ class Engine:
         directory = self._directory(stream)
         if directory is not None:
             return directory / "spark"
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
-        return Path(self._scratch.name) / stream
+        return self._scratch.path / stream
 
     @needs_spark
     def wait(self, seconds: float | None = None) -> None:
@@ -655,9 +653,7 @@ class Engine:
         for run in self.runs.values():
             run.discard()
         self.relations.discard()
-        if self._scratch is not None:
-            self._scratch.cleanup()
-            self._scratch = None
+        self._scratch.discard()
         if self._owned is not None:
             if not is_dead():
                 self._owned.stop()
@@ -764,7 +760,7 @@ class Engine:
             relations.take(name, [] if intake is None else intake.batches, run.watermark, ended=run.closed)
         taken = self.relations.taken(name)
         if intake is not None and taken is not None:
-            intake.forget(taken)
+            intake.forget_before(taken)
 
     # What a restart needs
 

@@ -7,46 +7,38 @@ too old, after the commit that no longer names it, so that a restart finds every
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mullion.algebra.streams import Stream
 from mullion.slices.kernels.partial import TIME
 from mullion.slices.once import Past
 from mullion.slices.order import times_of
-from mullion.storage.files import CommittedFiles, serialised
+from mullion.storage.event_log import EventLog, LoggedBatch
+from mullion.storage.files import CommittedFiles
 from mullion.storage.marks import Mark
-
-
-class KeptFile(NamedTuple):
-    name: str
-    rows: int
-    oldest: int
-    newest: int
 
 
 @dataclass(frozen=True)
 class KeptEvents:
     """Events at one moment: a reader keeps it while the stream goes on."""
 
-    files: CommittedFiles
-    kept: tuple[KeptFile, ...] = ()
+    batches: tuple[LoggedBatch, ...] = ()
     past: Past = field(default_factory=Past)
 
     @property
     def rows(self) -> int:
-        return sum(file.rows for file in self.kept)
+        return sum(batch.rows for batch in self.batches)
 
     def read(self, since: int | None) -> pa.Table:
         """The events from a time on, or all, in their order."""
-        wanted = [file for file in self.kept if since is None or file.newest >= since]
+        wanted = [batch for batch in self.batches if since is None or batch.newest >= since]
         if not wanted:
-            return self.files.map(self.kept[-1].name).slice(0, 0)
-        whole = pa.concat_tables([self.files.map(file.name) for file in wanted])
+            return self.batches[-1].events.slice(0, 0)
+        whole = pa.concat_tables([batch.events for batch in wanted])
         times = times_of(whole)
         order = np.argsort(times, kind="stable")
         return whole.take(pa.array(order if since is None else order[times[order] >= since]))
@@ -57,53 +49,50 @@ class Keeper:
 
     def __init__(self, stream: Stream, files: CommittedFiles) -> None:
         self.stream = stream
-        self.kept = KeptEvents(files)
+        self._log, self._past = EventLog(files, "kept", TIME), Past()
         self._shown: list[weakref.ref[KeptEvents]] = []
 
     def shown(self) -> KeptEvents:
         """The events of now, for readers: their files stay as long as it is held."""
-        shown = replace(self.kept)
+        shown = KeptEvents(self._log.batches, self._past)
         self._shown = [ref for ref in self._shown if ref() is not None] + [weakref.ref(shown)]
         return shown
 
     def add(self, mark: Mark, events: pa.Table) -> None:
         """The events of a batch in the order of arrival, with their time as `t`."""
-        if not len(events):
-            return
-        extremes = pc.min_max(events.column(TIME)).as_py()
-        name = self.kept.files.write("kept", mark.text, serialised(events))
-        file = KeptFile(name, len(events), extremes["min"], extremes["max"])
-        self.kept = replace(self.kept, kept=(*self.kept.kept, file))
+        self._log.add(mark, events)
 
     def forget(self, now: int) -> None:
         """Let go what is older than asked for."""
-        files, past = list(self.kept.kept), self.kept.past
-        for file in self.kept.kept:
-            later = sum(f.rows for f in files if f.oldest >= file.newest and f is not file)
-            old = self.stream.keep is None or file.newest < now - self.stream.keep
+        over: list[LoggedBatch] = []
+        for batch in self._log.batches:
+            others = (other for other in self._log.batches if other is not batch and other not in over)
+            later = sum(other.rows for other in others if other.oldest >= batch.newest)
+            old = self.stream.keep is None or batch.newest < now - self.stream.keep
             many = self.stream.keep_rows is None or later >= self.stream.keep_rows
             if old and many:
-                files.remove(file)
-                since = file.newest + 1 if past.since is None else max(past.since, file.newest + 1)
-                past = Past(past.events + file.rows, since)
-        self.kept = replace(self.kept, kept=tuple(files), past=past)
+                over.append(batch)
+                since = batch.newest + 1 if self._past.since is None else max(self._past.since, batch.newest + 1)
+                self._past = Past(self._past.events + batch.rows, since)
+        self._log.forget(lambda batch: batch in over)
 
     @property
     def names(self) -> list[str]:
         """The files that a commit has to name."""
-        return [file.name for file in self.kept.kept]
+        return self._log.names
 
     @property
     def held(self) -> set[str]:
         """The files that readers hold."""
-        return {file.name for ref in self._shown if (kept := ref()) is not None for file in kept.kept}
+        return {batch.name for ref in self._shown if (kept := ref()) is not None for batch in kept.batches}
 
     def snapshot(self) -> dict[str, Any]:
-        return {"files": self.kept.kept, "events": self.kept.past.events, "since": self.kept.past.since}
+        files = [batch.saved() for batch in self._log.batches]
+        return {"files": files, "events": self._past.events, "since": self._past.since}
 
     def restore(self, state: dict[str, Any]) -> None:
-        files = tuple(KeptFile(*file) for file in state["files"])
-        self.kept = replace(self.kept, kept=files, past=Past(state["events"], state["since"]))
+        self._log.restore(state["files"])
+        self._past = Past(state["events"], state["since"])
 
 
 __all__ = ["Keeper", "KeptEvents"]

@@ -39,12 +39,12 @@ from mullion.runtime.relation_shards import InShards, Sharding
 from mullion.runtime.sink import Sink
 from mullion.slices.answered import count_rows, still_counted
 from mullion.slices.finalize import Answers
-from mullion.slices.intake import Arrived
 from mullion.slices.kernels.partial import TIME
 from mullion.slices.limits import Limits
 from mullion.slices.most import PORTION
 from mullion.slices.order import Order, times_of
 from mullion.slices.portions import Portions
+from mullion.storage.event_log import LoggedBatch
 from mullion.storage.fault_points import fault_point
 from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Commit, Journal
@@ -61,7 +61,7 @@ def run_name(streams: Sequence[str]) -> str:
     return "relations/" + "+".join(map(quoted, streams))
 
 
-def no_table(name: str, fault_point: int) -> pa.Table:
+def no_table(name: str, step: int) -> pa.Table:
     raise AssertionError(f"no table '{name}'")
 
 
@@ -78,7 +78,7 @@ class Incoming:
     settled: int = 0
     """How many events have left the order: the number that the next one gets."""
 
-    def take(self, batch: Arrived, since: int) -> None:
+    def take(self, batch: LoggedBatch, since: int) -> None:
         """Take the events of a batch that no step has taken."""
         if self.taken is not None and batch.mark <= self.taken:
             return
@@ -241,7 +241,7 @@ class RelationRun:
 
     # Events
 
-    def take(self, stream: str, batches: Sequence[Arrived], watermark: int | None, *, ended: bool = False) -> None:
+    def take(self, stream: str, batches: Sequence[LoggedBatch], watermark: int | None, *, ended: bool = False) -> None:
         """What a stream has handed on, and up to when that is complete; answers what this makes due."""
         with self._lock:
             if self._interrupted:
@@ -270,8 +270,8 @@ class RelationRun:
         begin = min(waiting, default=goal) if self.now == EVER_BEFORE else self.now
         if not slides or self.newest is None:
             return goal
-        fault_point = begin + PORTION * min(slides)
-        return fault_point if fault_point < min(goal, self.newest) else goal
+        portion = begin + PORTION * min(slides)
+        return portion if portion < min(goal, self.newest) else goal
 
     def _step(self, now: int) -> None:
         began = time.perf_counter()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from mullion.runtime.relation_run import RelationRun, run_name
 from mullion.runtime.relation_shards import Sharding
 from mullion.runtime.sink import Sink
 from mullion.storage.journal import Journal, Standings
+from mullion.storage.scratch import Scratch
 
 Streams = tuple[str, ...]
 
@@ -40,7 +40,7 @@ class RelationRuns:
         self._sink, self._options, self._checkpoint = sink, options, checkpoint
         self._table, self._table_files, self._sharding = table, table_files, sharding
         self.runs: dict[Streams, RelationRun] = {}
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch = Scratch()
 
     def directory(self, streams: Streams) -> Path | None:
         """Where the relations over these streams keep what a restart needs."""
@@ -60,21 +60,14 @@ class RelationRuns:
                 table=lambda name, step: self._table(run_name(streams), name, step),
                 table_files=lambda: self._table_files(run_name(streams)),
                 sharding=self._sharding,
-                scratch=self._scratch_directory,
+                scratch=lambda: self._scratch.path,
             )
             run.restore()
         return run
 
-    def _scratch_directory(self) -> Path:
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
-        return Path(self._scratch.name)
-
     def discard(self) -> None:
         """Remove what was for this run alone."""
-        if self._scratch is not None:
-            self._scratch.cleanup()
-            self._scratch = None
+        self._scratch.discard()
 
     def materialized(self, names: Iterable[str]) -> dict[str, KeptResult]:
         """The kept results of materialised queries, those of the same streams all from the same commit."""

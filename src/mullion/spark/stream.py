@@ -11,13 +11,11 @@ played again.
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, replace
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +42,7 @@ from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
 from mullion.runtime.ahead import Ahead
 from mullion.runtime.counts import Counts, add_counts
+from mullion.runtime.intake import new_intake
 from mullion.runtime.kept_events import Keeper
 from mullion.runtime.relation_shards import SHARDS
 from mullion.runtime.sink import Sink
@@ -54,7 +53,6 @@ from mullion.slices.column_synopses import Fed
 from mullion.slices.coverage import Coverage
 from mullion.slices.due import Cursor, Due, Runs, first_end, shown, slices_within
 from mullion.slices.finalize import Answers, Work
-from mullion.slices.intake import Intake
 from mullion.slices.limits import Limits
 from mullion.slices.odd_times import count_far, odd_times
 from mullion.slices.portions import Portions
@@ -85,10 +83,12 @@ from mullion.spark.sharing_set import Found, SharingSet, observed
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import SOURCE, as_declared, look_for_columns, tells_files, with_source
 from mullion.spark.unseen import Unseen
+from mullion.storage.event_log import EventLog
 from mullion.storage.fault_points import fault_point
 from mullion.storage.files import REPAIR, CommittedFiles
 from mullion.storage.journal import Commit, Journal, Standings
 from mullion.storage.marks import Mark
+from mullion.storage.scratch import Scratch
 
 log = logging.getLogger("mullion")
 
@@ -143,7 +143,7 @@ class StreamRun:
         """The columns that relations want of the events; None while no relation reads the stream."""
         self.relations: tuple[str, ...] = ()
         """The names of the queries that they answer."""
-        self.intake: Intake | None = None
+        self.intake: EventLog | None = None
         self.view: View | None = None
         """What the last commit left, for questions: replaced as a whole."""
         self.committed: Mark | None = None
@@ -166,7 +166,7 @@ class StreamRun:
         """What of the batch was written aside."""
         self.backfilled: set[str] = set()
         self._side_jobs = SideJobs()
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch = Scratch()
         self._session: SparkSession
 
     @property
@@ -456,9 +456,7 @@ class StreamRun:
 
     def discard(self) -> None:
         """Remove the files that were for this run alone."""
-        if self._scratch is not None:
-            self._scratch.cleanup()
-            self._scratch = None
+        self._scratch.discard()
 
     def _absorb(self, events: Events, mark: Mark) -> Tally:
         """Take the batch's partials into every tier; late events are put aside first."""
@@ -503,7 +501,7 @@ class StreamRun:
         if self.wanted is None:
             return None
         if self.intake is None:
-            self.intake = Intake(None if self.journal is None else self.journal.files)
+            self.intake = new_intake(None if self.journal is None else self.journal.files)
         table = self._read(events, [name for name, _ in self.stream.columns if name in self.wanted], paths)
         found = self._sifted(sift(table, self._bounds), events, mark)
         if len(found.late):
@@ -655,9 +653,7 @@ class StreamRun:
         """Files of the stream: kept with the checkpoint, or as long as the run lasts."""
         if self.journal is not None:
             return self.journal.files
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
-        return CommittedFiles(Path(self._scratch.name))
+        return CommittedFiles(self._scratch.path)
 
     # Answers and the commit
 
@@ -761,7 +757,7 @@ class StreamRun:
             "sets": {name: one.snapshot() for name, one in self.sets.items()},
             "ordered": self.ordered.snapshot(),
             "kept": None if self.keeper is None else self.keeper.snapshot(),
-            "intake": None if self.intake is None else self.intake.snapshot(),
+            "intake": None if self.intake is None else self.intake.names,
             "relations": self._relations_stand(),
             "inputs": self._taken_in(mark, whole=snapshot),
         }
@@ -769,14 +765,14 @@ class StreamRun:
 
     def _sweep(self) -> None:
         """Remove the files that neither a commit names any more nor a reader."""
-        if self.journal is not None or self._scratch is not None:
+        if self.journal is not None or self._scratch:
             self.files.sweep({*self._named(), *(set() if self.keeper is None else self.keeper.held)})
 
     def _named(self) -> tuple[str, ...]:
         """The files that a commit stands on."""
         shards = [name for one in self.sets.values() for some in one.shards.values() for name in some.names]
         kept = [] if self.keeper is None else self.keeper.names
-        handed = [] if self.intake is None else self.intake.snapshot()
+        handed = [] if self.intake is None else self.intake.names
         return (*shards, *kept, *handed, *self.ahead.names, *self._table_files())
 
     def restore(self) -> None:
@@ -800,7 +796,7 @@ class StreamRun:
             self.keeper = Keeper(self.stream, self.files)
             self.keeper.restore(commit.state["kept"])
         if commit.state.get("intake") is not None:
-            self.intake = Intake(self.files)
+            self.intake = new_intake(None if self.journal is None else self.journal.files)
             self.intake.restore(commit.state["intake"])
         for name, state in commit.state["sets"].items():
             one = self.sets.setdefault(name, SharingSet())

@@ -1,0 +1,32 @@
+"""A directory for what need not survive the process."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+
+class Scratch:
+    """It is made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._made: tempfile.TemporaryDirectory[str] | None = None
+
+    def __bool__(self) -> bool:
+        """Whether anybody asked for it."""
+        return self._made is not None
+
+    @property
+    def path(self) -> Path:
+        if self._made is None:
+            self._made = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
+        return Path(self._made.name)
+
+    def discard(self) -> None:
+        """Remove it with all that is in it. Who asks again has a new one."""
+        if self._made is not None:
+            self._made.cleanup()
+            self._made = None
+
+
+__all__ = ["Scratch"]
