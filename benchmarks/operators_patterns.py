@@ -25,7 +25,6 @@ from benchmarks.report import Bar, Grid
 from benchmarks.views import View, view_for
 from mullion.errors import MullionError
 from mullion.operators.network import Events, Network
-from mullion.planner.update_pattern import pattern_of
 
 PRIME = 1_000_003
 NT, DIRECT, UPA = "nt", "direct", "upa"
@@ -146,7 +145,7 @@ class Course:
     def step(self, events: Mapping[str, Events], now: int) -> None:
         delta = self.network.advance(events, now)[self.root]
         if self.view is None:
-            self.view = view_for(pattern_of(self.root), self.strategy, self.window * UNIT, delta)
+            self.view = view_for(self.root.pattern, self.strategy, self.window * UNIT, delta)
         self.view.take(delta)
 
     @property

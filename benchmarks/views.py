@@ -15,9 +15,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mullion.algebra.update_pattern import Pattern
 from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.timed_rows import Delta, TimedRows
-from mullion.planner.update_pattern import Pattern
 
 DAYS = 10
 """Of a calendar in the longest life of a row: as many as the paper's calendar queues have."""

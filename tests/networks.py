@@ -15,7 +15,7 @@ from mullion.algebra.streams import Stream
 from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import prepare
 from mullion.operators.network import Events, Network
-from mullion.operators.table_lookup import LookedUpOperator
+from mullion.operators.table_lookup import TableLookupOperator
 from mullion.reference.relations import World
 
 Row = Mapping[str, Any]
@@ -73,7 +73,7 @@ def lives_of(
 def _tell(network: Network, rows: Sequence[Row], at: int) -> None:
     """Tell all lookups of a table."""
     for working in network.working.values():
-        if isinstance(working.operator, LookedUpOperator):
+        if isinstance(working.operator, TableLookupOperator):
             lookup = working.operator.node.lookup
             table = pa.table({name: pa.array([r[name] for r in rows], arrow_type(t)) for name, t in lookup.columns})
             working.operator.table_changed(prepare(lookup, table), at)

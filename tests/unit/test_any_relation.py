@@ -11,12 +11,12 @@ from any_relation import KEYS, NAMED, STREAMS, TABLES, VALUES, Example, examples
 from by_operators import bind_relation
 from mullion.algebra.nodes import nodes
 from mullion.algebra.relation import Relation
+from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.vector import arrow_type
 from mullion.language.parse import parse_query
 from mullion.planner.answer_schema import answer_schema
-from mullion.planner.update_pattern import Pattern, pattern_of
 from mullion.reference import Answer
-from mullion.reference.patterns import is_strict
+from mullion.reference.registry import is_strict
 from mullion.reference.relations import answer_relation
 
 KINDS = (
@@ -78,4 +78,4 @@ def test_the_planner_knows_the_columns(example: Example) -> None:
 @given(examples())
 def test_the_planner_knows_as_well_which_ends_are_not_known(example: Example) -> None:
     for node in nodes(bound(example).root):
-        assert is_strict(node) == (pattern_of(node) is Pattern.STRICT), example.text
+        assert is_strict(node) == (node.pattern is Pattern.STRICT), example.text

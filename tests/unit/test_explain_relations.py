@@ -14,7 +14,7 @@ from mullion.algebra.nodes import Aggregated, Difference, Distinct, Join, Node, 
 from mullion.algebra.relation import Relation
 from mullion.language.query import Column
 from mullion.language.types import BIGINT, INT
-from mullion.planner.explain_relations import as_written, explain_relations, operator_text
+from mullion.planner.explain_relations import as_written, explain_relations
 from mullion.planner.operator_state import state_of
 from mullion.planner.relation_stats import Stats
 from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, column, join, keys_of, scan, unless, where, window
@@ -135,5 +135,5 @@ def test_many_queries_are_counted_and_not_drawn() -> None:
 
 def test_columns_of_joins_are_written_without_quotes() -> None:
     joined = join(scan("r"), scan("s"))
-    assert operator_text(where(joined, "`0.b` > `1.b`")) == "WHERE 0.b > 1.b"
-    assert operator_text(joined) == "JOIN 0.a = 1.a"
+    assert where(joined, "`0.b` > `1.b`").explained == "WHERE 0.b > 1.b"
+    assert joined.explained == "JOIN 0.a = 1.a"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mullion.algebra.costs import ENDLESS
 from mullion.algebra.nodes import Distinct, Project, Union
-from mullion.planner.operator_cost import ENDLESS, STRATEGIES, CostModel, plan_cost
+from mullion.planner.operator_cost import STRATEGIES, CostModel, plan_cost
 from mullion.planner.relation_stats import ASSUMED_DISTINCT, NO_STATS, Stats
 from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, column, join, keys_of, predicate, scan, unless, where
 

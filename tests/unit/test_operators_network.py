@@ -14,7 +14,6 @@ from mullion.language.parse import parse_expression
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT
 from mullion.operators.join import JoinOperator
-from mullion.operators.naming import describe, name_of
 from mullion.operators.network import Network
 from mullion.planner.shared_joins import share_joins
 from networks import Patient, columns_of, lives_of, reference_lives, same
@@ -85,9 +84,9 @@ def test_shorter_windows_are_a_view_of_longer_ones() -> None:
 
 def test_names_tell_different_relations_apart() -> None:
     plans = [join(10, 10), join(10, 11), join(10, 10, left="v = 1"), join(10, 10, residual="`0.v` = 1")]
-    assert len({name_of(plan) for plan in plans}) == len(plans)
-    assert name_of(join(10, 10)) == name_of(join(10, 10))
-    assert describe(join(2_000_000, 1, left="v = 1")).startswith("join(filter(scan(a(ts bigint, k bigint,")
+    assert len({plan.name for plan in plans}) == len(plans)
+    assert join(10, 10).name == join(10, 10).name
+    assert join(2_000_000, 1, left="v = 1").text.startswith("join(filter(scan(a(ts bigint, k bigint,")
 
 
 @st.composite

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from lives_in_steps import Life, deltas, one, relations, steps
 from mullion.algebra.nodes import Scan
 from mullion.algebra.relation import Relation
+from mullion.algebra.update_pattern import Pattern
 from mullion.instants import FOREVER, THE_END
 from mullion.language.query import Column, Window
 from mullion.language.types import DOUBLE, STRING
 from mullion.operators import emission as telling
 from mullion.operators.result import Result
-from mullion.planner.update_pattern import Pattern
 from mullion.storage.files import serialised
 
 COLUMNS = (("name", STRING), ("x", DOUBLE))

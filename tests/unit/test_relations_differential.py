@@ -25,7 +25,6 @@ from mullion.operators.base import Parts
 from mullion.operators.network import Events, Network
 from mullion.operators.result import Result
 from mullion.planner.answer_schema import answer_schema
-from mullion.planner.update_pattern import pattern_of
 from mullion.reference.aggregates import canonical
 from mullion.reference.relations import answer_relation
 from mullion.storage.files import serialised
@@ -61,7 +60,7 @@ class _Machine:
         self.relation, self.strategy, self.example = relation, strategy, example
         self.network = Network(strategy)
         self.network.use([relation.plan])
-        self.result = Result(relation, pattern_of(relation.plan), answer_schema(relation), strategy)
+        self.result = Result(relation, relation.plan.pattern, answer_schema(relation), strategy)
         self._look_up()
 
     def _look_up(self) -> None:

@@ -22,12 +22,12 @@ from mullion.algebra.nodes import (
     Union,
 )
 from mullion.algebra.nodes import Scan as Window
+from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column
 from mullion.language.types import DOUBLE, INT, TIMESTAMP
 from mullion.planner.operator_cost import plan_cost
 from mullion.planner.relation_stats import Stats
 from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING, all_plans, everywhere, optimise, optimise_together
-from mullion.planner.update_pattern import Pattern, pattern_of
 from relational_plans import (
     NEGATION_ABOVE,
     NEGATION_BELOW,
@@ -161,7 +161,7 @@ def test_negation_comes_up_through_a_projection_that_keeps_its_keys() -> None:
     kept = Project(tested, (("k", column("a"), INT), ("b", column("b"), INT)))
     lost = Project(tested, (("k", column("b"), INT),))
     (found,) = offers("pull_up_negation", Join((kept, scan("s")), ((column("k"),), (column("a"),))))
-    assert pattern_of(found.inputs[0]) is Pattern.WEAK
+    assert found.inputs[0].pattern is Pattern.WEAK
     renamed = Project(unless(scan("r"), scan("q"), on="b"), (("a", column("a"), INT), ("b", column("a"), INT)))
     assert not offers("pull_up_negation", join(renamed, scan("s")))
     assert not offers("pull_up_negation", Join((lost, scan("s")), ((column("k"),), (column("a"),))))
@@ -204,7 +204,7 @@ def test_distinct_goes_down_only_where_lifetimes_are_not_seen() -> None:
     items = (("x", column("0.a"), INT),)
     assert not offers("push_distinct", Distinct(Project(weak, items)))
     (found,) = offers("push_distinct", Distinct(Project(strict, items)))
-    assert pattern_of(found) is Pattern.STRICT
+    assert found.pattern is Pattern.STRICT
     inner = found.inputs[0].inputs[0]
     assert isinstance(inner, Join) and all(isinstance(part, Distinct) for part in inner.parts)
     grouped = Aggregated(Distinct(Project(weak, items)), (), (), slide=60_000_000)
@@ -225,7 +225,7 @@ def test_distinct_stays_where_somebody_above_puts_rows_in_order() -> None:
 
 def test_negation_is_pulled_up_when_the_join_lets_little_through() -> None:
     chosen = optimise(NEGATION_BELOW, FEW_RESULTS)
-    assert pattern_of(chosen.root) is Pattern.STRICT and chosen.root.columns == NEGATION_BELOW.columns
+    assert chosen.root.pattern is Pattern.STRICT and chosen.root.columns == NEGATION_BELOW.columns
     assert [type(n).__name__ for n in _first_inputs(chosen.root)][:2] == ["AntiJoin", "Join"]
     use = chosen.applied[-1]
     assert use.name == "pull_up_negation" and use.after < use.before

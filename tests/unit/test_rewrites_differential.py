@@ -27,13 +27,13 @@ from mullion.algebra.nodes import (
 )
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
+from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, INT, TIMESTAMP
 from mullion.planner.operator_cost import STRATEGIES
 from mullion.planner.relation_stats import Stats
 from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING, everywhere, optimise, optimise_together
-from mullion.planner.update_pattern import Pattern, pattern_of
-from mullion.reference.relations import World
+from mullion.reference.relations import result_rows
 from relational_plans import where
 
 COLUMNS = (("ts", TIMESTAMP), ("a", INT), ("b", INT))
@@ -158,15 +158,15 @@ stats = st.builds(
 
 
 def meaning(root: Node, given: Mapping[str, list[dict[str, Any]]]) -> list[tuple[Any, ...]]:
-    world = World(Relation("q", "", root, slide=3), STREAMS, given, TABLES, VERSIONS)
-    found = [(row.values, row.start, row.end) for row in world.rows(root)]
+    rows = result_rows(Relation("q", "", root, slide=3), STREAMS, given, TABLES, VERSIONS)
+    found = [(row.values, row.start, row.end) for row in rows]
     return sorted(found, key=repr)
 
 
 def check_equal(plan: Node, other: Node, given: Mapping[str, list[dict[str, Any]]]) -> None:
     assert other.columns == plan.columns
     assert {s.stream for s in scans(other)} == {s.stream for s in scans(plan)}
-    assert (pattern_of(plan) is Pattern.STRICT) == (pattern_of(other) is Pattern.STRICT)
+    assert (plan.pattern is Pattern.STRICT) == (other.pattern is Pattern.STRICT)
     assert meaning(other, given) == meaning(plan, given)
 
 

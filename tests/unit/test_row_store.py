@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mullion.algebra.update_pattern import Pattern
 from mullion.instants import FOREVER
 from mullion.language.query import Column
 from mullion.language.types import BIGINT
@@ -17,7 +18,6 @@ from mullion.operators.join_probe import Partial, probe
 from mullion.operators.queue import Queue
 from mullion.operators.row_store import Calendar, Fifo, Hash, RowStore, Scan, store_for
 from mullion.operators.timed_rows import Retractions, TimedRows
-from mullion.planner.update_pattern import Pattern
 
 SCHEMA = pa.schema([("k", pa.int64())])
 KEY = key_function([Column("k")], {"k": BIGINT})

@@ -6,8 +6,8 @@ import pytest
 
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.nodes import Aggregated, Difference, Distinct, Node, ResultWindow, TableLookup, Union
+from mullion.algebra.update_pattern import Pattern
 from mullion.language.types import INT
-from mullion.planner.update_pattern import Pattern, is_internal, kept_as, life_of, pattern_of
 from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, S1, column, join, scan, unless, where, window
 
 MONOTONIC, WEAKEST, WEAK, STRICT = Pattern
@@ -33,16 +33,16 @@ INTERNAL = scan("s", "RANGE 10 min INTERNAL")
     ],
 )
 def test_leaves(text: str, pattern: Pattern) -> None:
-    assert pattern_of(scan("s", text)) is pattern
-    assert pattern_of(ResultWindow(COUNTED, window(text))) is pattern
+    assert scan("s", text).pattern is pattern
+    assert ResultWindow(COUNTED, window(text)).pattern is pattern
 
 
 @pytest.mark.parametrize("below", [TIMED, COUNTED, ENDLESS, join(TIMED, TIMED)])
 def test_rule_1_selections_and_tables_change_nothing(below: Node) -> None:
     name = next(iter(below.types))
-    assert pattern_of(where(below, f"`{name}` > 1")) is pattern_of(below)
+    assert where(below, f"`{name}` > 1").pattern is below.pattern
     lookup = Lookup("names", ((column(name), column("id")),), None, (("id", INT),))
-    assert pattern_of(TableLookup(below, lookup)) is pattern_of(below)
+    assert TableLookup(below, lookup).pattern is below.pattern
 
 
 @pytest.mark.parametrize(
@@ -57,16 +57,16 @@ def test_rule_1_selections_and_tables_change_nothing(below: Node) -> None:
     ],
 )
 def test_rule_2_a_union_is_as_hard_as_its_hardest_part(parts: tuple[Node, ...], pattern: Pattern) -> None:
-    assert pattern_of(Union(parts)) is pattern
-    assert pattern_of(Union(parts[::-1])) is pattern
+    assert Union(parts).pattern is pattern
+    assert Union(parts[::-1]).pattern is pattern
 
 
 def test_rows_of_one_length_stay_first_in_first_out_through_unions_and_selections() -> None:
-    assert life_of(Union((where(TIMED, "a > 1"), scan("r")))) == 600_000_000
-    assert life_of(scan("s", "NOW")) == 1
-    assert life_of(join(TIMED, scan("r"))) is None
+    assert Union((where(TIMED, "a > 1"), scan("r"))).life == 600_000_000
+    assert scan("s", "NOW").life == 1
+    assert join(TIMED, scan("r")).life is None
     nested = Union((Union((TIMED, scan("r"))), scan("q")))
-    assert pattern_of(nested) is WEAKEST
+    assert nested.pattern is WEAKEST
 
 
 @pytest.mark.parametrize(
@@ -85,32 +85,32 @@ def test_rows_of_one_length_stay_first_in_first_out_through_unions_and_selection
     ],
 )
 def test_rule_3_joins(parts: tuple[Node, ...], pattern: Pattern) -> None:
-    assert pattern_of(join(*parts)) is pattern
+    assert join(*parts).pattern is pattern
 
 
 def test_rule_3_distinct() -> None:
-    found = [pattern_of(Distinct(node)) for node in (ENDLESS, TIMED, join(TIMED, TIMED), COUNTED)]
+    found = [Distinct(node).pattern for node in (ENDLESS, TIMED, join(TIMED, TIMED), COUNTED)]
     assert found == [MONOTONIC, WEAK, WEAK, STRICT]
 
 
 def test_rule_4_is_strict_whatever_is_below() -> None:
     for below in (TIMED, ENDLESS):
-        assert pattern_of(unless(below, below)) is STRICT
-        assert pattern_of(Difference(below, below)) is STRICT
-        assert pattern_of(Aggregated(below, ((column("a"), INT),), ())) is STRICT
-        assert pattern_of(TableLookup(below, TABLE, retroactive=True)) is STRICT
+        assert unless(below, below).pattern is STRICT
+        assert Difference(below, below).pattern is STRICT
+        assert Aggregated(below, ((column("a"), INT),), ()).pattern is STRICT
+        assert TableLookup(below, TABLE, retroactive=True).pattern is STRICT
 
 
 def test_internal_windows_are_kept_as_if_they_were_external() -> None:
     joined = join(INTERNAL, scan("r", "RANGE 5 min INTERNAL"))
-    assert pattern_of(INTERNAL) is MONOTONIC and kept_as(INTERNAL) is WEAKEST
-    assert kept_as(scan("s", "ROWS 10 INTERNAL")) is STRICT
-    assert pattern_of(joined) is MONOTONIC and kept_as(joined) is WEAK
-    assert is_internal(joined) and not is_internal(join(INTERNAL, TIMED))
-    assert not is_internal(TableLookup(INTERNAL, TABLE, retroactive=True))
+    assert INTERNAL.pattern is MONOTONIC and INTERNAL.kept_as is WEAKEST
+    assert scan("s", "ROWS 10 INTERNAL").kept_as is STRICT
+    assert joined.pattern is MONOTONIC and joined.kept_as is WEAK
+    assert joined.is_internal and not join(INTERNAL, TIMED).is_internal
+    assert not TableLookup(INTERNAL, TABLE, retroactive=True).is_internal
 
 
 def test_both_plans_of_figure_3_5() -> None:
     above, below = NEGATION_ABOVE, NEGATION_BELOW
-    assert [pattern_of(n) for n in (S1, above.left, above.right, above)] == [WEAKEST, WEAK, WEAKEST, STRICT]
-    assert [pattern_of(n) for n in (*below.parts, below)] == [STRICT, WEAKEST, STRICT]
+    assert [n.pattern for n in (S1, above.left, above.right, above)] == [WEAKEST, WEAK, WEAKEST, STRICT]
+    assert [n.pattern for n in (*below.parts, below)] == [STRICT, WEAKEST, STRICT]

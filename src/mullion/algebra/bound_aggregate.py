@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mullion.aggregates import Aggregate
 from mullion.language.query import Expr
+from mullion.language.render import render
 from mullion.language.types import TIMESTAMP, Type
 
 WINDOW_COLUMNS = ("window_start", "window_end")
@@ -28,6 +29,14 @@ class BoundAggregate:
     """What is counted, for aggregates over values: the argument, or several of count(DISTINCT a, b)."""
     where: Expr | None = None
     """FILTER of an aggregate for which a NULL is a value like any other: first and last."""
+
+    @property
+    def text(self) -> str:
+        """The call, as far as it says what is kept for it."""
+        arguments = [expr for expr, _ in self.values] or [e for e in (self.argument,) if e is not None]
+        distinct = "DISTINCT " if self.distinct else ""
+        text = f"{self.function}({distinct}{', '.join(map(render, arguments)) or '*'})"
+        return text if self.where is None else f"{text} FILTER (WHERE {render(self.where)})"
 
     def expressions(self) -> Iterator[Expr]:
         """What is evaluated on events."""

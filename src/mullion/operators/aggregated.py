@@ -23,7 +23,7 @@ Space: the columns that are aggregated, of all rows that can still be seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +42,7 @@ from mullion.operators.base import Operator, Parts
 from mullion.operators.clock import Changes, Periodic
 from mullion.operators.cover import Cover
 from mullion.operators.grouped import Grouped, Moments, Rows, every_change, every_instant
+from mullion.operators.registry import implements
 from mullion.operators.row_codes import value_codes
 from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
@@ -49,10 +50,13 @@ from mullion.operators.timed_tables import as_table, from_table
 from mullion.slices.arrange import ranked
 
 
+@implements(Aggregated)
 class AggregatedOperator(Operator):
     width = 1
 
-    def __init__(self, node: Aggregated, inputs: Sequence[Operator], strategy: str = "upa") -> None:
+    def __init__(
+        self, node: Aggregated, inputs: Sequence[Operator], strategy: str = "upa", needed: Collection[str] | None = None
+    ) -> None:
         (below,) = inputs
         self.node, self.strategy = node, strategy
         self.schema = pa.schema([(name, arrow_type(type_)) for name, type_ in node.columns])

@@ -21,10 +21,9 @@ from mullion.operators.materialized import MaterializedResult
 from mullion.operators.network import Events, Network
 from mullion.operators.observing import Observing
 from mullion.operators.result import Result
-from mullion.operators.table_lookup import LookedUpOperator
+from mullion.operators.table_lookup import TableLookupOperator
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.relation_stats import Stats
-from mullion.planner.update_pattern import pattern_of
 from mullion.slices.finalize import Answers
 from mullion.slices.limits import Limits, no_limits
 
@@ -75,7 +74,7 @@ class Answering:
         return Network(self.strategy, most=self.limits.most_held)
 
     def _result(self, relation: Relation) -> Result:
-        return Result(relation, pattern_of(self.plans[relation.name]), answer_schema(relation), self.strategy)
+        return Result(relation, self.plans[relation.name].pattern, answer_schema(relation), self.strategy)
 
     def _kept(self, relation: Relation) -> MaterializedResult:
         assert self._base is not None
@@ -146,7 +145,7 @@ class Answering:
         for node, working in network.working.items():
             if not isinstance(node, TableLookup):
                 continue
-            assert isinstance(working.operator, LookedUpOperator)
+            assert isinstance(working.operator, TableLookupOperator)
             rows = table(node.lookup.table)
             known = self._prepared.get(node.lookup)
             if known is None or known[0] is not rows:

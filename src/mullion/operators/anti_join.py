@@ -23,12 +23,13 @@ or the left is small. In a hash every row is put on the list of its key, and fou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import AntiJoin, Node
+from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Codes, Index, Times
 from mullion.instants import EVER_BEFORE
 from mullion.kernels.columns import Columns
@@ -40,9 +41,9 @@ from mullion.operators.expressions import names_in
 from mullion.operators.kernels.negation import uncovered
 from mullion.operators.multiplicities import Crossings, Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
+from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.values import Values, decoded, decoded_schema, grown, lasting
-from mullion.planner.update_pattern import Pattern, pattern_of
 
 NO_KEY = 0
 """The code of keys with a NULL, which equal nothing; those of other keys are larger."""
@@ -54,15 +55,18 @@ REMEMBERED = 0.9
 """How much of what was observed counts a step later."""
 
 
+@implements(AntiJoin)
 class AntiJoinOperator(Operator):
     """Rows of the left whose key no row of the right has. Ids: that of the left row, and the start of this stay."""
 
-    def __init__(self, node: AntiJoin, inputs: Sequence[Operator], strategy: str) -> None:
+    def __init__(
+        self, node: AntiJoin, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+    ) -> None:
         left, right = inputs
         self.schema, self.width = decoded_schema(left.schema), left.width + 1
         self._keys = _KeyCodes(node, right)
         self._bad_keys = bad_keys(node.left_keys, node.left), bad_keys(node.right_keys, node.right)
-        told = strategy == "nt" or pattern_of(node.left) is Pattern.STRICT
+        told = strategy == "nt" or node.left.pattern is Pattern.STRICT
         self.chosen = "list" if strategy == "direct" else "hash" if told else "calendar"
         """How the left is kept: "calendar", "hash" or "list"."""
         self._may_choose = self.chosen == "calendar"
@@ -73,7 +77,7 @@ class AntiJoinOperator(Operator):
             by_key=self.chosen == "hash",
             eager=strategy == "direct",
         )
-        counted = strategy != "upa" or pattern_of(node.right) is Pattern.STRICT
+        counted = strategy != "upa" or node.right.pattern is Pattern.STRICT
         self._right = Multiplicities(self._keys.schema, right.width, strategy) if counted else Coverage()
         self._since = np.empty(0, np.int64)
         self._before = EVER_BEFORE

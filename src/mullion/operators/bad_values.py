@@ -13,12 +13,13 @@ late or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import AntiJoin, Filter, Join, Node, ResultWindow, Scan, is_aggregates, nodes
+from mullion.algebra.column_names import conjuncts
+from mullion.algebra.nodes import Node, ResultWindow, Scan, is_aggregates, nodes
 from mullion.expressions.arrays import Mask, Times
 from mullion.expressions.evaluate import count_bad, is_fallible
 from mullion.expressions.typing import type_of
@@ -27,7 +28,6 @@ from mullion.language.query import Expr
 from mullion.language.types import BOOLEAN, Type
 from mullion.operators.expressions import is_true, names_in
 from mullion.operators.timed_rows import TimedRows
-from mullion.planner.column_names import conjuncts, traced
 from mullion.planner.fragments import compared_in
 
 
@@ -79,7 +79,7 @@ def window_of(node: Node, expr: Expr) -> tuple[Scan, Expr] | None:
     """The one window that an expression reads, and the expression over its events."""
     if not names_in([expr]):
         return None
-    found = traced(node, expr)
+    found = node.traced(expr)
     return None if found is None or any(isinstance(below, ResultWindow) for below in nodes(node)) else found
 
 
@@ -118,31 +118,13 @@ def _key(scan: Scan, expr: Expr) -> tuple[str, int | None, Expr]:
 def _checks(plan: Node) -> tuple[tuple[Scan, Expr], ...]:
     """What can be bad in the conditions on single windows."""
     found: dict[tuple[Scan, Expr], None] = {}
-    for node, condition in _conditions(plan):
-        origin = window_of(node, condition)
+    for below, condition in (found for node in nodes(plan) for found in node.conditions()):
+        origin = window_of(below, condition)
         if origin is not None:
             scan, own = origin
             compared = compared_in(own) if type_of(own, scan.types) == BOOLEAN else (own,)
             found |= {(scan, expr): None for expr in compared if is_fallible(expr, scan.types)}
     return tuple(found)
-
-
-def _conditions(plan: Node) -> Iterator[tuple[Node, Expr]]:
-    """Conditions and keys, with the nodes whose columns they read."""
-    for node in nodes(plan):
-        match node:
-            case Filter(input=below, predicate=predicate):
-                yield from ((below, part) for part in conjuncts(predicate))
-            case Join(parts=parts, keys=keys, residual=residual):
-                for part, own in zip(parts, keys, strict=True):
-                    yield from ((part, key) for key in own if is_fallible(key, part.types))
-                if residual is not None:
-                    yield from ((node, part) for part in conjuncts(residual))
-            case AntiJoin(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
-                for part, own in ((left, left_keys), (right, right_keys)):
-                    yield from ((part, key) for key in own if is_fallible(key, part.types))
-            case _:
-                pass
 
 
 __all__ = ["BadConditions", "BadEvents", "BadValues", "bad_keys"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -41,6 +42,8 @@ class Operator(ABC):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         """What becomes known of the output when this became known of the inputs. `now` never goes back."""
 
+    picks_columns: ClassVar[bool] = False
+    """Whether it picks what it reads among the columns of its inputs. Others get those that they asked for alone."""
     most_rows: int = sys.maxsize
     """How many rows it may give in one step; only joins can give many more than they take."""
     bad: int = 0

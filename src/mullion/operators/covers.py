@@ -3,10 +3,10 @@ have, for as long as these hold an event is what never leaves aggregated."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from mullion.algebra.nodes import Aggregated, Filter, JoinView, Node, ResultWindow, Scan, nodes
+from mullion.algebra.nodes import Aggregated, Node, Scan, nodes
 from mullion.operators.timed_rows import TimedRows
 
 
@@ -28,10 +28,10 @@ def covers(plans: Iterable[Node]) -> dict[Node, list[Covered]]:
     """Whom to tell of what comes into each window."""
     found: dict[Node, dict[Covered, None]] = {}
     for plan in plans:
-        everywhere = dict.fromkeys(windows_of(plan))
+        everywhere = dict.fromkeys(plan.windows())
         for node in nodes(plan):
             if isinstance(node, Aggregated):
-                below = set(windows_of(node))
+                below = set(node.windows())
                 for window, length in everywhere:
                     is_below = (window, length) in below
                     if is_below or isinstance(window, Scan):
@@ -39,31 +39,4 @@ def covers(plans: Iterable[Node]) -> dict[Node, list[Covered]]:
     return {window: list(covered) for window, covered in found.items()}
 
 
-def windows_of(node: Node) -> Iterator[tuple[Node, int | None]]:
-    """The windows of a plan, and how long events stay in them."""
-    match node:
-        case JoinView(input=join, ranges=ranges):
-            for part, length in zip(join.parts, ranges, strict=True):
-                yield _scan(part), length
-        case Scan() | ResultWindow():
-            yield node, _length(node)
-            for below in node.inputs:
-                yield from windows_of(below)
-        case _:
-            for below in node.inputs:
-                yield from windows_of(below)
-
-
-def _scan(node: Node) -> Node:
-    return _scan(node.input) if isinstance(node, Filter) else node
-
-
-def _length(node: Scan | ResultWindow) -> int | None:
-    """Also where the window does not promise when events leave."""
-    window = node.window
-    if window.is_endless or window.rows is not None:
-        return None
-    return 1 if window.now else window.range
-
-
-__all__ = ["Covered", "covers", "lives_in", "windows_of"]
+__all__ = ["Covered", "covers", "lives_in"]

@@ -14,21 +14,22 @@ and the start of the stay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Difference
+from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Codes, Index, Mask, Times
 from mullion.instants import EVER_BEFORE, NEVER
 from mullion.operators.base import Operator, Parts
 from mullion.operators.ending_rows import EndingRows, Step
 from mullion.operators.kernels.difference import LEFT_ENDS, LEFT_STARTS, RIGHT_CHANGES, surplus
+from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.values import Values, decoded_schema, grown, lasting
-from mullion.planner.update_pattern import Pattern, pattern_of
 
 THROUGHOUT = EVER_BEFORE
 """The note of a row that has been there since it started."""
@@ -36,14 +37,17 @@ EXCLUDED = EVER_BEFORE + 1
 """The note of a row that is not there. Any other note tells since when it is."""
 
 
+@implements(Difference)
 class DifferenceOperator(Operator):
     """Rows of the left in excess of equal rows of the right, the youngest of them."""
 
-    def __init__(self, node: Difference, inputs: Sequence[Operator], strategy: str) -> None:
+    def __init__(
+        self, node: Difference, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+    ) -> None:
         left, right = inputs
         self.schema, self.width = decoded_schema(left.schema), left.width + 1
         self._values = Values(self.schema)
-        told = [strategy == "nt" or pattern_of(side) is Pattern.STRICT for side in (node.left, node.right)]
+        told = [strategy == "nt" or side.pattern is Pattern.STRICT for side in (node.left, node.right)]
         self._left = EndingRows(self.schema, left.width, strategy, by_id=told[0], by_key=True)
         self._right = EndingRows(self.schema, right.width, strategy, by_id=told[1], by_key=False)
         self._left_count, self._right_count = np.zeros(0, np.int64), np.zeros(0, np.int64)

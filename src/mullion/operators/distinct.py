@@ -14,12 +14,13 @@ there, whose end only a negative tuple can tell.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Distinct
+from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Codes, Index
 from mullion.expressions.readonly import frozen
 from mullion.instants import FOREVER, NEVER
@@ -28,18 +29,21 @@ from mullion.operators.kernels.distinct import delta_star, naive
 from mullion.operators.kernels.expiry_heap import Agenda
 from mullion.operators.multiplicities import Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
+from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.values import Values, decoded_schema, grown, in_time_order, lasting
-from mullion.planner.update_pattern import Pattern, pattern_of
 
 
+@implements(Distinct)
 class DistinctOperator(Operator):
     """Each row once. A result has the id of the row whose life it lives, or began with."""
 
-    def __init__(self, node: Distinct, inputs: Sequence[Operator], strategy: str) -> None:
+    def __init__(
+        self, node: Distinct, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+    ) -> None:
         (below,) = inputs
         self.schema, self.width = decoded_schema(below.schema), below.width
-        self.form = _form_of(pattern_of(node.input), strategy)(self.schema, self.width, strategy)
+        self.form = _form_of(node.input.pattern, strategy)(self.schema, self.width, strategy)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs

@@ -24,23 +24,27 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Filter, Join, Node, Project, Scan, TableLookup, Union
+from mullion.algebra.nodes import Join
+from mullion.algebra.nodes.join_view import HIDDEN_START
+from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Ids, Times
 from mullion.instants import FOREVER
 from mullion.operators.bad_values import BadConditions, bad_keys
 from mullion.operators.base import Operator, Parts, TooManyRows
-from mullion.operators.column_pruning import HIDDEN_START
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.join_probe import Partial, extended, probe
+from mullion.operators.registry import implements
 from mullion.operators.row_store import Cut, Hash, RowStore, store_for
 from mullion.operators.sub_window import SubWindow
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import START, id_names
-from mullion.planner.update_pattern import Pattern, kept_as, pattern_of
 
 
+@implements(Join)
 class JoinOperator(Operator):
     """`needed`: the columns that somebody above reads; all by default."""
+
+    picks_columns = True
 
     def __init__(
         self, node: Join, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
@@ -49,9 +53,9 @@ class JoinOperator(Operator):
         self.types = node.types
         self.widths = [source.width for source in inputs]
         self.width = sum(self.widths)
-        self.lets_go = any(map(_lets_go, node.parts))
+        self.lets_go = any(part.releases for part in node.parts)
         self.stores = [
-            store_for(kept_as(part), strategy, source.schema, source.width, key_function(keys, part.types))
+            store_for(part.kept_as, strategy, source.schema, source.width, key_function(keys, part.types))
             for part, keys, source in zip(node.parts, node.keys, inputs, strict=True)
         ]
         self.places = {f"{i}.{name}": (i, name) for i, source in enumerate(inputs) for name in source.schema.names}
@@ -59,7 +63,7 @@ class JoinOperator(Operator):
         self.schema = self._schema(inputs, needed)
         self._bad_keys = [bad_keys(keys, part) for part, keys in zip(node.parts, node.keys, strict=True)]
         self._bad_residual = BadConditions(node.residual, node)
-        strict = strategy == "nt" or any(pattern_of(part) is Pattern.STRICT for part in node.parts)
+        strict = strategy == "nt" or any(part.pattern is Pattern.STRICT for part in node.parts)
         self.results = Hash(pa.schema([]), self.width) if strict and self.lets_go else None
         self.orders: dict[int, Sequence[int]] = {}
         """In which order the new rows of an input probe the others; those with the fewest rows first by default."""
@@ -236,17 +240,6 @@ class JoinOperator(Operator):
             results.cut_all(retracted, slice(last[i] - self.widths[i], last[i]))
         for window in results.windows:
             yield window.retracted()
-
-
-def _lets_go(node: Node) -> bool:
-    """Whether rows may be held by their windows for less than they live, since some of them are INTERNAL."""
-    match node:
-        case Scan(window=window):
-            return window.internal
-        case Filter() | Project() | TableLookup() | Union() | Join():
-            return any(map(_lets_go, node.inputs))
-        case _:
-            return False
 
 
 __all__ = ["JoinOperator"]

@@ -7,26 +7,26 @@ wanted, are missing: no answer of those who want them now sees them, since their
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.column_names import conjunction
 from mullion.algebra.nodes import Join
 from mullion.kernels.columns import Columns, names_read
 from mullion.language.query import Expr
 from mullion.language.types import Type
 from mullion.operators.base import Parts
 from mullion.operators.timed_tables import END, START
-from mullion.planner.shared_joins import windows_of
 
 
-def fitted(parts: Parts, join: Join) -> Parts:
+def refit_state(parts: Parts, join: Join) -> Parts:
     """The state of a join of this shape, as that of this join."""
     found = dict(parts)
-    for i, (scan, predicate) in enumerate(windows_of(join)):
+    for i, (scan, predicates) in enumerate(join.time_windows() or ()):
         tables = [_with_length(table, scan.window.range or 0) for table in parts.get(f"{i}.rows", ())]
-        wanted = [_wanted(table, predicate, scan.types) for table in tables]
+        wanted = [_wanted(table, predicates, scan.types) for table in tables]
         found[f"{i}.rows"] = [table for table in wanted if len(table)]
     return found
 
@@ -38,12 +38,13 @@ def _with_length(table: pa.Table, length: int) -> pa.Table:
     return table.set_column(table.column_names.index(END), END, pa.array(ends))
 
 
-def _wanted(table: pa.Table, predicate: Expr | None, types: Mapping[str, Type]) -> pa.Table:
-    if predicate is None:
+def _wanted(table: pa.Table, predicates: Sequence[Expr], types: Mapping[str, Type]) -> pa.Table:
+    if not predicates:
         return table
+    predicate = conjunction(predicates)
     found = Columns.of(table, {name: types[name] for name in names_read(predicate)}).value(predicate)
     wanted = found.values & found.valid
     return table if wanted.all() else table.filter(pa.array(wanted))
 
 
-__all__ = ["fitted"]
+__all__ = ["refit_state"]

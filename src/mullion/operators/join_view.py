@@ -18,16 +18,21 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Filter, JoinView
+from mullion.algebra.nodes.join_view import HIDDEN_START
 from mullion.expressions.arrays import Mask, Times
 from mullion.operators.bad_values import BadConditions
 from mullion.operators.base import Operator
-from mullion.operators.column_pruning import HIDDEN_START
 from mullion.operators.expressions import is_true
+from mullion.operators.registry import implements
+from mullion.operators.stateless import FilterOperator
 from mullion.operators.timed_rows import Delta, TimedRows
 
 
+@implements(JoinView)
 class JoinViewOperator(Operator):
     """A `JoinView`, or a Filter over one. Its input is what the join gives."""
+
+    picks_columns = True
 
     def __init__(
         self,
@@ -67,6 +72,14 @@ class JoinViewOperator(Operator):
             self.bad += self._bad.among(lives, seen)
             seen &= is_true(self.predicate, lives, self.types)
         return seen
+
+
+@implements(Filter)
+def filter_operator(
+    node: Filter, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+) -> Operator:
+    """A filter is one with the view of a join that it stands on."""
+    return (JoinViewOperator if node.input.takes_filters else FilterOperator)(node, inputs, strategy, needed)
 
 
 def _starts(lives: TimedRows, count: int) -> list[Times]:

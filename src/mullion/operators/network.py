@@ -27,11 +27,8 @@ from mullion.algebra.nodes import (
     Join,
     JoinView,
     Node,
-    Project,
     ResultWindow,
     Scan,
-    TableLookup,
-    Union,
 )
 from mullion.expressions.arrays import Ids, Times
 from mullion.expressions.vector import arrow_type
@@ -39,17 +36,15 @@ from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.bad_values import BadEvents
 from mullion.operators.base import Operator, Parts, TooManyRows
-from mullion.operators.column_pruning import chosen, in_order, inputs_of, needs, needs_of, scan_needs
-from mullion.operators.covers import Covered, covers, lives_in, windows_of
+from mullion.operators.column_pruning import in_order, needs, takes
+from mullion.operators.covers import Covered, covers, lives_in
 from mullion.operators.expressions import schema_of
 from mullion.operators.join import JoinOperator
-from mullion.operators.join_migration import fitted
+from mullion.operators.join_migration import refit_state
 from mullion.operators.make import STRATEGIES, make
-from mullion.operators.naming import name_of
 from mullion.operators.stateless import Narrowed
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.planner.shared_joins import Shared, share_joins
-from mullion.planner.shared_joins import windows_of as windows_of_join
 
 
 @dataclass(frozen=True)
@@ -123,13 +118,13 @@ class Network:
     def _made(
         self, node: Node, needed: tuple[str, ...], working: Mapping[Node, Working], old: Working | None
     ) -> Working:
-        takes = _takes(node, needed)
+        taken = takes(node, needed)
         if isinstance(node, Scan):
-            inputs: list[Operator] = [_Stream(node, takes[0])]
+            inputs: list[Operator] = [_Stream(node, taken[0])]
         else:
-            below = [working[source].operator for source in inputs_of(node)]
-            inputs = [Narrowed(source, names) for source, names in zip(below, takes, strict=True)]
-        made = Working(node, make(node, inputs, self.strategy, needed), needed, takes, inputs)
+            below = [working[source].operator for source in node.operator_inputs]
+            inputs = [Narrowed(source, names) for source, names in zip(below, taken, strict=True)]
+        made = Working(node, make(node, inputs, self.strategy, needed), needed, taken, inputs)
         made.operator.most_rows = self._most
         if old is not None:
             self._hand_on(old.operator.parts(), old.takes, made)
@@ -139,7 +134,7 @@ class Network:
         """Go on with the state of an operator that took other columns, or had windows of other lengths."""
         parts = _widened(parts, takes, [source.schema for source in working.inputs])
         if isinstance(working.node, Join) and working.node in self.shapes:
-            parts = fitted(parts, working.node)
+            parts = refit_state(parts, working.node)
         working.operator.restore(parts)
 
     def columns_needed(self) -> dict[str, tuple[str, ...]]:
@@ -183,8 +178,8 @@ class Network:
                 self._widen(node, deltas[node].fresh)
         for node, working in self.working.items():
             if not isinstance(node, Scan):
-                below = zip(inputs_of(node), working.takes, strict=True)
-                inputs = [_passed(node, deltas[source], names) for source, names in below]
+                below = zip(node.operator_inputs, working.takes, strict=True)
+                inputs = [_passed(working, deltas[source], names) for source, names in below]
                 deltas[node] = self._advanced(node, working.operator, inputs, now)
                 if isinstance(node, ResultWindow):
                     self._widen(node, deltas[node].fresh)
@@ -214,7 +209,7 @@ class Network:
             found += self.working[node].operator.held
             view = node.input if isinstance(node, Filter) else node
             if isinstance(view, JoinView):
-                longest = sum(scan.window.range or 0 for scan, _ in windows_of_join(view.input))
+                longest = sum(scan.window.range or 0 for scan, _ in view.input.time_windows() or ())
                 found -= self.working[view.input].operator.held * (1 - sum(view.ranges) / max(longest, 1))
         return int(found)
 
@@ -229,7 +224,7 @@ class Network:
 
     def came(self, root: Node) -> list[TimedRows]:
         """What the last `advance` brought into the windows of a plan."""
-        windows = dict.fromkeys(windows_of(self.plans[root]))
+        windows = dict.fromkeys(self.plans[root].windows())
         return [lives_in(self._fresh[window], length) for window, length in windows]
 
     def _numbered(self, stream: str, events: Events | None) -> tuple[Events, Ids] | None:
@@ -250,7 +245,7 @@ class Network:
     def _name(self, node: Node) -> str:
         """Shared joins go by their shape, whatever the length of their windows."""
         shape = self.shapes.get(node) if isinstance(node, Join) else None
-        return name_of(node) if shape is None else f"shared-{name_of(shape)}"
+        return node.name if shape is None else f"shared-{shape.name}"
 
     def parts(self) -> dict[str, Parts]:
         """The state of everything, by the names of nodes."""
@@ -274,11 +269,11 @@ class Network:
         self._build(known, {})
         for node, own in saved.items():
             state = {name: tables for name, tables in own.items() if name != "#needed"}
-            self._hand_on(state, _takes(node, tuple(known[node])), self.working[node])
+            self._hand_on(state, takes(node, known[node]), self.working[node])
 
 
 def _lengths(join: Join) -> tuple[int, ...]:
-    return tuple(scan.window.range or 0 for scan, _ in windows_of_join(join))
+    return tuple(scan.window.range or 0 for scan, _ in join.time_windows() or ())
 
 
 def _views_in(plan: Node) -> Iterator[JoinView]:
@@ -317,13 +312,6 @@ def _as_they_are(roots: Sequence[Node]) -> Shared:
     return Shared({root: root for root in roots}, {})
 
 
-def _takes(node: Node, needed: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The columns that a node takes from each of its inputs, or a scan from its stream."""
-    if isinstance(node, Scan):
-        return (scan_needs(node, needed),)
-    return tuple(chosen(below, names) for below, names in zip(inputs_of(node), needs_of(node, needed), strict=True))
-
-
 def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | None, now: int) -> Delta:
     if arrived is None:
         return Delta(TimedRows.empty(schema_of((n, node.types[n]) for n in names), 1), Retractions.none(1), now)
@@ -337,13 +325,12 @@ def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     return column if column.type == wanted else column.cast(wanted)
 
 
-def _passed(node: Node, delta: Delta, names: Sequence[str]) -> Delta:
+def _passed(working: Working, delta: Delta, names: Sequence[str]) -> Delta:
     """What a node gets of an input: aggregates what its windows hold; who keeps whole rows the columns that it asked
     for."""
-    if isinstance(node, Aggregated):
+    if isinstance(working.node, Aggregated):
         delta = delta.as_held()
-    chooses = isinstance(node, Filter | Project | Join | JoinView | Union | TableLookup)
-    return delta if chooses else _narrowed(delta, list(names))
+    return delta if working.operator.picks_columns else _narrowed(delta, list(names))
 
 
 def _narrowed(delta: Delta, names: list[str]) -> Delta:

@@ -19,7 +19,6 @@ from mullion.language.render import render
 from mullion.operators.join import JoinOperator
 from mullion.operators.network import Events, Network
 from mullion.operators.row_store import RowStore
-from mullion.planner.column_names import traced
 from mullion.planner.probing_orders import probing_orders
 from mullion.planner.relation_stats import Stats
 
@@ -60,7 +59,7 @@ class Observing:
         for node, working in network.working.items():
             if isinstance(node, Join) and isinstance(working.operator, JoinOperator):
                 for part, keys, store in zip(node.parts, node.keys, working.operator.stores, strict=True):
-                    found = traced(part, keys[0]) if len(keys) == 1 else None
+                    found = part.traced(keys[0]) if len(keys) == 1 else None
                     if found is not None and store.held:
                         name = found[0].stream, render(found[1])
                         distinct[name] = max(distinct.get(name, 0.0), different(store))

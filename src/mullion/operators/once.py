@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.column_names import conjuncts
 from mullion.algebra.nodes import Filter, Node, Scan, TableLookup, nodes, scans
 from mullion.algebra.relation import Relation
 from mullion.expressions.vector import arrow_type
@@ -23,10 +24,8 @@ from mullion.language.types import TIMESTAMP
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events, Network
 from mullion.operators.result import Result
-from mullion.operators.table_lookup import LookedUpOperator
+from mullion.operators.table_lookup import TableLookupOperator
 from mullion.planner.answer_schema import answer_schema
-from mullion.planner.column_names import conjuncts
-from mullion.planner.update_pattern import pattern_of
 from mullion.storage.lifetime_index import START
 
 
@@ -38,11 +37,11 @@ def answer_now(
     network.use([relation.root])
     for node, working in network.working.items():
         if isinstance(node, TableLookup):
-            assert isinstance(working.operator, LookedUpOperator)
+            assert isinstance(working.operator, TableLookupOperator)
             working.operator.table_changed(prepare(node.lookup, table(node.lookup.table)), EVER_BEFORE)
     once = _at_one_instant(relation, now)
     assert once.stop is not None
-    result = Result(once, pattern_of(relation.root), answer_schema(once), "upa", asked_once=True)
+    result = Result(once, relation.root.pattern, answer_schema(once), "upa", asked_once=True)
     result.take(network.advance(events, now + 1)[relation.root])
     rows = result.answers(once.stop)
     return rows if relation.slide is not None else _as_of(rows, relation.longest, now)

@@ -12,7 +12,6 @@ from dataclasses import replace
 from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
 from mullion.errors import CheckpointError
-from mullion.operators.naming import name_of
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import Stats
 from mullion.planner.rewrites import Chosen, all_plans, optimise_together
@@ -42,7 +41,7 @@ def plans_at_work(
 def recorded_plan(relation: Relation, name: str) -> Node:
     """The plan that a commit names."""
     for root in (relation.plan, *all_plans(relation.plan)):
-        if name_of(root) == name:
+        if root.name == name:
             return root
     hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
     raise CheckpointError(f"the checkpoint has query '{relation.name}' by a plan that is not known here", hint=hint)

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Node, ResultWindow, Scan, has_total, nodes
 from mullion.algebra.relation import Relation
+from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Codes, Index, Mask, Times
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import EVER_BEFORE, FOREVER
@@ -32,7 +33,6 @@ from mullion.operators.row_codes import value_codes
 from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, TimedRows
 from mullion.planner.answer_schema import answer_schema, has_lives, has_sign
-from mullion.planner.update_pattern import Pattern
 from mullion.slices.arrange import ranked
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.hashing import Keys, keys_of
 from mullion.instants import EVER_BEFORE, FOREVER
@@ -30,7 +31,6 @@ from mullion.operators.merging import SMALL, is_merged
 from mullion.operators.sub_window import SubWindow, codes_of_ids, equal_codes
 from mullion.operators.timed_rows import Retractions, TimedRows
 from mullion.operators.timed_tables import END, HELD, START, id_names, numbers
-from mullion.planner.update_pattern import Pattern
 
 SHARE_OF_LIFE = 4
 """Sub-windows are not merged beyond this part of their rows' lives, so that few rows wait for others to expire."""

@@ -12,11 +12,14 @@ from mullion.expressions.arrays import Ids
 from mullion.operators.bad_values import BadConditions, BadValues
 from mullion.operators.base import Operator
 from mullion.operators.expressions import computed, is_true, schema_of
+from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 
 class FilterOperator(Operator):
     """The rows for which a predicate is true. `needed`: the columns that somebody above reads."""
+
+    picks_columns = True
 
     def __init__(
         self, node: Filter, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
@@ -36,10 +39,15 @@ class FilterOperator(Operator):
         return Delta(kept, inputs[0].retracted, now, inputs[0].released)
 
 
+@implements(Project)
 class ProjectOperator(Operator):
     """Other columns, row by row."""
 
-    def __init__(self, node: Project, inputs: Sequence[Operator], strategy: str) -> None:
+    picks_columns = True
+
+    def __init__(
+        self, node: Project, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+    ) -> None:
         self.node = node
         self.schema, self.width = schema_of(node.columns), inputs[0].width
         self._bad = BadValues([expr for _, expr, _ in node.items], node.input.types)
@@ -52,10 +60,15 @@ class ProjectOperator(Operator):
         return Delta(fresh.with_rows(rows), inputs[0].retracted, now, inputs[0].released)
 
 
+@implements(Union)
 class UnionOperator(Operator):
     """All rows of all inputs. The number of the input is part of an id, so that ids stay apart."""
 
-    def __init__(self, node: Union, inputs: Sequence[Operator], strategy: str) -> None:
+    picks_columns = True
+
+    def __init__(
+        self, node: Union, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+    ) -> None:
         self.schema = inputs[0].schema
         self.width = max(source.width for source in inputs) + 1
 

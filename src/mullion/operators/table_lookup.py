@@ -17,6 +17,7 @@ from mullion.expressions.encode import codes_of, combine
 from mullion.kernels.lookup import Prepared, attach, probe
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import computed, schema_of
+from mullion.operators.registry import implements
 from mullion.operators.row_store import Hash
 from mullion.operators.sub_window import codes_of_ids, equal_codes
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
@@ -25,17 +26,20 @@ UNTIL = "#until"
 """The column of kept rows that tells until when their windows hold them."""
 
 
+@implements(TableLookup)
 def table_lookup_operator(
     node: TableLookup, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-) -> LookedUpOperator:
-    kind = RetroactiveOperator if node.retroactive else LookedUpOperator
+) -> TableLookupOperator:
+    kind = RetroactiveOperator if node.retroactive else TableLookupOperator
     return kind(node, inputs, strategy, needed)
 
 
-class LookedUpOperator(Operator):
+class TableLookupOperator(Operator):
     """A row that finds several rows of the table becomes several, numbered from 0 in the last part of their ids. When
     it is gone, all of them are; as many are told to be gone as any row ever found, since who never saw one passes it
     over. `needed`: the columns that somebody above reads."""
+
+    picks_columns = True
 
     def __init__(
         self, node: TableLookup, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
@@ -93,7 +97,7 @@ class LookedUpOperator(Operator):
             self.most = table["most"][0].as_py()
 
 
-class RetroactiveOperator(LookedUpOperator):
+class RetroactiveOperator(TableLookupOperator):
     """The rows that live are kept with what they found.
 
         row x found (1, a)                    the table changes at t: x finds (1, a) and (1, b)
@@ -249,4 +253,4 @@ def _number_in_run(values: Index) -> Index:
     return np.arange(len(values)) - np.repeat(first, np.diff(np.append(first, len(values))))
 
 
-__all__ = ["LookedUpOperator", "RetroactiveOperator", "table_lookup_operator"]
+__all__ = ["RetroactiveOperator", "TableLookupOperator", "table_lookup_operator"]

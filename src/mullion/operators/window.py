@@ -15,7 +15,7 @@ remember who is inside, and announce every end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +27,15 @@ from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import computed
 from mullion.operators.queue import Queue
+from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import id_names
 
 
-def window_operator(node: Scan, inputs: Sequence[Operator], strategy: str) -> Operator:
+@implements(Scan)
+def window_operator(
+    node: Scan, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+) -> Operator:
     """The window of a scan over its stream's events, which live forever."""
     (stream,) = inputs
     window = node.window

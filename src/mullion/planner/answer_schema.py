@@ -13,9 +13,9 @@ import pyarrow as pa
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
 from mullion.algebra.nodes import is_aggregates
 from mullion.algebra.relation import Relation
+from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.vector import arrow_type
 from mullion.language.types import INT, TIMESTAMP
-from mullion.planner.update_pattern import Pattern, pattern_of
 
 
 def answer_schema(relation: Relation) -> pa.Schema:
@@ -37,7 +37,7 @@ def has_lives(relation: Relation) -> bool:
 
 def has_sign(relation: Relation) -> bool:
     """Whether answers take back rows that they told."""
-    return relation.output == "changes" and has_lives(relation) and pattern_of(relation.root) is Pattern.STRICT
+    return relation.output == "changes" and has_lives(relation) and relation.root.pattern is Pattern.STRICT
 
 
 __all__ = ["answer_schema", "has_lives", "has_sign"]

@@ -27,14 +27,6 @@ MOST_DRAWN = 20
 """Queries of a grouping that get a box of their own."""
 
 
-def aggregate_text(aggregate: BoundAggregate) -> str:
-    """The call, as far as it says what is kept for it."""
-    arguments = [expr for expr, _ in aggregate.values] or [e for e in (aggregate.argument,) if e is not None]
-    distinct = "DISTINCT " if aggregate.distinct else ""
-    text = f"{aggregate.function}({distinct}{', '.join(map(render, arguments)) or '*'})"
-    return text if aggregate.where is None else f"{text} FILTER (WHERE {render(aggregate.where)})"
-
-
 def differential_text(aggregate: BoundAggregate) -> str:
     """How a window follows from the one before (li 3.2.2)."""
     how = aggregate.aggregate.differential(aggregate.argument_type)
@@ -47,7 +39,7 @@ def differential_text(aggregate: BoundAggregate) -> str:
 
 def describe_aggregate(aggregate: BoundAggregate) -> dict[str, Any]:
     return {
-        "aggregate": aggregate_text(aggregate),
+        "aggregate": aggregate.text,
         "algebra": aggregate.aggregate.algebra,
         "differential": aggregate.aggregate.differential(aggregate.argument_type),
     }
@@ -232,7 +224,7 @@ def _query_lines(query: SlicedAggregation) -> list[str]:
     where = "" if query.predicate is None else f" WHERE {render(query.predicate)}"
     keys = f" GROUP BY {', '.join(render(k) for k in query.keys)}" if query.keys else ""
     lines = [f"  query {query.name}: {window_text(query)} {cut_text(query)}{where}{keys}"]
-    told = (f"{aggregate_text(a)}: {a.aggregate.algebra}, {differential_text(a)}" for a in query.template.aggregates)
+    told = (f"{a.text}: {a.aggregate.algebra}, {differential_text(a)}" for a in query.template.aggregates)
     if query.template.aggregates:
         lines.append(f"    {'; '.join(told)}")
     return lines

@@ -10,97 +10,23 @@ query unpaid: RSTREAM every 1 min, strict, upa
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mullion.algebra.nodes import (
-    Aggregated,
-    AntiJoin,
-    Difference,
-    Distinct,
-    Filter,
-    Join,
-    JoinView,
-    Node,
-    Project,
-    ResultWindow,
-    Scan,
-    TableLookup,
-    Union,
-    nodes,
-)
+from mullion.algebra.nodes import Join, Node, nodes
 from mullion.algebra.relation import Relation
-from mullion.language.query import Column, Expr
-from mullion.language.render import duration_text, render, render_window
-from mullion.planner.column_names import outside
+from mullion.language.render import duration_text, render_window
 from mullion.planner.drawing import Box, svg
-from mullion.planner.explain import aggregate_text
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.operator_state import hears_negatives, state_of
 from mullion.planner.probing_orders import global_order
 from mullion.planner.relation_stats import NO_STATS, Stats
 from mullion.planner.rewrites import Chosen, RuleUse, optimise_together
-from mullion.planner.update_pattern import is_internal, pattern_of
 
 MOST_SHOWN = 20
 """Queries that are drawn; the others are only counted."""
-_NUMBERED = re.compile(r"`(\d+(?:\.\w+)+|#[ka]\d+)`")
-
-
-def expression_text(expr: Expr) -> str:
-    """Without the quotes that names of joins' columns have in SQL."""
-    return _NUMBERED.sub(r"\1", render(expr))
-
-
-def operator_text(node: Node) -> str:
-    """What a node does, in a line."""
-    match node:
-        case Scan(stream=stream, window=window):
-            return f"{stream} {render_window(window, quoted=False)}"
-        case TableLookup(lookup=lookup, retroactive=retroactive):
-            return f"LOOK UP {lookup.name}{' RETROACTIVE' if retroactive else ''}"
-        case Filter(predicate=predicate):
-            return f"WHERE {expression_text(predicate)}"
-        case Project(items=items):
-            return "PROJECT " + ", ".join(_item_text(name, expr) for name, expr, _ in items)
-        case Join(keys=keys, residual=residual):
-            equal = [
-                " = ".join(expression_text(outside(own[i], p)) for p, own in enumerate(keys)) for i in _places(keys)
-            ]
-            also = [] if residual is None else [expression_text(residual)]
-            return f"JOIN {' AND '.join([*equal, *also])}".rstrip()
-        case JoinView(ranges=ranges):
-            return f"WITHIN {', '.join(map(duration_text, ranges))}"
-        case Distinct():
-            return "DISTINCT"
-        case AntiJoin(left_keys=left, right_keys=right):
-            pairs = (f"{expression_text(a)} = {expression_text(b)}" for a, b in zip(left, right, strict=True))
-            return f"NOT EXISTS {' AND '.join(pairs)}".rstrip()
-        case Difference():
-            return "EXCEPT ALL"
-        case Union():
-            return "UNION ALL"
-        case Aggregated(keys=keys, aggregates=aggregates, slide=slide):
-            by = f" BY {', '.join(expression_text(key) for key, _ in keys)}" if keys else ""
-            every = "" if slide is None else f" every {duration_text(slide)}"
-            called = ", ".join(_NUMBERED.sub(r"\1", aggregate_text(a)) for a in aggregates)
-            return f"GROUP{by}{f': {called}' if called else ''}{every}"
-        case ResultWindow(window=window):
-            return f"WINDOW {render_window(window, quoted=False)} over the results"
-        case _:
-            raise AssertionError(node.kind_name())
-
-
-def _item_text(name: str, expr: Expr) -> str:
-    text = expression_text(expr)
-    return text if isinstance(expr, Column) and expr.name == name else f"{text} AS {name}"
-
-
-def _places(keys: Sequence[Sequence[Expr]]) -> range:
-    return range(len(keys[0]) if keys else 0)
 
 
 @dataclass(frozen=True)
@@ -140,7 +66,7 @@ class RelationExplanation:
                     "output": relation.output,
                     "restore": relation.restore,
                     "slide": None if relation.slide is None else duration_text(relation.slide),
-                    "pattern": pattern_of(chosen.root).label,
+                    "pattern": chosen.root.pattern.label,
                     "cost": round(chosen.cost, 3),
                     "plan": self._node(chosen.root, shared),
                     "rules": [_use(use) for use in chosen.applied],
@@ -170,7 +96,7 @@ class RelationExplanation:
         kept = tuple(f"{what}: {how}" for what, how in state_of(node, self.strategy).items())
         queries = (f"shared by {shared[node]} queries",) if shared[node] > 1 else ()
         below = tuple(self._box(below, shared) for below in node.inputs)
-        return Box((operator_text(node), *kept, *queries), pattern_of(node).label, below)
+        return Box((node.explained, *kept, *queries), node.pattern.label, below)
 
     @property
     def shared(self) -> Counter[Node]:
@@ -180,8 +106,8 @@ class RelationExplanation:
     def _node(self, node: Node, shared: Mapping[Node, int]) -> dict[str, Any]:
         found: dict[str, Any] = {
             "operator": node.kind_name(),
-            "text": operator_text(node),
-            "pattern": pattern_of(node).label,
+            "text": node.explained,
+            "pattern": node.pattern.label,
             "state": state_of(node, self.strategy),
             "negative_tuples": hears_negatives(node, self.strategy),
             "queries": shared.get(node, 0),
@@ -202,7 +128,7 @@ class _Drawing:
 
     def query(self, relation: Relation, chosen: Chosen) -> Iterator[str]:
         strategy = self.explanation.strategy
-        yield f"query {relation.name}: {output_text(relation)}, {pattern_of(chosen.root).label}, {strategy}"
+        yield f"query {relation.name}: {output_text(relation)}, {chosen.root.pattern.label}, {strategy}"
         yield from (f"  {line}" for line in self.tree(chosen.root))
         known = "observed" if self.explanation.stats.observed else "assumed"
         yield f"  costs {chosen.cost:,.0f} accesses a second, from {known} rates"
@@ -218,12 +144,12 @@ class _Drawing:
 
     def tree(self, node: Node, *, number: bool = True, above: int = 1) -> Iterator[str]:
         """`above`: how many queries share what stands above the node."""
-        label = f"{pattern_of(node).label} ── "
+        label = f"{node.pattern.label} ── "
         queries = self.shared[node] if number else 0
         if node in self.numbers and number:
-            yield f"{label}#{self.numbers[node]} {operator_text(node)}, as above"
+            yield f"{label}#{self.numbers[node]} {node.explained}, as above"
             return
-        text = operator_text(node) + self.details(node)
+        text = node.explained + self.details(node)
         if queries > above:
             self.numbers[node] = len(self.numbers) + 1
             text = f"#{self.numbers[node]} {text}  shared by {queries} queries"
@@ -240,7 +166,7 @@ class _Drawing:
         told = [f"{what}: {how}" for what, how in state_of(node, self.explanation.strategy).items()]
         if isinstance(node, Join) and len(node.parts) > 2:
             told.append("probed in the order " + ", ".join(map(str, global_order(node, self.explanation.stats).order)))
-        if isinstance(node, Join) and is_internal(node):
+        if isinstance(node, Join) and node.is_internal:
             told.append("its results stay")
         if hears_negatives(node, self.explanation.strategy):
             told.append("negative tuples")
@@ -286,4 +212,4 @@ def as_written(relations: Sequence[Relation], stats: Stats = NO_STATS, strategy:
     return explain_relations(relations, stats, strategy, chosen=plans)
 
 
-__all__ = ["RelationExplanation", "as_written", "explain_relations", "expression_text", "operator_text", "output_text"]
+__all__ = ["RelationExplanation", "as_written", "explain_relations", "output_text"]

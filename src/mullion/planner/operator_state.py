@@ -26,7 +26,7 @@ from mullion.algebra.nodes import (
     Scan,
     TableLookup,
 )
-from mullion.planner.update_pattern import Pattern, kept_as, pattern_of
+from mullion.algebra.update_pattern import Pattern
 
 FIFO, CALENDAR, HASH, LIST = "FIFO queue", "calendar queue", "hash by id", "list"
 
@@ -35,7 +35,7 @@ def store_of(node: Node, strategy: str) -> str:
     """What keeps the rows of a node."""
     if strategy != "upa":
         return HASH if strategy == "nt" else LIST
-    return {Pattern.STRICT: HASH, Pattern.WEAK: CALENDAR}.get(kept_as(node), FIFO)
+    return {Pattern.STRICT: HASH, Pattern.WEAK: CALENDAR}.get(node.kept_as, FIFO)
 
 
 def state_of(node: Node, strategy: str = "upa") -> dict[str, str]:
@@ -55,7 +55,7 @@ def _state_of(node: Node, strategy: str) -> Iterator[tuple[str, str]]:
         case Join(parts=parts):
             yield from ((f"{i}", store_of(part, strategy)) for i, part in enumerate(parts))
         case Distinct(input=below):
-            if pattern_of(below) is Pattern.STRICT:
+            if below.pattern is Pattern.STRICT:
                 yield "values", "counting"
             elif strategy == "upa":
                 yield "results", "delta*"
@@ -63,7 +63,7 @@ def _state_of(node: Node, strategy: str) -> Iterator[tuple[str, str]]:
                 yield from (("input", store_of(below, strategy)), ("results", store_of(node, strategy)))
         case AntiJoin(left=left, right=right):
             yield "left", _left_of_negation(left, strategy)
-            known = strategy == "upa" and pattern_of(right) is not Pattern.STRICT
+            known = strategy == "upa" and right.pattern is not Pattern.STRICT
             yield "right", "coverage of keys" if known else "counting"
         case Difference(left=left, right=right):
             for name, side in (("left", left), ("right", right)):
@@ -80,14 +80,14 @@ def _state_of(node: Node, strategy: str) -> Iterator[tuple[str, str]]:
 
 
 def _left_of_negation(left: Node, strategy: str) -> str:
-    if strategy == "upa" and pattern_of(left) is not Pattern.STRICT:
+    if strategy == "upa" and left.pattern is not Pattern.STRICT:
         return f"{CALENDAR} or hash by key"
     return LIST if strategy == "direct" else "hash by key and id"
 
 
 def hears_negatives(node: Node, strategy: str = "upa") -> bool:
     """Whether negative tuples reach an operator."""
-    return any(strategy == "nt" or pattern_of(below) is Pattern.STRICT for below in node.inputs)
+    return any(strategy == "nt" or below.pattern is Pattern.STRICT for below in node.inputs)
 
 
 __all__ = ["hears_negatives", "state_of", "store_of"]

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from mullion.algebra.nodes import AntiJoin, Difference, Node, Scan, scans
+from mullion.algebra.nodes import Node, Scan, scans
 from mullion.language.query import Call, Expr
 from mullion.language.render import render
-from mullion.planner.column_names import traced
 from mullion.planner.cost import ASSUMED_RATE
 
 ASSUMED_DISTINCT = 1000.0
@@ -51,14 +50,14 @@ class Stats:
         return max(1.0, min(size, prod((self._different(node, key) for key in keys), start=1.0)))
 
     def _different(self, node: Node, key: Expr) -> float:
-        found = traced(node, key)
+        found = node.traced(key)
         if found is None:
             return ASSUMED_DISTINCT
         return self.distinct.get((found[0].stream, render(found[1])), ASSUMED_DISTINCT)
 
     def selectivity(self, node: Node, predicate: Expr) -> float:
         """The share of a node's rows for which the predicate is true."""
-        found = traced(node, predicate)
+        found = node.traced(predicate)
         if found is not None:
             seen = self.selectivities.get((found[0].stream, render(found[1])))
             if seen is not None:
@@ -87,11 +86,10 @@ class Stats:
 
 
 def _origins(node: Node) -> set[str]:
-    """The streams whose events are in a node's rows, without those that only keep rows away."""
+    """The streams whose events are in a node's rows."""
     if isinstance(node, Scan):
         return {node.stream}
-    below = node.inputs[:1] if isinstance(node, AntiJoin | Difference) else node.inputs
-    return set().union(*map(_origins, below))
+    return set().union(*map(_origins, node.origins))
 
 
 _LOGIC = frozenset(("and", "or", "not"))

@@ -23,36 +23,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from mullion.algebra.column_names import conjuncts, inside, names_in, outside, parts_in
 from mullion.algebra.nodes import (
     Aggregated,
     AntiJoin,
-    Difference,
     Distinct,
     Filter,
     Join,
     Node,
     Project,
-    ResultWindow,
     Scan,
-    TableLookup,
     Union,
     nodes,
 )
-from mullion.language.query import Call, Column, Expr, children
-from mullion.language.types import DOUBLE, FLOAT, Type
-from mullion.planner.column_names import (
-    above,
-    conjunction,
-    conjuncts,
-    inside,
-    names_in,
-    outside,
-    parts_in,
-    through,
-)
+from mullion.algebra.update_pattern import Pattern
+from mullion.language.query import Column, Expr
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import NO_STATS, Stats
-from mullion.planner.update_pattern import Pattern, is_internal, pattern_of
 
 MOST_PLANS = 64
 """Alternatives of one query that are compared at most."""
@@ -95,72 +82,17 @@ class Chosen:
 
 def push_selection(node: Node) -> Iterator[Node]:
     """A selection below what it stands on."""
-    if isinstance(node, Join) and node.residual is not None:
-        yield from _into_parts(replace(node, residual=None), list(conjuncts(node.residual)), only_single=True)
-    if not isinstance(node, Filter):
-        return
-    predicate = node.predicate
-    match node.input:
-        case Filter(input=below, predicate=first):
-            yield Filter(below, Call("and", (first, predicate)))
-        case Project(input=below) as project:
-            yield replace(project, input=Filter(below, through(project, predicate)))
-        case Join() as join:
-            yield from _into_parts(join, list(conjuncts(predicate)), only_single=False)
-        case Distinct(input=below) if not _tells_equals_apart(predicate, below.types):
-            yield Distinct(Filter(below, predicate))
-        case Union(parts=parts):
-            yield Union(tuple(Filter(part, predicate) for part in parts))
-        case AntiJoin(left=left) as negation:
-            yield replace(negation, left=Filter(left, predicate))
-        case Difference(left=left, right=right) if not _tells_equals_apart(predicate, left.types):
-            yield Difference(Filter(left, predicate), Filter(right, predicate))
-        case TableLookup(input=below) as looked_up:
-            yield from _below_lookup(looked_up, below, list(conjuncts(predicate)))
-        case ResultWindow(input=below, window=window) if window.rows is None:
-            yield ResultWindow(Filter(below, predicate), window)
+    match node:
+        case Join(residual=residual) if residual is not None:
+            conditions = list(conjuncts(residual))
+            if any(len(parts_in(condition)) == 1 for condition in conditions):
+                yield replace(node, residual=None).with_conditions(conditions)
+        case Filter(input=below, predicate=predicate):
+            pushed = below.filtered_below(predicate)
+            if pushed is not None:
+                yield pushed
         case _:
             return
-
-
-def _into_parts(join: Join, conditions: list[Expr], *, only_single: bool) -> Iterator[Node]:
-    """Conditions over one input go to that input, those over several become part of the join."""
-    parts = list(join.parts)
-    rest: list[Expr] = []
-    for condition in conditions:
-        read = parts_in(condition)
-        if len(read) == 1:
-            part = read.pop()
-            parts[part] = Filter(parts[part], inside(condition))
-        else:
-            rest.append(condition)
-    if only_single and len(rest) == len(conditions):
-        return
-    residual = [] if join.residual is None else [join.residual]
-    yield Join(tuple(parts), join.keys, conjunction([*residual, *rest]) if residual or rest else None)
-
-
-def _below_lookup(looked_up: TableLookup, below: Node, conditions: list[Expr]) -> Iterator[Node]:
-    """Conditions over the events alone are decided before the table is asked."""
-    own = [c for c in conditions if names_in(c) <= below.types.keys()]
-    rest = [c for c in conditions if c not in own]
-    if own:
-        pushed: Node = replace(looked_up, input=Filter(below, conjunction(own)))
-        yield Filter(pushed, conjunction(rest)) if rest else pushed
-
-
-_COMPARED = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "is_null", "in"))
-
-
-def _tells_equals_apart(expr: Expr, types: dict[str, Type]) -> bool:
-    """Whether it might be true for one of two equal rows only: zeros of either sign are equal, but what is computed of
-    them need not be."""
-    if isinstance(expr, Column):
-        return types[expr.name] in (DOUBLE, FLOAT)
-    compared = isinstance(expr, Call) and expr.function in _COMPARED
-    return any(
-        _tells_equals_apart(child, types) for child in children(expr) if not (compared and isinstance(child, Column))
-    )
 
 
 # NOT EXISTS
@@ -200,10 +132,10 @@ def drop_idle_distinct(node: Node) -> Iterator[Node]:
 def pull_up_negation(node: Node) -> Iterator[Node]:
     """NOT EXISTS above a join or a union, so that what is below it hears of no negative tuples."""
     match node:
-        case Join(parts=parts) if not any(map(is_internal, parts)):
+        case Join(parts=parts) if not any(part.is_internal for part in parts):
             for i, part in enumerate(parts):
                 negation = _as_negation(part)
-                if negation is not None and not is_internal(negation.left):
+                if negation is not None and not negation.left.is_internal:
                     joined = replace(node, parts=(*parts[:i], negation.left, *parts[i + 1 :]))
                     keys = tuple(_first_equal(node, outside(key, i)) for key in negation.left_keys)
                     yield AntiJoin(joined, negation.right, keys, negation.right_keys)
@@ -232,7 +164,7 @@ def _as_negation(node: Node) -> AntiJoin | None:
     """A negation, perhaps below a projection that keeps its keys."""
     if isinstance(node, Project) and isinstance(node.input, AntiJoin):
         negation = node.input
-        keys = [above(node, key) for key in negation.left_keys]
+        keys = [node.above(key) for key in negation.left_keys]
         if None in keys:
             return None
         return AntiJoin(
@@ -246,7 +178,7 @@ def push_down_negation(node: Node) -> Iterator[Node]:
     if not isinstance(node, AntiJoin):
         return
     match node.left:
-        case Join(parts=parts) as join if not any(map(is_internal, parts)):
+        case Join(parts=parts) as join if not any(part.is_internal for part in parts):
             for i, part in enumerate(parts):
                 keys = [_key_in_part(join, key, i) for key in node.left_keys]
                 if None not in keys:
@@ -277,9 +209,9 @@ def push_distinct(node: Node) -> Iterator[Node]:
     """DISTINCT also below a join or union, where only the values of its input count and not their lifetimes: when it
     counts (over strict input), and below a periodic aggregate."""
     match node:
-        case Distinct(input=below) if pattern_of(below) is Pattern.STRICT:
-            yield from (Distinct(inner) for inner in _distinct_below(below) if pattern_of(inner) is Pattern.STRICT)
-        case Aggregated(input=Distinct(input=below), slide=slide) if slide is not None and not _orders(node):
+        case Distinct(input=below) if below.pattern is Pattern.STRICT:
+            yield from (Distinct(inner) for inner in _distinct_below(below) if inner.pattern is Pattern.STRICT)
+        case Aggregated(input=Distinct(input=below), slide=slide) if slide is not None and not node.asks_for_order:
             yield from (replace(node, input=Distinct(inner)) for inner in _distinct_below(below))
         case _:
             return
@@ -289,7 +221,7 @@ def _distinct_below(below: Node) -> Iterator[Node]:
     match below:
         case Union(parts=parts) if not all(isinstance(part, Distinct) for part in parts):
             yield Union(tuple(part if isinstance(part, Distinct) else Distinct(part) for part in parts))
-        case Project(input=Join() as join, items=items) if not any(map(is_internal, join.parts)):
+        case Project(input=Join() as join, items=items) if not any(part.is_internal for part in join.parts):
             read = {name for _, expr, _ in items for name in names_in(expr)}
             read |= set() if join.residual is None else names_in(join.residual)
             parts = tuple(
@@ -428,25 +360,15 @@ class _Search:
 def everywhere(root: Node, rule: Rule) -> Iterator[Node]:
     """The plan with the rule applied at one place, for every place and offer; the top first."""
     yield from rule.offers(root)
-    if _orders(root) and not rule.keeps_ids:
+    if root.asks_for_order and not rule.keeps_ids:
         return
     for i, below in enumerate(root.inputs):
         for other in everywhere(below, rule):
             yield root.with_inputs((*root.inputs[:i], other, *root.inputs[i + 1 :]))
 
 
-def _orders(node: Node) -> bool:
-    """Whether it asks which of its input's rows came first, also among those of one moment."""
-    if isinstance(node, Aggregated):
-        return any(aggregate.function not in _UNORDERED for aggregate in node.aggregates)
-    return isinstance(node, ResultWindow | Difference)
-
-
-_UNORDERED = frozenset(("avg", "count", "max", "min", "sum"))
-
-
 def _strict_edges(root: Node) -> int:
-    return sum(pattern_of(node) is Pattern.STRICT for node in nodes(root))
+    return sum(node.pattern is Pattern.STRICT for node in nodes(root))
 
 
 __all__ = [

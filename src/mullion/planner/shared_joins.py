@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mullion.algebra.column_names import conjunction, outside
 from mullion.algebra.nodes import Filter, Join, JoinView, Node, Scan
 from mullion.expressions.evaluate import is_fallible
 from mullion.language.query import Call, Expr, Window
-from mullion.planner.column_names import conjunction, conjuncts, outside
 
 MOST_ALTERNATIVES = 1000
 """More different predicates on an input than these are not looked at before the join."""
@@ -72,36 +72,13 @@ def _collect(node: Node, found: dict[Join, _Member]) -> None:
         _collect(below, found)
 
 
-def windows_of(join: Join) -> list[tuple[Scan, Expr | None]]:
-    """The windows of a join that may be shared, and which of their rows are wanted; none of another join."""
-    return [(scan, conjunction(predicates) if predicates else None) for scan, predicates in _parts(join) or ()]
-
-
-def _parts(join: Join) -> list[tuple[Scan, tuple[Expr, ...]]] | None:
-    found = [_part(part) for part in join.parts]
-    known = [part for part in found if part is not None]
-    return known if len(known) == len(found) else None
-
-
 def _member(join: Join) -> _Member | None:
-    parts = _parts(join)
+    parts = join.time_windows()
     if parts is None:
         return None
     endless = tuple(replace(scan, window=Window(unbounded=True)) for scan, _ in parts)
     ranges = tuple(scan.window.range or 0 for scan, _ in parts)
     return _Member(Join(endless, join.keys), ranges, tuple(predicates for _, predicates in parts), join.residual)
-
-
-def _part(node: Node) -> tuple[Scan, tuple[Expr, ...]] | None:
-    """A window of time over a stream, and the predicates on it."""
-    match node:
-        case Filter(input=below, predicate=predicate):
-            inner = _part(below)
-            return None if inner is None else (inner[0], (*inner[1], *conjuncts(predicate)))
-        case Scan(window=Window(range=int(), internal=False, rows=None, attribute=None), since=None):
-            return node, ()
-        case _:
-            return None
 
 
 def _widest(members: Sequence[_Member]) -> Join:
@@ -142,15 +119,14 @@ def _any_of(wanted: Sequence[tuple[Expr, ...]]) -> Expr | None:
 def _view(member: _Member, wide: Join) -> Node:
     """What a query sees of the shared join."""
     asked: list[Expr] = []
-    longest = []
-    for i, (part, predicates) in enumerate(zip(wide.parts, member.predicates, strict=True)):
-        found = _part(part)
-        assert found is not None and found[0].window.range is not None
-        longest.append(found[0].window.range)
-        asked += [outside(predicate, i) for predicate in predicates if found[1] != predicates]
+    windows = wide.time_windows()
+    assert windows is not None
+    for i, ((_, given), predicates) in enumerate(zip(windows, member.predicates, strict=True)):
+        asked += [outside(predicate, i) for predicate in predicates if given != predicates]
     if member.residual is not None and member.residual != wide.residual:
         asked.append(member.residual)
-    view: Node = wide if tuple(longest) == member.ranges else JoinView(wide, member.ranges)
+    longest = tuple(scan.window.range for scan, _ in windows)
+    view: Node = wide if longest == member.ranges else JoinView(wide, member.ranges)
     return Filter(view, conjunction(asked)) if asked else view
 
 
@@ -159,4 +135,4 @@ def _replaced(node: Node, views: Mapping[Node, Node]) -> Node:
     return view if view is not None else node.with_inputs(tuple(_replaced(below, views) for below in node.inputs))
 
 
-__all__ = ["Shared", "share_joins", "windows_of"]
+__all__ = ["Shared", "share_joins"]

@@ -32,7 +32,7 @@ from mullion.reference import Answer
 from mullion.reference.aggregates import sort_key
 from mullion.reference.expressions import one_value, values_of
 from mullion.reference.instants import Instants
-from mullion.reference.patterns import is_strict
+from mullion.reference.registry import is_strict
 from mullion.reference.rows import Row
 
 Told = tuple[Row, int]

@@ -29,7 +29,6 @@ from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.answering import Answering
 from mullion.operators.materialized import KeptResult
-from mullion.operators.naming import name_of
 from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
 from mullion.operators.state_files import StateFiles, files_of
@@ -180,7 +179,7 @@ class RelationRun:
             self.journal.begin(number, [{"name": name, **entry} for name, entry in self.known.items()])
 
     def _entry(self, relation: Relation) -> dict[str, Any]:
-        return {"text": relation.text, "start": relation.start, "plan": name_of(self.plans[relation.name])}
+        return {"text": relation.text, "start": relation.start, "plan": self.plans[relation.name].name}
 
     def _place(self) -> None:
         """Give the relations to the shards, if there are any, and those that can't be split to the driver."""

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Node, scans
 from mullion.algebra.relation import Relation
+from mullion.algebra.splitting import Keys
 from mullion.expressions.arrays import Index
 from mullion.expressions.vector import arrow_type
 from mullion.language.types import Type
@@ -33,7 +34,7 @@ from mullion.operators.answering import Answering
 from mullion.operators.expressions import key_function, names_in
 from mullion.operators.network import Events
 from mullion.operators.state_files import StateFiles, files_of
-from mullion.planner.partitioning import Keys, describe_keys, relation_keys
+from mullion.planner.partitioning import describe_keys, relation_keys
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.answered import count_rows
 from mullion.slices.finalize import Answers

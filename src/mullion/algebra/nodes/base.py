@@ -1,14 +1,23 @@
-"""What all nodes have in common, and the shapes that most of them have: over one input, over two, over several."""
+"""What all kinds of nodes tell of themselves, and the shapes that most of them have: over one input, over two, over
+several."""
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from mullion.algebra.costs import Estimates, Flow, OperatorCost
+from mullion.algebra.splitting import Keys, ShardKeys, by_any
+from mullion.algebra.update_pattern import Pattern
+from mullion.language.query import Column, Expr
 from mullion.language.types import Type
+
+if TYPE_CHECKING:
+    from mullion.algebra.nodes.scan import Scan
 
 Columns = tuple[tuple[str, Type], ...]
 
@@ -23,6 +32,8 @@ class Node(ABC):
 
     NAME: ClassVar[str] = ""
     """The name of the kind in EXPLAIN and in checkpoints, where it is not that of the class."""
+    takes_filters: ClassVar[bool] = False
+    """Whether its operator also does the work of a Filter above it."""
 
     @classmethod
     def kind_name(cls) -> str:
@@ -45,13 +56,15 @@ class Node(ABC):
     def _hash(self) -> int:
         return hash((type(self).__name__, *(getattr(self, name) for name in self.__dataclass_fields__)))
 
-    @cached_property
-    def types(self) -> dict[str, Type]:
-        return dict(self.columns)
+    # Columns and inputs
 
     @property
     @abstractmethod
     def columns(self) -> Columns: ...
+
+    @cached_property
+    def types(self) -> dict[str, Type]:
+        return dict(self.columns)
 
     @property
     @abstractmethod
@@ -65,6 +78,107 @@ class Node(ABC):
 
     @abstractmethod
     def _over(self, inputs: tuple[Node, ...]) -> Self: ...
+
+    @property
+    def operator_inputs(self) -> tuple[Node, ...]:
+        """What its operator stands on."""
+        return self.inputs
+
+    @property
+    def origins(self) -> tuple[Node, ...]:
+        """The inputs whose rows are in its rows, without those that only keep rows away."""
+        return self.inputs
+
+    def needs(self, needed: Collection[str]) -> list[set[str]]:
+        """The columns that it reads of each input of its operator in order to deliver some of its own."""
+        return [set(below.types) for below in self.operator_inputs]
+
+    def traced(self, expr: Expr) -> tuple[Scan, Expr] | None:
+        """The expression over the columns of the one window that it comes from; None if it comes from elsewhere."""
+        return None
+
+    # Texts
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The relation in one line, with everything that tells it from others. The same in every process."""
+
+    @property
+    @abstractmethod
+    def explained(self) -> str:
+        """What the node does, in a line for people."""
+
+    @cached_property
+    def name(self) -> str:
+        """The kind and a hash of the text: the same for equal nodes in every process. State is saved by it."""
+        digest = hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{self.kind_name().lower()}-{digest[:20]}"
+
+    # How rows leave (golab 3.2.1, 3.5.1)
+
+    @property
+    @abstractmethod
+    def pattern(self) -> Pattern:
+        """The update pattern of the edge above the node."""
+
+    @property
+    def kept_as(self) -> Pattern:
+        """The pattern by which an operator above keeps the node's rows: INTERNAL windows as if they were external."""
+        return self.pattern
+
+    @property
+    def life(self) -> int | None:
+        """How long all rows live, if that is one time (microseconds); None where it differs or is not known."""
+        return None
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether what it gives is append-only because its windows are INTERNAL (golab 3.3.2)."""
+        return False
+
+    @property
+    def releases(self) -> bool:
+        """Whether windows may hold its rows for less than these live, since some of the windows are INTERNAL."""
+        return False
+
+    @property
+    def asks_for_order(self) -> bool:
+        """Whether it asks which of its input's rows came first, also among those of one moment."""
+        return False
+
+    def windows(self) -> Iterator[tuple[Node, int | None]]:
+        """The windows that it stands on, and how long rows stay in them; None: as the window itself says."""
+        for below in self.inputs:
+            yield from below.windows()
+
+    # Costs (golab 3.5.3)
+
+    @abstractmethod
+    def flow(self, estimates: Estimates) -> Flow:
+        """What the edge above the node carries."""
+
+    @abstractmethod
+    def cost(self, estimates: Estimates) -> OperatorCost:
+        """Of its operator, without the inputs."""
+
+    # What rules may do with it
+
+    def split_by(self, keys: Keys) -> ShardKeys | None:
+        """How events are split so that its rows are split by some keys over its columns."""
+        return None
+
+    def split_where_rows_meet(self) -> ShardKeys | None:
+        """How events are split by the keys of the topmost nodes in which rows meet others."""
+        return by_any(self, [Column(name) for name in self.types])
+
+    def conditions(self) -> Iterator[tuple[Node, Expr]]:
+        """The conditions and keys that decide which rows there are, with the nodes whose columns they read."""
+        yield from ()
+
+    def filtered_below(self, predicate: Expr) -> Node | None:
+        """The same rows as those of a Filter above the node, with the selection below it; None if it must stay."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +199,50 @@ class OverOne(Node):
         (below,) = inputs
         return replace(self, input=below)
 
+    def traced(self, expr: Expr) -> tuple[Scan, Expr] | None:
+        return self.input.traced(expr)
+
+
+@dataclass(frozen=True, eq=False)
+class RowByRow(OverOne):
+    """A relation of which each row comes from one row of its input, and lives as long."""
+
+    @property
+    def pattern(self) -> Pattern:
+        return self.input.pattern
+
+    @property
+    def kept_as(self) -> Pattern:
+        return self.input.kept_as
+
+    @property
+    def life(self) -> int | None:
+        return self.input.life
+
+    @property
+    def is_internal(self) -> bool:
+        return self.input.is_internal
+
+    @property
+    def releases(self) -> bool:
+        return self.input.releases
+
+    def flow(self, estimates: Estimates) -> Flow:
+        return estimates.flow(self.input)
+
+    def cost(self, estimates: Estimates) -> OperatorCost:
+        return estimates.passing(self.input)
+
+    def split_by(self, keys: Keys) -> ShardKeys | None:
+        return self.input.split_by(keys)
+
+    def split_where_rows_meet(self) -> ShardKeys | None:
+        return self.input.split_where_rows_meet()
+
 
 @dataclass(frozen=True, eq=False)
 class OverTwo(Node):
-    """A relation over two others, with the columns of the left."""
+    """The rows of the left, without some that the right keeps away."""
 
     left: Node
     right: Node
@@ -101,9 +255,20 @@ class OverTwo(Node):
     def inputs(self) -> tuple[Node, ...]:
         return (self.left, self.right)
 
+    @property
+    def origins(self) -> tuple[Node, ...]:
+        return (self.left,)
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern.STRICT
+
     def _over(self, inputs: tuple[Node, ...]) -> Self:
         left, right = inputs
         return replace(self, left=left, right=right)
+
+    def traced(self, expr: Expr) -> tuple[Scan, Expr] | None:
+        return self.left.traced(expr)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +280,14 @@ class OverMany(Node):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.parts
+
+    @property
+    def is_internal(self) -> bool:
+        return all(part.is_internal for part in self.parts)
+
+    @property
+    def releases(self) -> bool:
+        return any(part.releases for part in self.parts)
 
     def _over(self, inputs: tuple[Node, ...]) -> Self:
         return replace(self, parts=inputs)
@@ -129,4 +302,4 @@ def nodes(root: Node) -> Iterator[Node]:
         stack += node.inputs[::-1]
 
 
-__all__ = ["Columns", "Node", "OverMany", "OverOne", "OverTwo", "nodes"]
+__all__ = ["Columns", "Node", "OverMany", "OverOne", "OverTwo", "RowByRow", "nodes"]

@@ -2,13 +2,57 @@
 
 from __future__ import annotations
 
-from mullion.algebra.nodes.base import OverOne
+from mullion.algebra.column_names import tells_equals_apart
+from mullion.algebra.costs import CALENDAR, HASH, Estimates, Flow, OperatorCost
+from mullion.algebra.nodes.base import Node, OverOne
+from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
+from mullion.algebra.splitting import Keys, ShardKeys, are_common
+from mullion.algebra.update_pattern import Pattern
+from mullion.language.query import Column, Expr
 
 
 @kind
 class Distinct(OverOne):
     """Each row once. NULLs are equal to each other, NaNs too, and zeros of either sign."""
+
+    @property
+    def text(self) -> str:
+        return f"distinct({self.input.text})"
+
+    @property
+    def explained(self) -> str:
+        return "DISTINCT"
+
+    @property
+    def pattern(self) -> Pattern:
+        under = self.input.pattern
+        return under if under is Pattern.MONOTONIC else max(under, Pattern.WEAK)
+
+    def flow(self, estimates: Estimates) -> Flow:
+        flow = estimates.flow(self.input)
+        values = estimates.different(self.input, [Column(name) for name in self.types], flow.size)
+        rate = min(flow.rate, values / max(flow.life, 1e-9))
+        return Flow(rate, values / max(rate, 1e-9), flow.premature)
+
+    def cost(self, estimates: Estimates) -> OperatorCost:
+        """delta* keeps twice its results and never its input; counting keeps a number a value and hears of every end;
+        the other strategies keep the input too."""
+        results = estimates.flow(self).rate
+        cost = estimates.passing(self.input) + OperatorCost(processing=results)
+        if self.input.pattern is Pattern.STRICT:
+            return cost + OperatorCost(state=HASH * results)
+        if estimates.strategy == "upa":
+            return cost + OperatorCost(state=2 * CALENDAR * results)
+        return cost + estimates.kept(self.input)
+
+    def split_by(self, keys: Keys) -> ShardKeys | None:
+        return self.input.split_by(keys) if are_common(keys, self) else None
+
+    def filtered_below(self, predicate: Expr) -> Node | None:
+        if tells_equals_apart(predicate, self.types):
+            return None
+        return Distinct(Filter(self.input, predicate))
 
 
 __all__ = ["Distinct"]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Self
 
+from mullion.algebra.costs import Estimates, Flow, OperatorCost
 from mullion.algebra.nodes.base import Columns, Node
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.join import Join
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
+from mullion.algebra.update_pattern import Pattern
+from mullion.language.query import Expr
+from mullion.language.render import duration_text
+
+HIDDEN_START = "#s"
+"""#s0, #s1, ...: the starts of the rows of a join's result, for views with windows of their own."""
 
 
 @kind
@@ -21,6 +29,7 @@ class JoinView(Node):
     """
 
     NAME: ClassVar[str] = "Restricted"
+    takes_filters: ClassVar[bool] = True
 
     input: Join
     ranges: tuple[int, ...]
@@ -44,6 +53,34 @@ class JoinView(Node):
         parts = tuple(_with_range(part, length) for part, length in zip(self.input.parts, self.ranges, strict=True))
         return replace(self.input, parts=parts)
 
+    def needs(self, needed: Collection[str]) -> list[set[str]]:
+        return [set(needed) | {f"{HIDDEN_START}{i}" for i in range(len(self.input.parts))}]
+
+    def traced(self, expr: Expr) -> tuple[Scan, Expr] | None:
+        return self.input.traced(expr)
+
+    @property
+    def text(self) -> str:
+        return f"restricted({self.input.text}, {', '.join(map(str, self.ranges))})"
+
+    @property
+    def explained(self) -> str:
+        return f"WITHIN {', '.join(map(duration_text, self.ranges))}"
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern.WEAK
+
+    def windows(self) -> Iterator[tuple[Node, int | None]]:
+        for part, length in zip(self.input.parts, self.ranges, strict=True):
+            yield _scan(part), length
+
+    def flow(self, estimates: Estimates) -> Flow:
+        return self.meaning.flow(estimates)
+
+    def cost(self, estimates: Estimates) -> OperatorCost:
+        return estimates.passing(self.input)
+
 
 def _with_range(node: Node, length: int) -> Node:
     if isinstance(node, Filter):
@@ -52,4 +89,8 @@ def _with_range(node: Node, length: int) -> Node:
     return replace(node, window=replace(node.window, range=length))
 
 
-__all__ = ["JoinView"]
+def _scan(node: Node) -> Node:
+    return _scan(node.input) if isinstance(node, Filter) else node
+
+
+__all__ = ["HIDDEN_START", "JoinView"]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
-from mullion.algebra.nodes.base import OverOne
+from mullion.algebra.costs import Estimates, Flow, OperatorCost, window_flow
+from mullion.algebra.nodes.base import Node, OverOne
+from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
-from mullion.language.query import Window
+from mullion.algebra.splitting import Keys, ShardKeys
+from mullion.algebra.update_pattern import Pattern, length_of, life_in, pattern_in
+from mullion.language.query import Expr, Window
+from mullion.language.render import render_window
 
 
 @kind
@@ -16,6 +23,42 @@ class ResultWindow(OverOne):
     NAME: ClassVar[str] = "Rewindowed"
 
     window: Window
+
+    @property
+    def text(self) -> str:
+        return f"rewindowed({self.input.text} {render_window(self.window, quoted=False)})"
+
+    @property
+    def explained(self) -> str:
+        return f"WINDOW {render_window(self.window, quoted=False)} over the results"
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern.MONOTONIC if self.window.internal else pattern_in(self.window)
+
+    @property
+    def life(self) -> int | None:
+        return life_in(self.window)
+
+    @property
+    def asks_for_order(self) -> bool:
+        return True
+
+    def windows(self) -> Iterator[tuple[Node, int | None]]:
+        yield self, length_of(self.window)
+        yield from self.input.windows()
+
+    def flow(self, estimates: Estimates) -> Flow:
+        return window_flow(self.window, estimates.flow(self.input).rate)
+
+    def cost(self, estimates: Estimates) -> OperatorCost:
+        return estimates.passing(self.input) + estimates.kept(self)
+
+    def split_by(self, keys: Keys) -> ShardKeys | None:
+        return self.input.split_by(keys) if self.window.rows is None else None
+
+    def filtered_below(self, predicate: Expr) -> Node | None:
+        return None if self.window.rows is not None else replace(self, input=Filter(self.input, predicate))
 
 
 __all__ = ["ResultWindow"]

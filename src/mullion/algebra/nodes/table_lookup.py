@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from typing import ClassVar
 
+from mullion.algebra.column_names import conjunction, conjuncts, names_in
+from mullion.algebra.costs import Estimates, OperatorCost
 from mullion.algebra.lookups import Lookup
-from mullion.algebra.nodes.base import Columns, OverOne
+from mullion.algebra.nodes.base import Columns, Node, RowByRow
+from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
+from mullion.algebra.nodes.scan import Scan
+from mullion.algebra.splitting import Keys, ShardKeys
+from mullion.algebra.update_pattern import Pattern
+from mullion.language.query import Expr
 
 
 @kind
-class TableLookup(OverOne):
+class TableLookup(RowByRow):
     """Events with the columns that a table's row gives them (`lookup.types()`), once for every row that they find.
 
     Not retroactive: an event sees the table as it was when the event came, and keeps what it saw (golab 3.3.1).
@@ -26,6 +35,58 @@ class TableLookup(OverOne):
     @property
     def columns(self) -> Columns:
         return (*self.input.columns, *self.lookup.types().items())
+
+    def needs(self, needed: Collection[str]) -> list[set[str]]:
+        return [set(needed) & set(self.input.types) | names_in(*(event for event, _ in self.lookup.keys))]
+
+    def traced(self, expr: Expr) -> tuple[Scan, Expr] | None:
+        return self.input.traced(expr) if names_in(expr) <= self.input.types.keys() else None
+
+    @property
+    def text(self) -> str:
+        return f"{'retroactive ' if self.retroactive else ''}looked up({self.input.text}, {self.lookup.name})"
+
+    @property
+    def explained(self) -> str:
+        return f"LOOK UP {self.lookup.name}{' RETROACTIVE' if self.retroactive else ''}"
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern.STRICT if self.retroactive else self.input.pattern
+
+    @property
+    def kept_as(self) -> Pattern:
+        return Pattern.STRICT if self.retroactive else self.input.kept_as
+
+    @property
+    def life(self) -> int | None:
+        return None if self.retroactive else self.input.life
+
+    @property
+    def is_internal(self) -> bool:
+        return not self.retroactive and self.input.is_internal
+
+    def cost(self, estimates: Estimates) -> OperatorCost:
+        kept = estimates.kept(self.input) if self.retroactive else OperatorCost()
+        return estimates.passing(self.input) + kept
+
+    def split_by(self, keys: Keys) -> ShardKeys | None:
+        if self.retroactive or not names_in(*keys) <= self.input.types.keys():
+            return None
+        return self.input.split_by(keys)
+
+    def split_where_rows_meet(self) -> ShardKeys | None:
+        return None if self.retroactive else self.input.split_where_rows_meet()
+
+    def filtered_below(self, predicate: Expr) -> Node | None:
+        """Conditions over the events alone are decided before the table is asked."""
+        conditions = list(conjuncts(predicate))
+        own = [c for c in conditions if names_in(c) <= self.input.types.keys()]
+        rest = [c for c in conditions if c not in own]
+        if not own:
+            return None
+        pushed = replace(self, input=Filter(self.input, conjunction(own)))
+        return Filter(pushed, conjunction(rest)) if rest else pushed
 
 
 __all__ = ["TableLookup"]
