@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
+from mullion.language.query import Period
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.options import Options, Way
-from mullion.planner.cost import Observed
+from mullion.planner.cost import Observed, least_rate_to_share
 from mullion.planner.explain import Explanation
 from mullion.planner.plan import FRAGMENTS, ROWS, Plan
 from mullion.planner.rules import make_plan, reconsider
@@ -48,6 +50,39 @@ def test_explain_as_json_names_the_way_and_the_reasons() -> None:
     assert only["way"] == "native"
     assert only["queries"][0]["paired_slices"] == ["12 s", "3 s"]
     assert {reason["rule"] for reason in only["reasons"]} >= {"choose_way", "compose_slices", "choose_synopses"}
+
+
+def test_sharing_pays_above_this_rate_where_slides_divide_ranges() -> None:
+    """krishnamurthy 3.2.2, by hand: W[3600,10] and W[60,60] have an edge every 10 s together, one slice a period each.
+
+    Shared, every second 0.1 slices are added up for 360 + 1 windows; alone 360 slices every 10 s and one every 60 s.
+    """
+    second = 1_000_000
+    windows = [Period(3600 * second, 10 * second), Period(60 * second, 60 * second)]
+    rate = least_rate_to_share(windows, 360, 3600 * second)
+    assert rate == pytest.approx(0.1 * (360 + 1) - 360 / 10 - 1 / 60)
+    assert round(rate, 3) == 0.083
+
+
+def test_sharing_pays_above_this_rate_where_windows_have_two_slices() -> None:
+    """W[18,15] and W[12,9]: 12 slices in the common period of 45 s; alone two slices a period each."""
+    second = 1_000_000
+    windows = [Period(18 * second, 15 * second), Period(12 * second, 9 * second)]
+    by_hand = 12 / 45 * (18 / 15 + 12 / 9) - 2 * 18 / 15**2 - 2 * 12 / 9**2
+    assert least_rate_to_share(windows, 12, 45 * second) == pytest.approx(by_hand)
+
+
+def test_one_window_has_nothing_to_share() -> None:
+    assert least_rate_to_share([Period(18, 15)], 12, 45) == inf
+
+
+def test_explain_tells_the_rate_above_which_sharing_pays() -> None:
+    made = plan(
+        "SELECT max(price) AS top FROM trades [RANGE 1 h SLIDE 10 s]",
+        "SELECT max(price) AS top FROM trades [RANGE 1 min SLIDE 1 min]",
+    )
+    told = json.loads(Explanation((made,), "on").to_json())
+    assert told["plans"][0]["sharing_pays_above_events_a_second"] == 0.083
 
 
 def test_equal_things_are_kept_once() -> None:

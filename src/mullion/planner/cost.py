@@ -11,11 +11,14 @@ The constants are microseconds on 2 cores, from `python -m benchmarks windows` a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, prod
 
+from mullion.language.dialect import SECOND
+from mullion.language.query import Period
 from mullion.planner.plan import FRAGMENTS, ROWS, Grouping, Plan
-from mullion.planner.slices import slices_of
+from mullion.planner.slices import paired, slices_of
 
 JOB = 60_000.0
 """A Spark job, whatever it does."""
@@ -177,12 +180,18 @@ def _reason(
     return text
 
 
-def least_rate_to_share(windows: list[tuple[int, int]], slices: int, span: int) -> float:
-    """Events a second above which sharing slices takes fewer operations (krishnamurthy 3.2.2, inequality 1)."""
+def least_rate_to_share(windows: Sequence[Period], slices: int, span: int) -> float:
+    """Events a second above which sharing slices takes fewer operations (krishnamurthy 3.2.2, inequality 1).
+
+    `slices` are those that all windows together have in `span`. The paper counts two slices a period for a window by
+    itself. Where the slide divides the range there is one, as its paired windows have it (3.1).
+
+    >>> windows = Period(18 * SECOND, 15 * SECOND), Period(12 * SECOND, 9 * SECOND)
+    >>> round(least_rate_to_share(windows, slices=12, span=45 * SECOND), 3)
+    0.219
+    """
     if len(windows) < 2:
         return inf
-    second = 1_000_000
-    edges = slices / (span / second)
-    overlap = sum(r / s for r, s in windows)
-    own = 2 * sum((r / second) / (s / second) ** 2 for r, s in windows)
-    return max(0.0, (edges * overlap - own) / (len(windows) - 1))
+    shared = (slices / span) * sum(w.range / w.slide for w in windows)
+    own = sum(len(paired(w)) * w.range / w.slide**2 for w in windows)
+    return max(0.0, (shared - own) * SECOND / (len(windows) - 1))

@@ -97,7 +97,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
 def _rate_to_share(plan: Plan) -> float | None:
     """Events a second from which sharing slices takes fewer operations; None where there is nothing to share, or no
     event is compared to a clock. Windows without a start have no number of slices and are left out."""
-    windows = [(w.range, w.slide) for w in plan.windows if w.range != EVERYTHING]
+    windows = [window for window in plan.windows if window.range != EVERYTHING]
     if plan.axis != TIME_AXIS or len(windows) < 2:
         return None
     return least_rate_to_share(windows, slices_of(plan.windows, 0, HOUR, plan.slicing), HOUR)
