@@ -100,9 +100,9 @@ class LocalEngine(Engine):
 
     def end(self, stream: str) -> None:
         """The input has ended."""
-        self._ensured = self._ensured or object()  # type: ignore[assignment]
+        self._own_session.current = self._own_session.current or object()  # type: ignore[assignment]
         self._finish(stream, close=True)
-        self._ensured = None
+        self._own_session.current = None
 
 
 @contextmanager

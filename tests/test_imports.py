@@ -35,6 +35,7 @@ LAYERS = (
     "spark",
     "testing",
     "questions",
+    "service",
     "engine",
     "surface",
     "__main__",

@@ -12,8 +12,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,87 +21,59 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mullion.algebra.relation import Relation
 from mullion.algebra.sliced import SlicedAggregation
-from mullion.algebra.streams import Stream, Table
+from mullion.algebra.streams import Stream
 from mullion.arguments import require, require_callable
-from mullion.binding.mistakes import ScriptMistakes
 from mullion.binding.one_window import groups_one_window
 from mullion.binding.queries import bind
 from mullion.binding.relations import bind as bind_relation
 from mullion.binding.relations import entering_at as joining_at
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.closing import check_close, following_after_the_end, query_after_the_end
-from mullion.catalog.restart import as_journaled, check_manifest, check_text, from_journal, stream_text, to_journal
-from mullion.catalog.synopses import checked
+from mullion.catalog.restart import as_journaled, check_text, from_journal, to_journal
 from mullion.closing import close_at_exit
-from mullion.errors import ArgumentError, CheckError, MullionError, NotSupported, Place, refuse
-from mullion.language.parse import parse_duration, parse_event_time, parse_query, read_script
+from mullion.errors import ArgumentError, CheckError, MullionError, NotSupported, Place
+from mullion.language.parse import parse_duration, parse_event_time, parse_query
 from mullion.language.query import (
-    TIME_AXIS,
-    Ask,
-    Axis,
-    CreateQuery,
-    CreateStream,
-    CreateSynopsis,
-    CreateTable,
-    DropQuery,
-    DropSynopsis,
-    Explain,
     Query,
-    Statement,
 )
 from mullion.options import DEFAULTS, Expiry, Method, Options, Sharing, Slicing, Way
-from mullion.planner.answer_schema import answer_schema
-from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
-from mullion.planner.plan import Plan
-from mullion.planner.rules import make_plan
 from mullion.questions import Question, prepare
 from mullion.runtime.counts import Counts
-from mullion.runtime.relation_run import run_name
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.relation_shards import SHARDS, Sharding
-from mullion.sinks.callback import CallbackSink, OnAnswer
-from mullion.sinks.memory import MemorySink
-from mullion.sinks.owner import Owner, lock_of
-from mullion.sinks.parquet import ParquetSink
-from mullion.sinks.several import SeveralSinks
-from mullion.slices.axis import by_axis
-from mullion.spark.cluster import ship
+from mullion.service.answers import AnswerStore, Standing
+from mullion.service.explaining import Explainer
+from mullion.service.places import Places
+from mullion.service.statements import Statements
+from mullion.service.tables import Tables
+from mullion.sinks.callback import OnAnswer
 from mullion.spark.feed import Feed
-from mullion.spark.jvm import is_dead, needs_spark
+from mullion.spark.jvm import needs_spark
+from mullion.spark.own_session import OwnSession
 from mullion.spark.progress import Progress
 from mullion.spark.results import OneAnswer, Results
-from mullion.spark.session import adopt, ensure, is_running, local_session
+from mullion.spark.session import adopt
 from mullion.spark.sharded import run_on_executors
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import (
-    check_format,
     is_endless,
     is_files,
     open_stream,
-    read_columns,
     tells_files,
     with_places,
 )
 from mullion.spark.stream import StreamRun
-from mullion.spark.tables import TableStore, static_frame
+from mullion.spark.tables import TableStore
 from mullion.spark.types import columns_from_spark
-from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Journal
-from mullion.storage.lock import Lock, take_all
-from mullion.storage.manifest import Manifest, stream_folder
-from mullion.storage.marks import Mark
-from mullion.storage.places import local_path
-from mullion.storage.scratch import Scratch
+from mullion.storage.manifest import Manifest
 
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
 
 log = logging.getLogger("mullion")
-
-Standing = SlicedAggregation | Relation
 
 TIMES_ON_FEW_CORES = 25
 """How many times more events relations take on the driver before they go to shards, where cores are few."""
@@ -161,19 +133,17 @@ class Engine:
             compact=compact,
             overwrite=overwrite,
         )
-        self.spark, self.config, self.on_batch, self.clock = spark, config or {}, on_batch, clock
-        self._check_arguments(out, checkpoint)
-        self.out = None if out is None else local_path(out, "out")
-        self.checkpoint = None if checkpoint is None else local_path(checkpoint, "checkpoint")
-        checkpoints = [] if self.checkpoint is None else [self.checkpoint.absolute()]
-        self._locks = [Lock(place / ".lock", place, "the checkpoint") for place in checkpoints]
-        self._locks += [] if self.out is None else [lock_of(self.out.absolute())]
-        self._owner = Owner(checkpoint=None if self.checkpoint is None else str(self.checkpoint.absolute()))
+        require_callable("on_batch", on_batch, "the engine")
+        self._own_session = OwnSession(spark, config or {})
+        self.on_batch, self.clock = on_batch, clock
         self.catalog = Catalog()
+        self._places = Places(out, checkpoint, self.catalog)
+        self.out, self.checkpoint = self._places.out, self._places.checkpoint
+        self._answers = AnswerStore(self.catalog, self._places, self.options)
+        self.sink = self._answers.sink
+        self._tables = Tables(self.catalog, self._places, lambda: self.session, strict=self.options.strict)
         self.runs: dict[str, StreamRun] = {}
         self._frames: dict[str, DataFrame] = {}
-        self._table_frames: dict[str, DataFrame] = {}
-        self._stores: dict[str, TableStore] = {}
         self._feeds: list[Feed] = []
         self.questions: list[Query] = []
         """Questions of scripts that wait for the input."""
@@ -182,13 +152,6 @@ class Engine:
         self._pasts: dict[str, str] = {}
         """How queries that joined came by their past."""
         self._lock = threading.RLock()
-        self._owned: SparkSession | None = None
-        self._ensured: SparkSession | None = None
-        self._memory = MemorySink(self.options.keep_answers)
-        compacting = self.options.compact
-        self._files = None if self.out is None else ParquetSink(self.out.absolute(), compacting=compacting)
-        self._callbacks = CallbackSink()
-        self.sink = SeveralSinks([self._files or self._memory])
         self.relations = RelationRuns(
             self.sink,
             self.options,
@@ -201,24 +164,21 @@ class Engine:
                 writer=self.sink.shard_writer,
             ),
         )
-        self.missing_answers: dict[str, int] = {}
-        """How many rows of answers, by query, were gone when a checkpoint was gone on from."""
         self._stopping = threading.Event()
-        self._scratch = Scratch()
         self.counts_at_start: dict[str, Counts] = {}
         """What runs before this one had counted for each stream."""
         self.answers_at_start = 0
         self._closed = False
-        self._dropped: dict[str, tuple[str, pa.Schema]] = {}
-        """The columns of queries that were dropped, and how they were spelt: their answers stay."""
-
-    def _check_arguments(self, out: str | Path | None, checkpoint: str | Path | None) -> None:
-        require("out", out, (str, Path), "a path", none=True)
-        require("checkpoint", checkpoint, (str, Path), "a path", none=True)
-        require("config", self.config, Mapping, "a dictionary of Spark's settings")
-        require_callable("on_batch", self.on_batch, "the engine")
-        if self.spark is not None and not hasattr(self.spark, "sparkContext"):
-            raise ArgumentError(f"spark is a SparkSession, not {type(self.spark).__name__}")
+        self._explainer = Explainer(self.catalog, self.options, self.runs, self.relations, self._pasts)
+        self._statements = Statements(
+            self.catalog,
+            self.questions,
+            session=lambda: self.session,
+            add=self._add,
+            explain=self.explain,
+            answer=self.answer,
+            can_answer=lambda: any(run.view is not None for run in self.runs.values()),
+        )
 
     def _check_open(self) -> None:
         if self._closed:
@@ -230,15 +190,7 @@ class Engine:
     def session(self) -> SparkSession:
         """The Spark session with the settings that answers depend on."""
         self._check_open()
-        if self._ensured is None:
-            given = self.spark
-            if given is None:
-                joins = is_running()
-                given = local_session(config=self.config)
-                self._owned = None if joins else given
-            self._ensured = ensure(given)
-            ship(self._ensured)
-        return self._ensured
+        return self._own_session.get()
 
     @needs_spark
     def execute(self, script: str) -> list[Explanation | OneAnswer]:
@@ -250,73 +202,10 @@ class Engine:
         """
         self._check_open()
         require("a script", script, str, "text")
-        parsed = read_script(script)
-        mistakes = ScriptMistakes(parsed)
         with self._lock:
-            before, waiting = self.catalog, list(self.questions)
-            self.catalog = before.copy()
-            dropped = list[Standing]()
-            said = list[Explanation | OneAnswer]()
-            try:
-                for statement in parsed.statements:
-                    try:
-                        if mistakes.found:
-                            self._check(statement)
-                        elif (told := self._execute(statement, dropped)) is not None:
-                            said.append(told)
-                    except MullionError as mistake:
-                        mistakes.note(statement, mistake)
-                refuse(mistakes.found)
-            except BaseException:
-                self.catalog, self.questions = before, waiting
-                raise
-            self._note_dropped(dropped)
+            said, dropped = self._statements.execute(script)
+            self._answers.note_dropped(dropped)
             return said
-
-    def _check(self, statement: Statement) -> None:
-        """Find what is wrong with a statement that will not be carried out, since others are wrong."""
-        if isinstance(statement, Ask):
-            prepare(statement.query, self.catalog)
-        elif not isinstance(statement, Explain):
-            self._execute(statement, [])
-        elif statement.name is not None:
-            self.catalog.known(statement.name, statement.place)
-
-    def _execute(self, statement: Statement, dropped: list[Standing]) -> Explanation | OneAnswer | None:
-        match statement:
-            case CreateStream():
-                self._create_stream(statement)
-            case CreateTable():
-                format_, options = check_format(statement.format, statement.options, statement.place)
-                columns = statement.columns or read_columns(self.session, statement.name, format_, dict(options))
-                made = Table(statement.name, columns, format_, options, statement.retroactive)
-                self.catalog.add_table(made.check(statement.place), statement.place)
-            case CreateQuery(query=query):
-                self._add(query)
-            case DropQuery(name=name):
-                dropped.append(self.catalog.known(name, statement.place))
-                self.catalog.drop_query(name, statement.place)
-            case CreateSynopsis():
-                self.catalog.add_synopsis(checked(statement, self.catalog.streams), statement.place)
-            case DropSynopsis(name=name):
-                self.catalog.drop_synopsis(name, statement.place)
-            case Explain(name=name):
-                if name is not None:
-                    self.catalog.known(name, statement.place)
-                return self.explain(name)
-            case Ask(query=query):
-                if any(run.view is not None for run in self.runs.values()):
-                    return self.answer(query)
-                prepare(query, self.catalog)
-                self.questions.append(query)
-        return None
-
-    def _create_stream(self, create: CreateStream) -> None:
-        format_, options = check_format(create.format, create.options, create.place)
-        columns = create.columns or read_columns(self.session, create.name, format_, dict(options))
-        kept = create.keep, create.keep_rows, create.ahead, create.time
-        made = Stream(create.name, columns, create.time_column, create.lateness, format_, options, *kept)
-        self.catalog.add_stream(made.check(create.place), create.place)
 
     @needs_spark
     def stream(
@@ -364,19 +253,11 @@ class Engine:
         self._check_open()
         require("the name of a table", name, str, "text")
         with self._lock:
-            frame = static_frame(self.session, name, rows)
-            self.catalog.add_table(Table(name, columns_from_spark(frame.schema), "frame").check())
-            self._table_frames[name] = adopt(self.session, frame)
+            self._tables.add(name, rows)
 
     def tables_of(self, stream: str) -> TableStore:
         """The rows of tables as the batches of a stream see them."""
-        if stream not in self._stores:
-            directory = self._directory(stream)
-            files = None if directory is None else CommittedFiles(directory)
-            self._stores[stream] = TableStore(self.session, {}, files, strict=self.options.strict)
-        store = self._stores[stream]
-        store.tables, store.frames = self.catalog.tables, self._table_frames
-        return store
+        return self._tables.store_of(stream)
 
     @needs_spark
     def query(self, sql: str, *, name: str | None = None, on_answer: OnAnswer | None = None) -> str:
@@ -394,9 +275,9 @@ class Engine:
             if parsed.name is None:
                 parsed = replace(parsed, name=self.catalog.free_name())
             bound = self._add(parsed)
-            self._note_dropped(())
+            self._answers.note_dropped(())
             if on_answer is not None:
-                self._call(on_answer, bound.name)
+                self._answers.call(on_answer, bound.name)
         return bound.name
 
     def _add(self, query: Query) -> Standing:
@@ -436,51 +317,12 @@ class Engine:
         with self._lock:
             dropped = self.catalog.known(name)
             self.catalog.drop_query(name)
-            self._note_dropped([dropped])
-
-    def _note_dropped(self, queries: Iterable[Standing]) -> None:
-        """Remember whose answers stay, until another query takes the name."""
-        for query in queries:
-            self._callbacks.forget(query.name)
-            self._dropped[query.name.lower()] = query.name, _columns_of(query)
-        for name in [name for name in self._dropped if self.catalog.knows(name)]:
-            self._memory.forget(self._dropped.pop(name)[0])
+            self._answers.note_dropped([dropped])
 
     def explain(self, name: str | None = None) -> Explanation:
         """The shared plan of all queries, or the part of it that serves one."""
         with self._lock:
-            if name is not None:
-                name = self.catalog.known(name).name
-            plans = []
-            for stream in self.catalog.streams.values():
-                queries = self.catalog.queries_over(stream.name)
-                if name is not None and all(q.name != name for q in queries):
-                    continue
-                alone = [[q] for q in queries if name in (None, q.name)]
-                for together in [queries] if self.options.is_shared else alone:
-                    plans += [
-                        self._plan(stream, axis, mine)
-                        for axis, mine in _by_axis(together)
-                        if name is None or any(q.name == name for q in mine)
-                    ]
-            observed = {n: asdict(r.counts) for n, r in self.runs.items() if r.counts.batches}
-            shown = [relation for relation in self.catalog.relations.values() if name in (None, relation.name)]
-            relations = self.relations.explain(shown, self.relations.observed()) if shown else None
-            return Explanation(tuple(plans), self.options.sharing, name, observed, dict(self._pasts), relations)
-
-    def _plan(self, stream: Stream, axis: Axis, queries: Sequence[SlicedAggregation]) -> Plan:
-        run = self.runs.get(stream.name)
-        seen = NOTHING_SEEN if run is None else run.observed
-        if axis != TIME_AXIS:
-            seen = Observed(events=seen.events, span=seen.events, groups=seen.groups)
-        return make_plan(
-            stream,
-            queries,
-            self.options,
-            seen=seen,
-            files=stream.format == "parquet" if run is None else run.reads_files,
-            axis=axis,
-        )
+            return self._explainer.explain(name)
 
     # Running
 
@@ -518,10 +360,9 @@ class Engine:
         streams = [stream for name, stream in self.catalog.streams.items() if name in asked]
         if close:
             check_close([(stream.name, not is_endless(stream)) for stream in streams], follow=follow)
-        take_all(self._locks)
-        manifest = self._manifest()
-        if self._files is not None:
-            self._files.claim(self._owner, overwrite=self.options.overwrite)
+        self._places.take_locks()
+        manifest = self._places.manifest()
+        self._answers.claim()
         if manifest is not None:
             self._open_checkpoint(manifest)
         with self._lock:
@@ -530,7 +371,7 @@ class Engine:
                 self.relations.check_standings(stream_run.relations_stood)
         for relations in self.relations.runs.values():
             self.sink.resume(relations.name, list(relations.relations), relations.committed)
-            self._tell_missing(relations.answered, relations.committed)
+            self._answers.note_missing(relations.answered, relations.committed)
         runs = [self._run_of(stream.name) for stream in streams]
         self.counts_at_start = {run.stream.name: replace(run.counts) for run in runs}
         self.answers_at_start = self.answers
@@ -541,21 +382,11 @@ class Engine:
             texts = {query.name: query.text for query in self.catalog.queries_over(run.stream.name)}
             self.sink.use(run.stream.name, texts)
             self.sink.resume(run.stream.name, list(texts), run.committed)
-            self._tell_missing(run.counts.answers_by_query, run.committed)
+            self._answers.note_missing(run.counts.answers_by_query, run.committed)
         for run in runs:
             self._hand_over(run)
         for run in runs:
             self._start_feed(run, close=close or self.checkpoint is None, every=pause)
-
-    def _tell_missing(self, answered: dict[str, int], committed: Mark | None) -> None:
-        """Tell once which answers that were written are not there any more: somebody may have taken or lost them."""
-        if self._files is None or committed is None:
-            return
-        known = {name: rows for name, rows in answered.items() if self.catalog.knows(name)}
-        for name, rows in self._files.missing(known, committed).items():
-            log.warning("%d rows that query '%s' had answered are not in %s any more", rows, name, self.out)
-            self.missing_answers[name] = rows
-            answered[name] -= rows
 
     def _pause(self, every: str | None, *, follow: bool) -> int:
         """The time from one batch to the next, in microseconds."""
@@ -578,7 +409,7 @@ class Engine:
             frame=self._frames.get(name),
             open=partial(open_stream, self.session, run.stream.stored),
             session=self.session,
-            directory=self._notes_of_spark(name),
+            directory=self._places.notes_of_spark(name),
             process=partial(self._process, name),
             finish=partial(self._finish, name, close=close or run.static),
             follow=not run.bounded,
@@ -589,13 +420,6 @@ class Engine:
         if self.checkpoint is not None:
             run.go_on_from(Progress(feed.directory))
         feed.start()
-
-    def _notes_of_spark(self, stream: str) -> Path:
-        """Where Spark notes how far it has read: with the checkpoint, or as long as there is this engine."""
-        directory = self._directory(stream)
-        if directory is not None:
-            return directory / "spark"
-        return self._scratch.path / stream
 
     @needs_spark
     def wait(self, seconds: float | None = None) -> None:
@@ -632,11 +456,7 @@ class Engine:
         for feed in feeds:
             feed.raise_failure()
         if feeds:
-            asked: list[Standing] = [
-                *self.catalog.queries.values(),
-                *self.catalog.relations.values(),
-            ]
-            self.sink.finish({query.name: _columns_of(query) for query in asked})
+            self._answers.finish()
 
     @needs_spark
     def close(self) -> None:
@@ -645,19 +465,15 @@ class Engine:
             self.stop()
         finally:
             self._closed = True
-            for lock in self._locks:
-                lock.release()
+            self._places.release_locks()
             self._discard()
 
     def _discard(self) -> None:
         for run in self.runs.values():
             run.discard()
         self.relations.discard()
-        self._scratch.discard()
-        if self._owned is not None:
-            if not is_dead():
-                self._owned.stop()
-            self._owned = self._ensured = None
+        self._places.discard()
+        self._own_session.close()
 
     def __enter__(self) -> Engine:
         self._check_open()
@@ -668,7 +484,7 @@ class Engine:
 
     def _run_of(self, name: str) -> StreamRun:
         if name not in self.runs:
-            directory = self._directory(name)
+            directory = self._places.directory(name)
             journal = None if directory is None else Journal(directory)
             frame = self._frames.get(name)
             self.runs[name] = StreamRun(
@@ -686,7 +502,7 @@ class Engine:
             )
             frame = self._frames.get(name)
             if is_files(self.catalog.streams[name]) or (frame is not None and frame.isStreaming and tells_files(frame)):
-                self.runs[name].log = SourceLog(self._notes_of_spark(name))
+                self.runs[name].log = SourceLog(self._places.notes_of_spark(name))
             self.runs[name].restore()
         return self.runs[name]
 
@@ -722,7 +538,7 @@ class Engine:
 
     def _tell_batch(self) -> None:
         if self.on_batch is not None:
-            self._callbacks.call("on_batch", self.on_batch, self)
+            self._answers.callbacks.call("on_batch", self.on_batch, self)
 
     # Relations
 
@@ -794,23 +610,6 @@ class Engine:
         if query.backfill:
             self._pasts[query.name] = how
 
-    def _directory(self, run: str) -> Path | None:
-        """Where a stream, or the relations over some, keep what a restart needs."""
-        folder = stream_folder(run) if run in self.catalog.streams else run
-        return None if self.checkpoint is None else Path(self.checkpoint).absolute() / folder
-
-    def _manifest(self) -> Manifest | None:
-        """What the checkpoint will say of this run, when it fits what it says already."""
-        if self.checkpoint is None:
-            return None
-        out = None if self.out is None else str(Path(self.out).resolve())
-        streams = {name: stream_text(stream) for name, stream in self.catalog.streams.items()}
-        found = Manifest.read(Path(self.checkpoint))
-        if found is not None:
-            check_manifest(found, streams, out, Path(self.checkpoint))
-            self._owner = replace(self._owner, id=found.id)
-        return Manifest(self._owner.id, streams, out)
-
     def _open_checkpoint(self, manifest: Manifest) -> None:
         """Make the checkpoint that of this run, and let queries that are new to it join now."""
         assert self.checkpoint is not None
@@ -865,36 +664,17 @@ class Engine:
             question = Question(query, self.catalog, self.runs, self.relations)
             stores = {name: self.tables_of(name) for name in question.readers} if self.catalog.tables else {}
         found = question.answer(lambda: self.session, lambda by, name: stores[by].seen(name))
-        return OneAnswer(found.rows, self._ensured, found.answered_from, found.up_to, found.newest)
+        return OneAnswer(found.rows, self._own_session.current, found.answered_from, found.up_to, found.newest)
 
     # Answers
 
     def results(self, name: str) -> Results:
         """The answers of a query so far, also of one that was dropped."""
-        require("the name of a query", name, str, "text")
-        gone = None if self.catalog.knows(name) else self._dropped.get(name.lower())
-        if gone is None:
-            query = self.catalog.known(name)
-            spelt, schema, tables = query.name, _columns_of(query), self._tables_of(query.name, query)
-        else:
-            spelt, schema = gone
-            tables = self._tables_of(spelt, None)
-        whole = pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in tables)])
-        return Results(whole, self._ensured, spelt, self._memory.dropped.get(spelt, 0))
-
-    def _tables_of(self, name: str, query: Standing | None) -> list[pa.Table]:
-        """What is there under a name; nothing when it is of another query that had the name until now."""
-        if self._files is None:
-            return self._memory.tables(name)
-        if query is not None:
-            run = run_name(query.streams) if isinstance(query, Relation) else query.stream
-            if not self._files.are_of(name, run, query.text):
-                return []
-        return self._files.tables(name)
+        return self._answers.results(name, self._own_session.current)
 
     def aside(self, kind: str) -> list[pa.Table]:
         """Records that answered no query: kind is 'late', 'ahead' or 'malformed'."""
-        return (self._files or self._memory).aside_tables(kind)
+        return self._answers.aside(kind)
 
     def on_answer(self, call: OnAnswer) -> None:
         """Call with (query, rows) whenever answers are made. One that raises is logged, and the run goes on."""
@@ -903,17 +683,17 @@ class Engine:
             raise ArgumentError("on_answer needs a function that is called with the query's name and its rows")
         require_callable("on_answer", call, "the query's name and its rows")
         with self._lock:
-            self._call(call)
-
-    def _call(self, call: OnAnswer, query: str | None = None) -> None:
-        if self._callbacks not in self.sink.sinks:
-            self.sink.add(self._callbacks)
-        self._callbacks.add(call, query)
+            self._answers.call(call)
 
     @property
     def failed_callbacks(self) -> dict[str, int]:
         """How many calls of callbacks raised, by the query that they were for or 'on_batch'. The log tells why."""
-        return dict(self._callbacks.failed)
+        return dict(self._answers.callbacks.failed)
+
+    @property
+    def missing_answers(self) -> dict[str, int]:
+        """How many rows of answers, by query, were gone when a checkpoint was gone on from."""
+        return self._answers.missing
 
     @property
     def stopped(self) -> dict[str, str]:
@@ -933,17 +713,6 @@ class Engine:
     def answers(self) -> int:
         """How many rows all queries have answered, those of relations too, which are of no one stream."""
         return sum(run.counts.answers for run in self.runs.values()) + self.relations.answers
-
-
-def _columns_of(query: Standing) -> pa.Schema:
-    """The columns of a query's answers."""
-    return answer_schema(query) if isinstance(query, Relation) else query.template.schema
-
-
-def _by_axis(queries: Sequence[SlicedAggregation]) -> list[tuple[Axis, list[SlicedAggregation]]]:
-    """The queries of each axis, those over time first."""
-    timed = [q for q in queries if q.axis == TIME_AXIS]
-    return [*([(TIME_AXIS, timed)] if timed else []), *by_axis(queries)]
 
 
 __all__ = ["Engine"]

@@ -82,7 +82,7 @@ def go_on(base: Path, *, delivered: int, until: int = 2 * BATCHES) -> dict[str, 
     options = {"checkpoint": base / "checkpoint", "out": base / "out"}
     with patch("mullion.engine.StreamRun", LocalRun), LocalEngine(**options) as engine:
         engine.execute(script(base.parent))
-        engine._ensured = object()  # type: ignore[assignment]
+        engine._own_session.current = object()  # type: ignore[assignment]
         engine.relations._sharding = Sharding(in_turn, lambda: -1, count=2)
         engine.start()
         for stream, number, rows in events()[delivered:until]:

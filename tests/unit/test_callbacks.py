@@ -55,4 +55,4 @@ def test_callbacks_that_come_and_go_leave_nothing_behind() -> None:
         made.query(COUNT, name=f"q{number}", on_answer=lambda name, _: None)
         made.drop(f"q{number}")
     assert len(made.sink.sinks) == 2
-    assert not made._callbacks._of_query
+    assert not made._answers.callbacks._of_query

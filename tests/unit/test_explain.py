@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from mullion.engine import Engine
-from mullion.options import Options, Sharing
 from mullion.planner.explain import Explanation
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -49,8 +48,9 @@ def test_one_query_is_explained_by_the_plan_that_serves_it(engine: Engine) -> No
     assert str(said).startswith("stream trades over numbers of events: 1 query in one pass, ordered way")
 
 
-def test_without_sharing_every_query_has_its_plan(engine: Engine) -> None:
-    engine.options = Options(sharing=Sharing.OFF)
+def test_without_sharing_every_query_has_its_plan() -> None:
+    engine = Engine(sharing="off")
+    engine.execute(SCRIPT)
     assert [len(p.queries) for p in engine.explain().plans] == [1] * 10
     assert len(engine.explain("continuous").plans) == 1
 

@@ -40,6 +40,10 @@ class Catalog:
         other.synopses = self.synopses.copy()
         return other
 
+    def go_back_to(self, before: Catalog) -> None:
+        """Hold again what a copy holds that was made before."""
+        vars(self).update(vars(before))
+
     def add_stream(self, stream: Stream, place: Place | None = None) -> None:
         _new(stream.name, self._relation_names, "stream or table", place)
         self.streams[stream.name] = stream

@@ -1,0 +1,113 @@
+"""The answers of an engine: the sinks that take them, and what is read back from these."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from mullion.algebra.relation import Relation
+from mullion.algebra.sliced import SlicedAggregation
+from mullion.arguments import require
+from mullion.catalog.catalog import Catalog
+from mullion.options import Options
+from mullion.planner.answer_schema import answer_schema
+from mullion.runtime.relation_run import run_name
+from mullion.service.places import Places
+from mullion.sinks.callback import CallbackSink, OnAnswer
+from mullion.sinks.memory import MemorySink
+from mullion.sinks.parquet import ParquetSink
+from mullion.sinks.several import SeveralSinks
+from mullion.spark.results import Results
+from mullion.storage.marks import Mark
+
+if TYPE_CHECKING:
+    from mullion.spark.types import SparkSession
+
+log = logging.getLogger("mullion")
+
+Standing = SlicedAggregation | Relation
+
+
+class AnswerStore:
+    """Answers are files where the user names a directory, and in memory otherwise. Callbacks get them besides."""
+
+    def __init__(self, catalog: Catalog, places: Places, options: Options) -> None:
+        self._catalog, self._places, self._options = catalog, places, options
+        self._memory = MemorySink(options.keep_answers)
+        out = places.out
+        self._files = None if out is None else ParquetSink(out.absolute(), compacting=options.compact)
+        self.callbacks = CallbackSink()
+        self.sink = SeveralSinks([self._files or self._memory])
+        self.missing: dict[str, int] = {}
+        """How many rows of answers, by query, were gone when a checkpoint was gone on from."""
+        self._dropped: dict[str, tuple[str, pa.Schema]] = {}
+        """The columns of queries that were dropped, and how they were spelt: their answers stay."""
+
+    def claim(self) -> None:
+        """Make the directory of answers that of this run."""
+        if self._files is not None:
+            self._files.claim(self._places.owner, overwrite=self._options.overwrite)
+
+    def note_missing(self, answered: dict[str, int], committed: Mark | None) -> None:
+        """Tell once which answers that were written are not there any more: somebody may have taken or lost them."""
+        if self._files is None or committed is None:
+            return
+        known = {name: rows for name, rows in answered.items() if self._catalog.knows(name)}
+        for name, rows in self._files.missing(known, committed).items():
+            log.warning("%d rows that query '%s' had answered are not in %s any more", rows, name, self._places.out)
+            self.missing[name] = rows
+            answered[name] -= rows
+
+    def note_dropped(self, queries: Iterable[Standing]) -> None:
+        """Remember whose answers stay, until another query takes the name."""
+        for query in queries:
+            self.callbacks.forget(query.name)
+            self._dropped[query.name.lower()] = query.name, columns_of(query)
+        for name in [name for name in self._dropped if self._catalog.knows(name)]:
+            self._memory.forget(self._dropped.pop(name)[0])
+
+    def finish(self) -> None:
+        """All input was read: every query has a file, also one without answers."""
+        asked: list[Standing] = [*self._catalog.queries.values(), *self._catalog.relations.values()]
+        self.sink.finish({query.name: columns_of(query) for query in asked})
+
+    def call(self, on_answer: OnAnswer, query: str | None = None) -> None:
+        """Hand answers to a callback: those of one query, or of all."""
+        if self.callbacks not in self.sink.sinks:
+            self.sink.add(self.callbacks)
+        self.callbacks.add(on_answer, query)
+
+    def results(self, name: str, session: SparkSession | None) -> Results:
+        """The answers of a query so far, also of one that was dropped."""
+        require("the name of a query", name, str, "text")
+        gone = None if self._catalog.knows(name) else self._dropped.get(name.lower())
+        if gone is None:
+            query = self._catalog.known(name)
+            spelt, schema, tables = query.name, columns_of(query), self._tables_of(query)
+        else:
+            spelt, schema = gone
+            tables = (self._files or self._memory).tables(spelt)
+        whole = pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in tables)])
+        return Results(whole, session, spelt, self._memory.dropped.get(spelt, 0))
+
+    def _tables_of(self, query: Standing) -> list[pa.Table]:
+        """What is there under its name; nothing when it is of another query that had the name until now."""
+        if self._files is None:
+            return self._memory.tables(query.name)
+        run = run_name(query.streams) if isinstance(query, Relation) else query.stream
+        return self._files.tables(query.name) if self._files.are_of(query.name, run, query.text) else []
+
+    def aside(self, kind: str) -> list[pa.Table]:
+        """Records that answered no query."""
+        return (self._files or self._memory).aside_tables(kind)
+
+
+def columns_of(query: Standing) -> pa.Schema:
+    """The columns of a query's answers."""
+    return answer_schema(query) if isinstance(query, Relation) else query.template.schema
+
+
+__all__ = ["AnswerStore", "Standing", "columns_of"]

@@ -1,0 +1,72 @@
+"""EXPLAIN of what an engine runs: the plans of its streams and of its relations, with what batches showed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from mullion.algebra.sliced import SlicedAggregation
+from mullion.algebra.streams import Stream
+from mullion.catalog.catalog import Catalog
+from mullion.language.query import TIME_AXIS, Axis
+from mullion.options import Options
+from mullion.planner.cost import NOTHING_SEEN, Observed
+from mullion.planner.explain import Explanation
+from mullion.planner.plan import Plan
+from mullion.planner.rules import make_plan
+from mullion.runtime.relation_runs import RelationRuns
+from mullion.slices.axis import by_axis
+from mullion.spark.stream import StreamRun
+
+
+class Explainer:
+    """`pasts` says how queries that entered late came by their past."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        options: Options,
+        runs: Mapping[str, StreamRun],
+        relations: RelationRuns,
+        pasts: Mapping[str, str],
+    ) -> None:
+        self._catalog, self._options, self._runs, self._relations = catalog, options, runs, relations
+        self._pasts = pasts
+
+    def explain(self, name: str | None = None) -> Explanation:
+        """The shared plan of all queries, or the part of it that serves one."""
+        if name is not None:
+            name = self._catalog.known(name).name
+        plans = [plan for stream in self._catalog.streams.values() for plan in self._plans(stream, name)]
+        observed = {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
+        shown = [relation for relation in self._catalog.relations.values() if name in (None, relation.name)]
+        relations = self._relations.explain(shown, self._relations.observed()) if shown else None
+        return Explanation(tuple(plans), self._options.sharing, name, observed, dict(self._pasts), relations)
+
+    def _plans(self, stream: Stream, name: str | None) -> list[Plan]:
+        """The plans over a stream that serve the query, or all of them."""
+        queries = self._catalog.queries_over(stream.name)
+        alone = [[query] for query in queries if name in (None, query.name)]
+        return [
+            self._plan(stream, axis, placed)
+            for together in ([queries] if self._options.is_shared else alone)
+            for axis, placed in _by_axis(together)
+            if name is None or any(query.name == name for query in placed)
+        ]
+
+    def _plan(self, stream: Stream, axis: Axis, queries: Sequence[SlicedAggregation]) -> Plan:
+        run = self._runs.get(stream.name)
+        seen = NOTHING_SEEN if run is None else run.observed
+        if axis != TIME_AXIS:
+            seen = Observed(events=seen.events, span=seen.events, groups=seen.groups)
+        files = stream.format == "parquet" if run is None else run.reads_files
+        return make_plan(stream, queries, self._options, seen=seen, files=files, axis=axis)
+
+
+def _by_axis(queries: Sequence[SlicedAggregation]) -> list[tuple[Axis, list[SlicedAggregation]]]:
+    """The queries of each axis, those over time first."""
+    timed = [q for q in queries if q.axis == TIME_AXIS]
+    return [*([(TIME_AXIS, timed)] if timed else []), *by_axis(queries)]
+
+
+__all__ = ["Explainer"]

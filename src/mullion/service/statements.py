@@ -1,0 +1,126 @@
+"""Statements carried out against the catalog: a script's all together or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mullion.algebra.streams import Stream, Table
+from mullion.binding.mistakes import ScriptMistakes
+from mullion.catalog.catalog import Catalog
+from mullion.catalog.synopses import checked
+from mullion.errors import MullionError, refuse
+from mullion.language.parse import read_script
+from mullion.language.query import (
+    Ask,
+    CreateQuery,
+    CreateStream,
+    CreateSynopsis,
+    CreateTable,
+    DropQuery,
+    DropSynopsis,
+    Explain,
+    Query,
+    Statement,
+)
+from mullion.planner.explain import Explanation
+from mullion.questions import prepare
+from mullion.service.answers import Standing
+from mullion.spark.results import OneAnswer
+from mullion.spark.sources import check_format, read_columns
+
+if TYPE_CHECKING:
+    from mullion.spark.types import SparkSession
+
+
+class Statements:
+    """`add` adds a standing query, `explain` explains one or all, and `answer` answers a question if it `can_answer`.
+    Until then questions wait in `questions`."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        questions: list[Query],
+        *,
+        session: Callable[[], SparkSession],
+        add: Callable[[Query], Standing],
+        explain: Callable[[str | None], Explanation],
+        answer: Callable[[Query], OneAnswer],
+        can_answer: Callable[[], bool],
+    ) -> None:
+        self._catalog, self._questions, self._session = catalog, questions, session
+        self._add, self._explain, self._answer, self._can_answer = add, explain, answer, can_answer
+
+    def execute(self, script: str) -> tuple[list[Explanation | OneAnswer], list[Standing]]:
+        """What the script's EXPLAINs and questions say, and the queries that it dropped."""
+        parsed = read_script(script)
+        mistakes = ScriptMistakes(parsed)
+        before, waiting = self._catalog.copy(), list(self._questions)
+        said, dropped = list[Explanation | OneAnswer](), list[Standing]()
+        try:
+            for statement in parsed.statements:
+                try:
+                    if mistakes.found:
+                        self._check(statement)
+                    elif (answer := self._execute(statement, dropped)) is not None:
+                        said.append(answer)
+                except MullionError as mistake:
+                    mistakes.note(statement, mistake)
+            refuse(mistakes.found)
+        except BaseException:
+            self._catalog.go_back_to(before)
+            self._questions[:] = waiting
+            raise
+        return said, dropped
+
+    def _check(self, statement: Statement) -> None:
+        """Find what is wrong with a statement that will not be carried out, since others are wrong."""
+        if isinstance(statement, Ask):
+            prepare(statement.query, self._catalog)
+        elif not isinstance(statement, Explain):
+            self._execute(statement, [])
+        elif statement.name is not None:
+            self._catalog.known(statement.name, statement.place)
+
+    def _execute(self, statement: Statement, dropped: list[Standing]) -> Explanation | OneAnswer | None:
+        catalog = self._catalog
+        match statement:
+            case CreateStream():
+                self._create_stream(statement)
+            case CreateTable():
+                self._create_table(statement)
+            case CreateQuery(query=query):
+                self._add(query)
+            case DropQuery(name=name):
+                dropped.append(catalog.known(name, statement.place))
+                catalog.drop_query(name, statement.place)
+            case CreateSynopsis():
+                catalog.add_synopsis(checked(statement, catalog.streams), statement.place)
+            case DropSynopsis(name=name):
+                catalog.drop_synopsis(name, statement.place)
+            case Explain(name=name):
+                if name is not None:
+                    catalog.known(name, statement.place)
+                return self._explain(name)
+            case Ask(query=query):
+                if self._can_answer():
+                    return self._answer(query)
+                prepare(query, catalog)
+                self._questions.append(query)
+        return None
+
+    def _create_stream(self, create: CreateStream) -> None:
+        format_, options = check_format(create.format, create.options, create.place)
+        columns = create.columns or read_columns(self._session(), create.name, format_, dict(options))
+        kept = create.keep, create.keep_rows, create.ahead, create.time
+        stream = Stream(create.name, columns, create.time_column, create.lateness, format_, options, *kept)
+        self._catalog.add_stream(stream.check(create.place), create.place)
+
+    def _create_table(self, create: CreateTable) -> None:
+        format_, options = check_format(create.format, create.options, create.place)
+        columns = create.columns or read_columns(self._session(), create.name, format_, dict(options))
+        table = Table(create.name, columns, format_, options, create.retroactive)
+        self._catalog.add_table(table.check(create.place), create.place)
+
+
+__all__ = ["Statements"]

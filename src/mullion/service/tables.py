@@ -1,0 +1,43 @@
+"""The tables of an engine, and what each stream or group of relations has seen of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mullion.algebra.streams import Table
+from mullion.catalog.catalog import Catalog
+from mullion.service.places import Places
+from mullion.spark.session import adopt
+from mullion.spark.tables import TableStore, static_frame
+from mullion.spark.types import columns_from_spark
+from mullion.storage.files import CommittedFiles
+
+if TYPE_CHECKING:
+    from mullion.spark.types import DataFrame, SparkSession
+
+
+class Tables:
+    def __init__(self, catalog: Catalog, places: Places, session: Callable[[], SparkSession], *, strict: bool) -> None:
+        self._catalog, self._places, self._session, self._strict = catalog, places, session, strict
+        self._frames: dict[str, DataFrame] = {}
+        self._stores: dict[str, TableStore] = {}
+
+    def add(self, name: str, rows: Any) -> None:
+        """Name a static DataFrame, or a pyarrow or pandas table."""
+        frame = static_frame(self._session(), name, rows)
+        self._catalog.add_table(Table(name, columns_from_spark(frame.schema), "frame").check())
+        self._frames[name] = adopt(self._session(), frame)
+
+    def store_of(self, reader: str) -> TableStore:
+        """The rows of tables as the batches of a stream, or the steps of relations, see them."""
+        if reader not in self._stores:
+            directory = self._places.directory(reader)
+            files = None if directory is None else CommittedFiles(directory)
+            self._stores[reader] = TableStore(self._session(), {}, files, strict=self._strict)
+        store = self._stores[reader]
+        store.tables, store.frames = self._catalog.tables, self._frames
+        return store
+
+
+__all__ = ["Tables"]

@@ -1,0 +1,46 @@
+"""The Spark session of an engine: the user's, or one of its own that ends with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from mullion.arguments import require
+from mullion.errors import ArgumentError
+from mullion.spark.cluster import ship
+from mullion.spark.jvm import is_dead
+from mullion.spark.session import ensure, is_running, local_session
+
+
+class OwnSession:
+    def __init__(self, given: SparkSession | None, config: Mapping[str, str]) -> None:
+        require("config", config, Mapping, "a dictionary of Spark's settings")
+        if given is not None and not hasattr(given, "sparkContext"):
+            raise ArgumentError(f"spark is a SparkSession, not {type(given).__name__}")
+        self._given, self._config = given, config
+        self._started: SparkSession | None = None
+        self.current: SparkSession | None = None
+        """The session in use, if one was needed so far."""
+
+    def get(self) -> SparkSession:
+        """The session with the settings that answers depend on; started when it is first needed."""
+        if self.current is None:
+            given = self._given
+            if given is None:
+                joins = is_running()
+                given = local_session(config=self._config)
+                self._started = None if joins else given
+            self.current = ensure(given)
+            ship(self.current)
+        return self.current
+
+    def close(self) -> None:
+        """Stop the session if it was started here."""
+        if self._started is not None:
+            if not is_dead():
+                self._started.stop()
+            self._started = self.current = None
+
+
+__all__ = ["OwnSession"]
