@@ -128,6 +128,7 @@ class Run:
                 assert progress.has(self.inputs[number])
             else:
                 assert number == len(self.taken)
+                assert len(files) <= spark.at_once
                 taken = progress.input_of(number, self.inputs[-1] if self.inputs else None)
                 assert taken is not None
                 self.inputs.append(taken)

@@ -139,9 +139,9 @@ class FileNotes(Notes):
             raise damaged(self.folder / str(number), "it is Spark's note of the files of a batch")
         return lines
 
-    def can_be_read(self, every: int) -> bool:
-        """Whether Spark finds all notes that it needs, and nothing is broken."""
-        names = self.names()
+    def can_be_read(self, every: int, *, up_to: int | None = None) -> bool:
+        """Whether Spark finds all notes that it needs, and nothing is broken; `up_to`: were there none after it."""
+        names = {number: name for number, name in self.names().items() if up_to is None or number <= up_to}
         top = max(names, default=-1)
         compact = _needed_from(top, every)
         there = all(number in names for number in range(max(compact, 0), top + 1))
@@ -157,6 +157,13 @@ class FileNotes(Notes):
             noted = json.loads(line)
             if isinstance(noted, dict) and isinstance(noted.get("batchId"), int):
                 yield noted["batchId"], line
+
+    def remove_after(self, last: int, every: int) -> None:
+        """Remove the notes after a number, unless Spark could not do without one that repeats older ones."""
+        after = sorted((number for number in self.names() if number > last), reverse=True)
+        if after and self.can_be_read(every, up_to=last):
+            for number in after:
+                self.remove(self.names()[number])
 
     def rewrite(self, lines: Mapping[int, list[str]], last: int, every: int) -> None:
         """Let Spark find these lines up to the last number, and nothing after it."""
@@ -222,6 +229,7 @@ class Progress:
             shutil.rmtree(self.directory)
         if not self._can_go_on(planned if planned > done else None, inputs):
             self._forget_after(inputs)
+        self._forget_unplanned(inputs)
         for notes in (self.offsets, self.commits, *self._sources()):
             notes.sweep()
 
@@ -311,6 +319,14 @@ class Progress:
             if end is not None:
                 lines = {} if end < 0 else self._lines(notes.folder.name, inputs)
                 notes.rewrite(lines, end, _compact_every(notes, inputs))
+
+    def _forget_unplanned(self, inputs: Sequence[Input]) -> None:
+        """Remove notes of files that Spark found for a batch and was stopped before it planned the batch. It would
+        put them into one batch with the next files, however few files a batch may have."""
+        planned = self.offsets.read(str(max(self.offsets.names(), default=-1)))
+        ends = {} if planned is None else _ends("\n".join(planned))
+        for notes in self._sources():
+            notes.remove_after(ends.get(notes.folder.name, -1), _compact_every(notes, inputs))
 
     def cannot_read_again(self, inputs: Sequence[Input]) -> str | None:
         """Why the source cannot be read again after the last batch that is recorded; None when it can."""
