@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from contracts.algebra import VALUES, near
 from mullion.aggregates import DISTINCT, REGISTRY
 from mullion.aggregates.values import Median, Mode, OverValues, Percentile, TopK
+from mullion.expressions.coding.dictionary import ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, Type, decimal
 from mullion.slices import value_counts
-from mullion.slices.ordered_values import ordered_values
 from mullion.slices.value_counts import Counted, ValueCounts
 
 EXACT = Context(prec=200)
@@ -240,7 +240,7 @@ def test_codes_are_ranks_in_the_order_of_spark(type_: Type, data: st.DataObject)
     column = Vector.of(type_, values).to_arrow()
     wanted = once([v for v in values if v is not None])
     for form in (column, pa.chunked_array([column[:5], column[5:]]), column.dictionary_encode()):
-        codes, found = ordered_values(form, type_)
+        codes, found = ordered_codes(form, type_)
         assert found.type == type_
         assert repr(found.to_list()) == repr(Vector.of(type_, wanted).to_list())
         keys = [key(v) for v in wanted]
@@ -311,7 +311,7 @@ def test_an_aggregate_is_what_plain_python_gives(name: str, type_: Type, data: s
         return
     rows, ranges = data.draw(sequences(st.sampled_from(VALUES[type_]), most=12))
     column = Vector.of(type_, [value for value, _ in rows]).to_arrow()
-    codes, values = ordered_values(column, type_)
+    codes, values = ordered_codes(column, type_)
     counts = ValueCounts(codes, np.array([n for _, n in rows], np.int64), len(values))
     lowered = aggregate.lower_counts(type_, values, counts.within(*bounds_of(ranges)))
     assert lowered.type == result
@@ -324,7 +324,7 @@ def test_an_aggregate_is_what_plain_python_gives(name: str, type_: Type, data: s
 @pytest.mark.parametrize("name", AGGREGATES)
 @pytest.mark.parametrize("type_", [INT, DOUBLE, decimal(10, 2)], ids=str)
 def test_of_no_values_at_all(name: str, type_: Type) -> None:
-    codes, values = ordered_values(Vector.of(type_, []).to_arrow(), type_)
+    codes, values = ordered_codes(Vector.of(type_, []).to_arrow(), type_)
     found = ValueCounts(codes, np.empty(0, np.int64), 0).within(np.zeros(2, np.intp), np.zeros(2, np.intp))
     wanted = 0 if name == "count distinct" else [] if name.startswith("top") else None
     assert AGGREGATES[name].lower_counts(type_, values, found).to_list() == [wanted, wanted]
@@ -346,6 +346,6 @@ def test_the_sum_of_each_large_integer_once_may_leave_its_type() -> None:
 
 
 def test_strings_have_their_own_lists() -> None:
-    codes, values = ordered_values(pa.array(["b", "a", "b"]), STRING)
+    codes, values = ordered_codes(pa.array(["b", "a", "b"]), STRING)
     found = ValueCounts(codes, np.array([1, 1, 2]), 2).within(np.array([0, 1]), np.array([3, 2]))
     assert TopK(most=2).lower_counts(STRING, values, found).to_list() == [[("b", 3), ("a", 1)], [("a", 1)]]

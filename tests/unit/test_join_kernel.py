@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.expressions.hashing import keys_of, mixed
+from mullion.expressions.coding.hashes import keys_of, mixed
 from mullion.operators.kernels.join import Runs, common_runs, overlapping_pairs
 
 COLUMNS = {

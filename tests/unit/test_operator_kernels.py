@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from mullion.expressions.coding.row_hash_table import FREE, insert, rehash, remove
 from mullion.instants import NEVER
 from mullion.operators.kernels.difference import LEFT_STARTS, RIGHT_CHANGES, surplus
 from mullion.operators.kernels.distinct import crossings, delta_star
 from mullion.operators.kernels.expiry_heap import Agenda
 from mullion.operators.kernels.links import link_all, linked_rows
 from mullion.operators.kernels.negation import uncovered
-from mullion.operators.kernels.row_hash_table import FREE, insert, rehash, remove
 
 
 def room(*sizes: int) -> list[np.ndarray]:

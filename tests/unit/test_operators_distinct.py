@@ -30,10 +30,10 @@ from changing import (
     same,
 )
 from mullion.algebra.nodes import Distinct
+from mullion.expressions.coding.code_table import CodeTable
 from mullion.instants import FOREVER
 from mullion.operators.base import Operator
 from mullion.operators.distinct import DeltaStar, DistinctOperator
-from mullion.operators.values import Values
 
 A, B, C = ((1, 0.0), (2, 0.0), (3, 0.0))
 
@@ -170,7 +170,7 @@ def test_delta_star_forgets_values_that_have_gone() -> None:
 )
 def test_equal_values_have_one_code_however_often_asked(column: pa.Array, expected: list[int]) -> None:
     table = pa.table({"x": column})
-    values = Values(table.schema)
+    values = CodeTable(table.schema)
     first = values.codes(table)
     assert [first.tolist().index(code) for code in first] == [expected.index(code) for code in expected]
     assert [values.codes(table.slice(i, 1))[0] for i in range(len(table))] == first.tolist()
@@ -179,7 +179,7 @@ def test_equal_values_have_one_code_however_often_asked(column: pa.Array, expect
 
 def test_codes_that_are_forgotten_mean_something_else_later() -> None:
     schema = pa.schema([("x", pa.int64()), ("y", pa.string())])
-    values = Values(schema)
+    values = CodeTable(schema)
     for turn in range(200):
         rows = pa.table({"x": list(range(turn, turn + 50)), "y": [str(i) for i in range(turn, turn + 50)]})
         codes = values.codes(rows)

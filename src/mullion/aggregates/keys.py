@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mullion.expressions.arrays import Array, Index
+from mullion.expressions.coding.dictionary import ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.language.types import Type
 
@@ -76,22 +77,8 @@ class Counted(NamedTuple):
     @staticmethod
     def of(events: Vector, starts: Index) -> Counted:
         values, bounds = Present.of(events, starts)
-        distinct, code = _distinct(values)
+        code, found = ordered_codes(Vector(events.type, values, np.ones(len(values), np.bool_)).to_arrow(), events.type)
+        distinct = found.values.tolist()
         run = np.repeat(np.arange(len(starts)), np.diff(bounds))
         pair, count = np.unique(run * max(1, len(distinct)) + code, return_counts=True)
         return Counted(distinct, *np.divmod(pair, max(1, len(distinct))), count)
-
-
-def _distinct(values: Array) -> tuple[list[Any], Index]:
-    """The different values in ascending order, and for each value the number of its own."""
-    if values.dtype != np.object_:
-        if values.dtype.kind == "f":
-            values = values + values.dtype.type(0.0)
-        found, code = np.unique(values, return_inverse=True)
-        return found.tolist(), code.reshape(-1)
-    numbers: dict[Any, int] = {}
-    code = np.fromiter((numbers.setdefault(v, len(numbers)) for v in values.tolist()), np.intp, len(values))
-    order = sorted(numbers)
-    place = np.empty(len(order), np.intp)
-    place[[numbers[value] for value in order]] = np.arange(len(order))
-    return order, place[code]

@@ -25,4 +25,12 @@ Ids = npt.NDArray[np.int64]
 """What tells rows apart: n x k numbers of events."""
 
 
-__all__ = ["Array", "Codes", "Counts", "Ids", "Index", "Mask", "Real", "Times", "Whole"]
+def grown(array: Whole, size: int, filler: int) -> Whole:
+    """The array with room for at least `size` rows, so that appending costs constant time a row."""
+    if size <= len(array):
+        return array
+    room = np.full((max(size, 2 * len(array), 16) - len(array), *array.shape[1:]), filler, np.int64)
+    return np.concatenate([array, room])
+
+
+__all__ = ["Array", "Codes", "Counts", "Ids", "Index", "Mask", "Real", "Times", "Whole", "grown"]

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.algebra.lookups import Lookup
-from mullion.expressions.encode import canonical_floats
+from mullion.expressions.coding.canonical import bits, in_one_piece, whole_numbers
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.query import Column, walk
@@ -200,20 +200,11 @@ def _size(distinct: list[pa.Array | Index], pairs: list[Index]) -> int:
 
 def _comparable(key: Vector) -> pa.Array | npt.NDArray[Any]:
     """Values that are equal exactly where Spark has them equal: whole numbers, or Arrow's strings, bytes, decimals."""
-    return _arrow(key) if key.values.dtype == np.object_ else _numbers(key.values)
+    return _arrow(key) if key.values.dtype == np.object_ else bits(key.values)
 
 
 def _arrow(key: Vector) -> pa.Array:
     return pa.array(key.values, arrow_type(key.type), mask=None if key.valid.all() else ~key.valid)
-
-
-def _numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Doubles by their bits, so that all NaNs are one and so are both zeros."""
-    if values.dtype.kind != "f":
-        return values.astype(np.int64, copy=False)
-    values = values + values.dtype.type(0.0)
-    values[np.isnan(values)] = np.nan
-    return values.view(np.int64 if values.dtype == np.float64 else np.int32).astype(np.int64, copy=False)
 
 
 def _distinct(values: pa.Array | npt.NDArray[Any]) -> tuple[pa.Array | Index, Index]:
@@ -230,28 +221,15 @@ def _codes(key: Key, distinct: pa.Array | Index) -> Index:
     if isinstance(key, Vector):
         if isinstance(distinct, pa.Array):
             return _found(_arrow(key), distinct)
-        codes = _places(_numbers(key.values), distinct)
+        codes = _places(bits(key.values), distinct)
         return codes if key.valid.all() else np.where(key.valid, codes, -1)
-    if isinstance(key, pa.ChunkedArray):
-        key = key.combine_chunks() if key.num_chunks != 1 else key.chunk(0)
+    key = in_one_piece(key)
     if pa.types.is_dictionary(key.type):
         own = np.append(_codes(key.dictionary, distinct), np.int64(-1))
         return own[np.asarray(key.indices.fill_null(-1), np.int64)]
     if isinstance(distinct, pa.Array):
         return _found(key, distinct)
-    if pa.types.is_floating(key.type):
-        numbers = canonical_floats(key).view(pa.int64() if pa.types.is_float64(key.type) else pa.int32())
-    elif pa.types.is_boolean(key.type):
-        numbers = key.cast(pa.int8())
-    elif pa.types.is_date32(key.type):
-        numbers = key.view(pa.int32())
-    elif pa.types.is_temporal(key.type):
-        unit = pa.duration("us") if pa.types.is_duration(key.type) else pa.timestamp("us", key.type.tz)
-        numbers = key.cast(unit).view(pa.int64())
-    else:
-        numbers = key
-    values = np.asarray(numbers.fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
-    codes = _places(values, distinct)
+    codes = _places(whole_numbers(key), distinct)
     return codes if not key.null_count else np.where(np.asarray(key.is_valid()), codes, -1)
 
 

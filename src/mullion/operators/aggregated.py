@@ -31,7 +31,8 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Aggregated, scans
 from mullion.expressions.arrays import Index, Mask, Times
-from mullion.expressions.encode import canonical_floats
+from mullion.expressions.coding.canonical import canonical_floats
+from mullion.expressions.coding.dictionary import row_codes
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import EVER_BEFORE, FOREVER, THE_END
 from mullion.kernels.columns import Columns
@@ -43,7 +44,6 @@ from mullion.operators.clock import Changes, Periodic
 from mullion.operators.cover import Cover
 from mullion.operators.grouped import Grouped, Moments, Rows, every_change, every_instant
 from mullion.operators.registry import implements
-from mullion.operators.row_codes import value_codes
 from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import as_table, from_table
@@ -183,10 +183,10 @@ class AggregatedOperator(Operator):
         there = np.concatenate([np.ones(before, np.bool_), there])
         times = np.concatenate([np.full(before, EVER_BEFORE), times])
         keys = len(self.node.keys)
-        group = value_codes(known.select(range(keys))) if keys else np.zeros(len(known), np.int64)
+        group = row_codes(known.select(range(keys))) if keys else np.zeros(len(known), np.int64)
         order = np.lexsort((times, group))
         same = np.zeros(len(order), np.bool_)
-        value = np.where(there, value_codes(known) if known.num_columns else 0, -1)[order]
+        value = np.where(there, row_codes(known) if known.num_columns else 0, -1)[order]
         same[1:] = (group[order[1:]] == group[order[:-1]]) & (value[1:] == value[:-1])
         begins = np.ones(len(order), np.bool_)
         begins[1:] = group[order[1:]] != group[order[:-1]]
@@ -213,7 +213,7 @@ class AggregatedOperator(Operator):
         columns = zip(self._types.items(), lives.rows.columns, strict=False)
         values = {expr: Vector.from_arrow(column, type_) for (expr, type_), column in columns}
         keys = pa.table({f"#k{i}": _key(values[expr]) for i, (expr, _) in enumerate(self.node.keys)})
-        group = value_codes(keys) if self.node.keys else np.zeros(len(lives), np.int64)
+        group = row_codes(keys) if self.node.keys else np.zeros(len(lives), np.int64)
         return keys, Rows(group, first, last, lives.start, place, values)
 
     def _answers(self, keys: pa.Table, grouped: Grouped) -> pa.Table:
@@ -281,7 +281,7 @@ def _stays_on(table: pa.Table, moments: Moments, last: int) -> Mask:
     same = np.zeros(len(moments), np.bool_)
     if len(moments) and int(moments.rank.max()) > last:
         follows = (moments.group[1:] == moments.group[:-1]) & (moments.rank[1:] == last + 1)
-        codes = value_codes(table) if table.num_columns else np.zeros(len(moments), np.int64)
+        codes = row_codes(table) if table.num_columns else np.zeros(len(moments), np.int64)
         same[:-1] = follows & (moments.rank[:-1] == last) & (codes[1:] == codes[:-1])
     return same
 

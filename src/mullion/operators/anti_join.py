@@ -30,7 +30,9 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import AntiJoin, Node
 from mullion.algebra.update_pattern import Pattern
-from mullion.expressions.arrays import Codes, Index, Times
+from mullion.expressions.arrays import Codes, Index, Times, grown
+from mullion.expressions.coding.code_table import CodeTable
+from mullion.expressions.coding.dictionary import decoded, decoded_schema
 from mullion.instants import EVER_BEFORE
 from mullion.kernels.columns import Columns
 from mullion.language.query import Expr
@@ -43,7 +45,6 @@ from mullion.operators.multiplicities import Crossings, Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
-from mullion.operators.values import Values, decoded, decoded_schema, grown, lasting
 
 NO_KEY = 0
 """The code of keys with a NULL, which equal nothing; those of other keys are larger."""
@@ -89,7 +90,7 @@ class AntiJoinOperator(Operator):
         changes = self._cover(right, now)
         early, at = self._left.find(left.retracted)
         old = np.union1d(self._left.of_codes(np.unique(changes.code), self._before), early)
-        fresh = lasting(left.fresh)
+        fresh = left.fresh.lasting().without_dictionaries()
         came = self._left.add(fresh, self._keys.of_left(fresh.rows))
         told = self._leave(np.concatenate([old, came]), len(old), early, at, changes, now)
         self._left.ended(early)
@@ -103,7 +104,7 @@ class AntiJoinOperator(Operator):
 
     def _cover(self, right: Delta, now: int) -> Crossings:
         """When keys become covered and uncovered, by key and then in the order of time."""
-        fresh = lasting(right.fresh)
+        fresh = right.fresh.lasting().without_dictionaries()
         keys = self._keys.of_right(fresh.rows)
         codes = self._keys.codes(keys)
         found = self._right.advance(TimedRows(keys, fresh.ids, fresh.start, fresh.end), codes, right.retracted, now)
@@ -202,7 +203,7 @@ class _KeyCodes:
     def __init__(self, node: AntiJoin, right: Operator) -> None:
         self._left, self._right = (node.left, node.left_keys), (node.right, node.right_keys)
         self.schema = _evaluate(decoded_schema(right.schema).empty_table(), *self._right).schema
-        self._values = Values(self.schema)
+        self._values = CodeTable(self.schema)
         self._few = 1024
 
     @property

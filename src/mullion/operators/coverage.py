@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mullion.expressions.arrays import Codes, Mask, Times
+from mullion.expressions.arrays import Codes, Mask, Times, grown
 from mullion.instants import NEVER
 from mullion.operators.kernels.expiry_heap import Agenda
 from mullion.operators.kernels.negation import coverage
 from mullion.operators.multiplicities import Crossings
-from mullion.operators.timed_rows import Retractions, TimedRows
-from mullion.operators.values import grown, in_time_order
+from mullion.operators.timed_rows import Retractions, TimedRows, in_time_order
 
 
 class Coverage:

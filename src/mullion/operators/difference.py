@@ -22,14 +22,15 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Difference
 from mullion.algebra.update_pattern import Pattern
-from mullion.expressions.arrays import Codes, Index, Mask, Times
+from mullion.expressions.arrays import Codes, Index, Mask, Times, grown
+from mullion.expressions.coding.code_table import CodeTable
+from mullion.expressions.coding.dictionary import decoded_schema
 from mullion.instants import EVER_BEFORE, NEVER
 from mullion.operators.base import Operator, Parts
 from mullion.operators.ending_rows import EndingRows, Step
 from mullion.operators.kernels.difference import LEFT_ENDS, LEFT_STARTS, RIGHT_CHANGES, surplus
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
-from mullion.operators.values import Values, decoded_schema, grown, lasting
 
 THROUGHOUT = EVER_BEFORE
 """The note of a row that has been there since it started."""
@@ -46,7 +47,7 @@ class DifferenceOperator(Operator):
     ) -> None:
         left, right = inputs
         self.schema, self.width = decoded_schema(left.schema), left.width + 1
-        self._values = Values(self.schema)
+        self._values = CodeTable(self.schema)
         told = [strategy == "nt" or side.pattern is Pattern.STRICT for side in (node.left, node.right)]
         self._left = EndingRows(self.schema, left.width, strategy, by_id=told[0], by_key=True)
         self._right = EndingRows(self.schema, right.width, strategy, by_id=told[1], by_key=False)
@@ -69,7 +70,7 @@ class DifferenceOperator(Operator):
         return self._left, self._right
 
     def _begin(self, side: EndingRows, delta: Delta, now: int) -> Step:
-        fresh = lasting(delta.fresh)
+        fresh = delta.fresh.lasting().without_dictionaries()
         rows = fresh.rows.rename_columns(self.schema.names)
         fresh = TimedRows(rows, fresh.ids, fresh.start, fresh.end)
         return side.begin(fresh, self._values.codes(rows), delta.retracted, now)

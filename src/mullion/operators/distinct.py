@@ -21,7 +21,9 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Distinct
 from mullion.algebra.update_pattern import Pattern
-from mullion.expressions.arrays import Codes, Index
+from mullion.expressions.arrays import Codes, Index, grown
+from mullion.expressions.coding.code_table import CodeTable
+from mullion.expressions.coding.dictionary import decoded_schema
 from mullion.expressions.readonly import frozen
 from mullion.instants import FOREVER, NEVER
 from mullion.operators.base import Operator, Parts
@@ -30,8 +32,7 @@ from mullion.operators.kernels.expiry_heap import Agenda
 from mullion.operators.multiplicities import Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.registry import implements
-from mullion.operators.timed_rows import Delta, Retractions, TimedRows
-from mullion.operators.values import Values, decoded_schema, grown, in_time_order, lasting
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
 
 
 @implements(Distinct)
@@ -47,7 +48,7 @@ class DistinctOperator(Operator):
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
-        return self.form.advance(lasting(delta.fresh), delta.retracted, now)
+        return self.form.advance(delta.fresh.lasting().without_dictionaries(), delta.retracted, now)
 
     @property
     def held(self) -> int:
@@ -65,7 +66,7 @@ class Form(ABC):
 
     def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
         self.schema, self.width = schema, width
-        self.values = Values(schema)
+        self.values = CodeTable(schema)
 
     @abstractmethod
     def advance(self, fresh: TimedRows, retracted: Retractions, now: int) -> Delta: ...

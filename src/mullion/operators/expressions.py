@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from mullion.expressions.arrays import Mask
-from mullion.expressions.hashing import Keys, keys_of
+from mullion.expressions.coding.hashes import Keys, keys_of
 from mullion.expressions.vector import arrow_type
 from mullion.kernels.columns import Columns, names_read
 from mullion.language.query import Column, Expr

@@ -26,11 +26,10 @@ from mullion.aggregates.base import Invertible, Partial, Places
 from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Codes, Index, Times
-from mullion.expressions.encode import combine
+from mullion.expressions.coding.dictionary import combine, ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT
-from mullion.slices.ordered_values import ordered_values
 from mullion.slices.value_counts import ValueCounts
 
 MOST_PAIRS = 1_000_000
@@ -222,7 +221,7 @@ class Repeated:
         """From how often each value is there (see `slices.value_counts`)."""
         assert isinstance(bound.aggregate, OverValues) and bound.argument_type is not None
         columns = [(self.rows.values[expr], type_) for expr, type_ in bound.values]
-        coded = [ordered_values(vector.to_arrow(), type_) for vector, type_ in columns]
+        coded = [ordered_codes(vector.to_arrow(), type_) for vector, type_ in columns]
         code, values = coded[0]
         size = len(values)
         if len(coded) > 1:

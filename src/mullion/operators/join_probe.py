@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from mullion.expressions.arrays import Index, Times
-from mullion.expressions.hashing import Keys
+from mullion.expressions.coding.hashes import Keys
 from mullion.operators.kernels.join import PORTION, Pairs, Runs, common_runs, equal_pairs, overlapping_pairs
 from mullion.operators.row_store import RowStore
 from mullion.operators.sub_window import SubWindow

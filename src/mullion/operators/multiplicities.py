@@ -17,12 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mullion.expressions.arrays import Codes, Ids, Mask, Times
+from mullion.expressions.arrays import Codes, Ids, Mask, Times, grown
 from mullion.operators.base import Parts
 from mullion.operators.ending_rows import EndingRows
 from mullion.operators.kernels.distinct import crossings
 from mullion.operators.timed_rows import Retractions, TimedRows
-from mullion.operators.values import grown
 
 
 @dataclass(frozen=True)

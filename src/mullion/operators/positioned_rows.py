@@ -21,14 +21,13 @@ from collections.abc import Callable, Hashable
 import numpy as np
 import pyarrow as pa
 
-from mullion.expressions.arrays import Codes, Ids, Index, Times
+from mullion.expressions.arrays import Codes, Ids, Index, Times, grown
 from mullion.instants import EVER_BEFORE
 from mullion.operators.base import Parts
 from mullion.operators.kernels.links import link_all, linked_rows
 from mullion.operators.merging import is_merged
-from mullion.operators.timed_rows import Retractions, TimedRows
+from mullion.operators.timed_rows import Retractions, TimedRows, in_time_order
 from mullion.operators.timed_tables import as_table, from_table
-from mullion.operators.values import grown, in_time_order
 
 FEW = 1024
 """So many rows may have ended before it matters."""

@@ -21,6 +21,7 @@ from mullion.algebra.nodes import Node, ResultWindow, Scan, has_total, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Codes, Index, Mask, Times
+from mullion.expressions.coding.dictionary import row_codes
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.kernels.columns import Columns
@@ -29,7 +30,6 @@ from mullion.operators.base import Parts
 from mullion.operators.clock import Changes, Clock, Periodic
 from mullion.operators.cover import Cover
 from mullion.operators.emission import Seen, Told, came, changes, left, missed, new, old, stretches, turns, whole
-from mullion.operators.row_codes import value_codes
 from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, TimedRows
 from mullion.planner.answer_schema import answer_schema, has_lives, has_sign
@@ -255,7 +255,7 @@ class Result:
         mine = np.flatnonzero(came(seen, low, high) | left(seen, low, high))
         codes = np.zeros(len(row), np.int64)
         items = lives.rows.select(range(len(self.relation.names)))
-        codes[mine] = value_codes(items.take(pa.array(row[mine])))
+        codes[mine] = row_codes(items.take(pa.array(row[mine])))
         return codes
 
     def _arranged(self, lives: TimedRows, place: Index, told: Told) -> Told:

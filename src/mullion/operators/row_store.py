@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Index, Mask, Times
-from mullion.expressions.hashing import Keys, keys_of
+from mullion.expressions.coding.hashes import Keys, keys_of
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Parts
 from mullion.operators.expressions import KeyFunction

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.expressions.arrays import Ids, Index, Mask, Times
-from mullion.expressions.hashing import Keys, mixed
+from mullion.expressions.coding.hashes import Keys, mixed
 from mullion.operators.kernels.join import Runs, ranges_expanded
 from mullion.operators.timed_rows import Retractions, TimedRows
 from mullion.operators.timed_tables import as_table, from_table, id_names

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import TableLookup
 from mullion.expressions.arrays import Ids, Index, Times
-from mullion.expressions.encode import codes_of, combine
+from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.kernels.lookup import Prepared, attach, probe
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import computed, schema_of

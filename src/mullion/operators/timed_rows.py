@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.expressions.arrays import Ids, Index, Mask, Times
+from mullion.expressions.coding.dictionary import decoded
 from mullion.kernels.columns import Columns
 
 
@@ -67,6 +68,10 @@ class TimedRows:
         lasts = self.start < self.end
         rows = self if lasts.all() else self.take(lasts)
         return rows if rows.held is None else replace(rows, held=None)
+
+    def without_dictionaries(self) -> TimedRows:
+        rows = decoded(self.rows)
+        return self if rows is self.rows else self.with_rows(rows)
 
     @cached_property
     def decoded(self) -> Columns:
@@ -140,8 +145,23 @@ class Delta:
         return Delta(fresh, retracted, self.now)
 
 
+def in_time_order(start: Times, ids: Ids) -> Index | None:
+    """The order by start, then ids; None when that is how they stand."""
+    if len(start) < 2:
+        return None
+    apart = start[1:] - start[:-1]
+    if ids.shape[1] == 1:
+        apart = np.where(apart == 0, ids[1:, 0] - ids[:-1, 0], apart)
+        if (apart > 0).all():
+            return None
+    elif (apart > 0).all():
+        return None
+    return np.lexsort((*ids.T[::-1], start))
+
+
 __all__ = [
     "Delta",
     "Retractions",
     "TimedRows",
+    "in_time_order",
 ]

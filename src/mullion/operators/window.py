@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Scan
 from mullion.expressions.arrays import Times
-from mullion.expressions.encode import codes_of, combine
+from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Operator, Parts
 from mullion.operators.expressions import computed

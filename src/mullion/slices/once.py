@@ -17,7 +17,7 @@ import pyarrow as pa
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.expressions.arrays import Times
-from mullion.expressions.encode import codes_of, combine
+from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.instants import NO_START
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns

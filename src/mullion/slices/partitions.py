@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.expressions.arrays import Index, Times
-from mullion.expressions.encode import canonical_floats, codes_of, combine
+from mullion.expressions.coding.canonical import canonical_floats
+from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.kernels.columns import Columns
 from mullion.kernels.lookup import Prepared
 from mullion.planner.plan import Grouping

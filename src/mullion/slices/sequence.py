@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Index, Times
-from mullion.expressions.encode import combine
+from mullion.expressions.coding.dictionary import combine, ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
 from mullion.planner.slices import distinct
@@ -19,7 +19,6 @@ from mullion.slices.base import Synopsis
 from mullion.slices.basic_interval import BasicInterval
 from mullion.slices.folded import Folded
 from mullion.slices.interval import Interval
-from mullion.slices.ordered_values import ordered_values
 from mullion.slices.running import Running
 from mullion.slices.subwindow import Rows
 from mullion.slices.value_counts import Counted, ValueCounts
@@ -106,7 +105,7 @@ class CountedRows:
         columns = [rows.key(i) for i in range(len(grouping.group_keys), rows.keys)]
         present = np.logical_and.reduce([np.asarray(c.is_valid()) for c in columns])
         self._sequence = sequence_of(rows, grouping, lanes, present)
-        coded = [ordered_values(c, rows.key_type(len(grouping.group_keys) + i)) for i, c in enumerate(columns)]
+        coded = [ordered_codes(c, rows.key_type(len(grouping.group_keys) + i)) for i, c in enumerate(columns)]
         code, self._values = coded[0]
         size = len(self._values)
         if len(coded) > 1:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from mullion.aggregates import Partial
 from mullion.expressions.arrays import Index, Times
-from mullion.expressions.encode import codes_of, combine, runs
+from mullion.expressions.coding.dictionary import codes_of, combine, runs
 from mullion.expressions.vector import Vector, arrow_type, dtype_of
 from mullion.language.types import Type
 from mullion.planner.plan import Grouping, StateColumn

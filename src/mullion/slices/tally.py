@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.expressions.arrays import Times
-from mullion.expressions.encode import codes_of, combine
+from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.planner.fragments import compared_in
 from mullion.planner.plan import Grouping
 from mullion.planner.slices import distinct

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from mullion.algebra.streams import Stream
-from mullion.expressions.encode import codes_of, combine
+from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.expressions.evaluate import is_event_only, is_kernel_only, is_vectorised
 from mullion.expressions.typing import type_of
 from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, in_order, place_text

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from mullion.expressions.arrays import Array, Codes, Index, Times
-from mullion.expressions.hashing import Keys
+from mullion.expressions.coding.hashes import Keys
 from mullion.expressions.readonly import frozen
 
 PORTION = 1 << 21

@@ -26,7 +26,8 @@ import pyarrow as pa
 
 from mullion.aggregates.base import Places
 from mullion.algebra.lookups import Lookup
-from mullion.expressions.encode import canonical_floats, codes_of, combine, runs
+from mullion.expressions.coding.canonical import canonical_floats
+from mullion.expressions.coding.dictionary import codes_of, combine, runs
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.kernels.arrival import ARRIVAL, FILES, FileOrder, parts_of
 from mullion.kernels.columns import Columns

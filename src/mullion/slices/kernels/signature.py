@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mullion.expressions.encode import combine
+from mullion.expressions.coding.dictionary import combine
 from mullion.expressions.vector import Vector
 from mullion.kernels.columns import Columns
 from mullion.planner.fragments import TRUE, Attribute, Bytes, PredicateIndex

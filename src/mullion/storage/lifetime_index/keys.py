@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from mullion.errors import NotSupported
 from mullion.expressions.arrays import Codes
-from mullion.expressions.encode import canonical_floats
+from mullion.expressions.coding.canonical import canonical, in_one_piece
 
 NOT_THERE = -1
 
@@ -61,8 +61,7 @@ class Keys:
 
 
 def _canonical(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
-    column = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).cast(type_)
-    return canonical_floats(column) if pa.types.is_floating(type_) else column
+    return canonical(in_one_piece(column).cast(type_))
 
 
 __all__ = ["NOT_THERE", "Keys"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.expressions.arrays import Index, Mask, Times
-from mullion.expressions.encode import codes_of, combine
+from mullion.expressions.coding.dictionary import codes_of, combine
 
 START, END = "#start", "#end"
 

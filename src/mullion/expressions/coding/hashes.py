@@ -13,18 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from mullion.expressions.arrays import Codes, Index, Mask
-from mullion.expressions.encode import canonical_floats
-
-Values = npt.NDArray[Any]
+from mullion.expressions.arrays import Array, Codes, Index, Mask
+from mullion.expressions.coding.canonical import in_one_piece, whole_numbers
 
 NULL_CODE = 0x6E756C6C
 
@@ -105,7 +101,7 @@ def keys_of(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, *, null_
     >>> keys.codes.tolist(), keys.known.tolist(), keys.exact
     ([7, 0, 7], [True, False, True], True)
     """
-    found = [_column(_whole(column)) for column in columns]
+    found = [_column(in_one_piece(column)) for column in columns]
     known: Mask | None = None
     if not null_is_value:
         for _, column in found:
@@ -130,7 +126,7 @@ def mixed(columns: Sequence[Codes], length: int) -> Codes:
 
 
 @njit(cache=True, nogil=True)
-def mix_in(codes: Values, more: Values) -> None:
+def mix_in(codes: Array, more: Array) -> None:
     """Change each hash by one more number (the finalizer of splitmix64)."""
     for i in range(len(codes)):
         x = np.uint64(codes[i]) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(more[i])
@@ -140,7 +136,7 @@ def mix_in(codes: Values, more: Values) -> None:
 
 
 @njit(cache=True, nogil=True)
-def hash_bytes(offsets: Values, data: Values, out: Values) -> None:
+def hash_bytes(offsets: Array, data: Array, out: Array) -> None:
     """A hash of each text: eight bytes at a time, mixed as above."""
     for i in range(len(out)):
         at, end = offsets[i], offsets[i + 1]
@@ -156,14 +152,6 @@ def hash_bytes(offsets: Values, data: Values, out: Values) -> None:
             x = x ^ (x >> np.uint64(27))
         x = x * np.uint64(0x94D049BB133111EB)
         out[i] = np.int64(x ^ (x >> np.uint64(31)))
-
-
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return (column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column).combine_chunks()
 
 
 def _column(column: pa.Array) -> tuple[Codes, KeyColumn]:
@@ -182,23 +170,8 @@ def _column(column: pa.Array) -> tuple[Codes, KeyColumn]:
     if pa.types.is_decimal(kind):
         halves = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
         return mixed([halves[0::2], halves[1::2]], len(column)), KeyColumn(column, valid)
-    numbers = _numbers(column)
+    numbers = whole_numbers(column)
     return numbers, KeyColumn(numbers, valid)
-
-
-def _numbers(column: pa.Array) -> Codes:
-    kind = column.type
-    if pa.types.is_floating(kind):
-        column = canonical_floats(column).view(pa.int64() if pa.types.is_float64(kind) else pa.int32())
-    elif pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
-    elif pa.types.is_date32(kind):
-        column = column.view(pa.int32())
-    elif pa.types.is_temporal(kind):
-        unit = pa.duration("us") if pa.types.is_duration(kind) else pa.timestamp("us", kind.tz)
-        column = column.cast(unit).view(pa.int64())
-    filled = column.fill_null(0) if column.null_count else column
-    return np.asarray(filled.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
 
 
 def _is_text(kind: pa.DataType) -> bool:

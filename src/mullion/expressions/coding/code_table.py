@@ -12,21 +12,20 @@ from collections.abc import Hashable
 from itertools import repeat
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.expressions.arrays import Codes, Index
-from mullion.expressions.encode import canonical_floats, codes_of, combine
-from mullion.operators.kernels.row_hash_table import FREE, insert, rehash, remove
-from mullion.operators.timed_rows import TimedRows
+from mullion.expressions.arrays import Codes, Index, Whole, grown
+from mullion.expressions.coding.canonical import canonical, in_one_piece, is_whole, whole_numbers
+from mullion.expressions.coding.dictionary import codes_of, combine
+from mullion.expressions.coding.row_hash_table import FREE, insert, rehash, remove
 
 
-class Values:
+class CodeTable:
     """The codes of the rows of some columns, and the rows."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._index: _Words | _Keys = _Words(len(schema)) if _are_words(schema) else _Keys()
+        self._index: _WholeRows | _AnyRows = _WholeRows(len(schema)) if _are_words(schema) else _AnyRows()
         self._tables: list[pa.Table] = []
         self._appended = 0
         self._at = np.empty(0, np.int64)
@@ -78,7 +77,7 @@ class Values:
         self._tables.append(rows)
 
 
-class _Words:
+class _WholeRows:
     """Codes of rows whose columns all fit into whole numbers of 64 bits, with one more that tells their NULLs."""
 
     def __init__(self, columns: int) -> None:
@@ -121,7 +120,7 @@ class _Words:
             self._taken = len(known)
 
 
-class _Keys:
+class _AnyRows:
     """Codes of rows of any columns, by a dictionary."""
 
     def __init__(self) -> None:
@@ -140,11 +139,11 @@ class _Keys:
         return np.fromiter(self._codes.values(), np.int64, len(self._codes))
 
     def codes(self, rows: pa.Table) -> tuple[Codes, Index]:
-        local, size = combine([codes_of(_plain(column)) for column in rows.columns], len(rows))
+        local, size = combine([codes_of(canonical(column)) for column in rows.columns], len(rows))
         example = np.full(size, -1, np.int64)
         example[local[::-1]] = np.arange(len(rows) - 1, -1, -1)
         used = np.flatnonzero(example >= 0)
-        keys = keys_of(rows.take(pa.array(example[used])))
+        keys = _keys_of(rows.take(pa.array(example[used])))
         found = list(map(self._codes.get, keys, repeat(-1)))
         new = [i for i, code in enumerate(found) if code < 0]
         for i in new:
@@ -170,103 +169,35 @@ class _Keys:
 
 
 def _are_words(schema: pa.Schema) -> bool:
-    return len(schema) < 64 and all(map(_is_word, schema.types))
+    return len(schema) < 64 and all(map(is_whole, schema.types))
 
 
-def _is_word(kind: pa.DataType) -> bool:
-    whole = pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
-    return bool(whole or pa.types.is_floating(kind))
-
-
-def _words(rows: pa.Table) -> npt.NDArray[np.int64]:
+def _words(rows: pa.Table) -> Whole:
     """Each row as whole numbers: its columns, and bits that tell which are NULL. Equal rows have equal numbers."""
     words = np.zeros((len(rows), rows.num_columns + 1), np.int64)
     for i, chunked in enumerate(rows.columns):
-        column = _plain(chunked)
+        column = in_one_piece(chunked)
         if column.null_count:
             words[:, -1] += np.asarray(column.is_null()).astype(np.int64) << i
-        words[:, i] = _whole(column)
+        words[:, i] = whole_numbers(column)
     return words
 
 
-def _whole(column: pa.Array) -> npt.NDArray[np.int64]:
-    kind = column.type
-    if pa.types.is_floating(kind):
-        return np.asarray(column.fill_null(0.0)).view(f"i{kind.bit_width // 8}").astype(np.int64)
-    if pa.types.is_temporal(kind):
-        column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
-    if column.null_count:
-        column = column.fill_null(False if pa.types.is_boolean(kind) else 0)
-    return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
-
-
-def keys_of(rows: pa.Table) -> list[Hashable]:
+def _keys_of(rows: pa.Table) -> list[Hashable]:
     """Something to look up each row by: equal for equal rows."""
-    columns = [_keys(_plain(column)) for column in rows.columns]
+    columns = [_keys(canonical(column)) for column in rows.columns]
     if len(columns) == 1:
         return columns[0]
     return list(zip(*columns, strict=True)) if columns else [()] * len(rows)
 
 
 def _keys(column: pa.Array) -> list[Hashable]:
-    if not _is_word(column.type):
+    if not is_whole(column.type):
         return list(column.to_pylist())
-    words: list[Hashable] = _whole(column).tolist()
+    words: list[Hashable] = whole_numbers(column).tolist()
     if not column.null_count:
         return words
     return [word if valid else None for word, valid in zip(words, column.is_valid().to_pylist(), strict=True)]
 
 
-def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    if pa.types.is_floating(column.type):
-        return canonical_floats(column)
-    return pa.array(map(repr, column.to_pylist()), pa.string()) if pa.types.is_nested(column.type) else column
-
-
-def decoded(rows: pa.Table) -> pa.Table:
-    """The same rows without dictionaries."""
-    found = rows.schema
-    schema = decoded_schema(found)
-    return rows if schema is found else rows.unify_dictionaries().cast(schema)
-
-
-def decoded_schema(schema: pa.Schema) -> pa.Schema:
-    if not any(pa.types.is_dictionary(field.type) for field in schema):
-        return schema
-    return pa.schema(
-        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema
-    )
-
-
-def lasting(lives: TimedRows) -> TimedRows:
-    """The rows that are there at all, without dictionaries."""
-    lives = lives.lasting()
-    rows = decoded(lives.rows)
-    return lives if rows is lives.rows else lives.with_rows(rows)
-
-
-def grown(array: npt.NDArray[np.int64], size: int, filler: int) -> npt.NDArray[np.int64]:
-    """The array with room for at least `size` rows."""
-    if size <= len(array):
-        return array
-    room = np.full((max(size, 2 * len(array), 16) - len(array), *array.shape[1:]), filler, np.int64)
-    return np.concatenate([array, room])
-
-
-def in_time_order(start: npt.NDArray[np.int64], ids: npt.NDArray[np.int64]) -> Index | None:
-    """The order by start, then ids; None when that is how they stand."""
-    if len(start) < 2:
-        return None
-    apart = start[1:] - start[:-1]
-    if ids.shape[1] == 1:
-        apart = np.where(apart == 0, ids[1:, 0] - ids[:-1, 0], apart)
-        if (apart > 0).all():
-            return None
-    elif (apart > 0).all():
-        return None
-    return np.lexsort((*ids.T[::-1], start))
-
-
-__all__ = ["Values", "decoded", "decoded_schema", "grown", "in_time_order", "keys_of", "lasting"]
+__all__ = ["CodeTable"]
