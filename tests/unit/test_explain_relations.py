@@ -14,10 +14,15 @@ from mullion.algebra.nodes import Aggregated, Difference, Distinct, Join, Node, 
 from mullion.algebra.relation import Relation
 from mullion.language.query import Column
 from mullion.language.types import BIGINT, INT
-from mullion.planner.explain_relations import as_written, explain_relations
-from mullion.planner.operator_state import state_of
+from mullion.operators.explain_relations import as_written, explain_relations
+from mullion.operators.structures import Structures
 from mullion.planner.relation_stats import Stats
 from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, column, join, keys_of, scan, unless, where, window
+
+
+def state_of(node: Node, strategy: str = "upa") -> dict[str, str]:
+    return Structures(strategy).of(node)
+
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MINUTE = 60_000_000
@@ -78,7 +83,7 @@ def test_json_tells_the_same() -> None:
     (unpaid,) = told["relations"]
     assert told["strategy"] == "upa"
     assert (unpaid["pattern"], unpaid["plan"]["operator"]) == ("strict", "Negation")
-    assert unpaid["plan"]["state"] == {"left": "calendar queue or hash by key", "right": "coverage of keys"}
+    assert unpaid["plan"]["state"] == {"left": "array or hash by key", "right": "end of each key, heap of ends"}
     assert [below["pattern"] for below in unpaid["plan"]["inputs"]] == ["weak", "weakest"]
     assert not unpaid["plan"]["negative_tuples"]
     assert unpaid["rules"][-1]["rule"] == "pull_up_negation"
@@ -95,9 +100,9 @@ def test_json_counts_the_queries_that_share_a_node() -> None:
 @pytest.mark.parametrize(
     ("strategy", "join_state", "distinct_state"),
     [
-        ("upa", ["FIFO queue", "calendar queue", "hash by id"], {"results": "delta*"}),
-        ("nt", ["hash by id"] * 3, {"input": "hash by id", "results": "hash by id"}),
-        ("direct", ["list"] * 3, {"input": "list", "results": "list"}),
+        ("upa", ["FIFO queue", "calendar queue", "hash by id"], {"results": "delta* in a hash by value, heap of ends"}),
+        ("nt", ["hash by id"] * 3, {"input": "hash by key and id", "results": "hash by value"}),
+        ("direct", ["list"] * 3, {"input": "list", "results": "hash by value"}),
     ],
 )
 def test_state_follows_pattern_and_strategy(
@@ -107,22 +112,24 @@ def test_state_follows_pattern_and_strategy(
     r, s = scan("r"), scan("s")
     assert list(state_of(join(r, join(r, s), unless(r, s)), strategy).values()) == join_state
     assert state_of(Distinct(r), strategy) == distinct_state
-    assert state_of(Distinct(unless(r, s)), strategy) == {"values": "counting"}
+    counted = "counts, list" if strategy == "direct" else "counts, hash by id, heap of ends"
+    assert state_of(Distinct(unless(r, s)), strategy) == {"values": counted}
     assert state_of(where(r, "b > 1"), strategy) == {}
 
 
 def test_not_exists_keeps_coverage_where_ends_are_known_and_counts_where_not() -> None:
     r, s, counted = scan("r"), scan("s"), scan("s", "ROWS 5")
-    assert state_of(unless(r, s))["right"] == "coverage of keys"
-    assert state_of(unless(r, counted))["right"] == state_of(unless(r, s), "nt")["right"] == "counting"
+    assert state_of(unless(r, s))["right"] == "end of each key, heap of ends"
+    for counts in (state_of(unless(r, counted)), state_of(unless(r, s), "nt")):
+        assert counts["right"] == "counts, hash by id, heap of ends"
     assert state_of(unless(counted, s))["left"] == "hash by key and id"
     assert state_of(unless(r, s), "direct")["left"] == "list"
 
 
 def test_only_negative_tuples_materialise_windows_of_time() -> None:
     assert state_of(scan("s"), "upa") == state_of(scan("s"), "direct") == {}
-    assert state_of(scan("s"), "nt") == {"window": "FIFO queue"}
-    assert state_of(scan("s", "ROWS 5"), "upa") == {"window": "the last rows"}
+    assert state_of(scan("s"), "nt") == {"window": "FIFO queue of ids"}
+    assert state_of(scan("s", "ROWS 5"), "upa") == {"window": "FIFO queue of ids"}
 
 
 def test_many_queries_are_counted_and_not_drawn() -> None:

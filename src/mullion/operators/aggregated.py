@@ -78,6 +78,9 @@ class AggregatedOperator(Operator):
         self._current = TimedRows.empty(self.schema, 1)
         """Of a continuous query, the rows that are there now."""
 
+    def structures(self) -> dict[str, str]:
+        return {"input": f"{self._held.kept_in} of rows that can still be seen"}
+
     @property
     def held(self) -> int:
         return self._held.held + len(self._current)

@@ -168,6 +168,10 @@ class AntiJoinOperator(Operator):
         """The share of results that the right ended, of late."""
         return self._seen.premature
 
+    def structures(self) -> dict[str, str]:
+        left = "array or hash by key" if self._may_choose else self._left.kept_in
+        return {"left": left, "right": self._right.kept_in}
+
     @property
     def held(self) -> int:
         return len(self._left) + len(self._right)

@@ -54,6 +54,10 @@ class Operator(ABC):
         """How many rows its state holds, duplicates and all; operators without state hold none."""
         return 0
 
+    def structures(self) -> dict[str, str]:
+        """What its state holds, and in which structure, in words for people."""
+        return {}
+
     def parts(self) -> Parts:
         """The state, for a restart."""
         return {}

@@ -6,6 +6,8 @@ It is to negation what delta* is to DISTINCT (golab 3.5.2).
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from mullion.expressions.arrays import Codes, Mask, Times, grown
@@ -18,6 +20,9 @@ from mullion.operators.timed_rows import Retractions, TimedRows, in_time_order
 
 class Coverage:
     """Ends of coverage by code, and an agenda of them."""
+
+    kept_in: ClassVar[str] = "end of each key, heap of ends"
+    """The structure, in words for people."""
 
     def __init__(self) -> None:
         self.until = np.empty(0, np.int64)

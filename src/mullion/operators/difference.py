@@ -150,6 +150,9 @@ class DifferenceOperator(Operator):
         self._left.kept.unlink(over)
         self._values.forget(over)
 
+    def structures(self) -> dict[str, str]:
+        return {"left": self._left.kept_in, "right": self._right.kept_in, "values": "counts"}
+
     @property
     def held(self) -> int:
         return len(self._left) + len(self._right)

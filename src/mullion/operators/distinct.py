@@ -50,6 +50,9 @@ class DistinctOperator(Operator):
         (delta,) = inputs
         return self.form.advance(delta.fresh.lasting().without_dictionaries(), delta.retracted, now)
 
+    def structures(self) -> dict[str, str]:
+        return self.form.structures()
+
     @property
     def held(self) -> int:
         return self.form.held
@@ -67,6 +70,9 @@ class Form(ABC):
     def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
         self.schema, self.width = schema, width
         self.values = CodeTable(schema)
+
+    @abstractmethod
+    def structures(self) -> dict[str, str]: ...
 
     @abstractmethod
     def advance(self, fresh: TimedRows, retracted: Retractions, now: int) -> Delta: ...
@@ -104,6 +110,9 @@ class DeltaStar(Form):
         self._end, self._youngest_end = np.empty(0, np.int64), np.empty(0, np.int64)
         self._youngest_ids = np.empty((0, width), np.int64)
         self._agenda = Agenda()
+
+    def structures(self) -> dict[str, str]:
+        return {"results": "delta* in a hash by value, heap of ends"}
 
     def advance(self, fresh: TimedRows, retracted: Retractions, now: int) -> Delta:
         assert not len(retracted), "rows of an input that is not strict end as they promise"
@@ -174,6 +183,9 @@ class Naive(Form):
         self._row, self._promised = np.empty(0, np.int64), np.empty(0, np.int64)
         self._promises = not self._linked
         """Whether rows ever end without a negative tuple."""
+
+    def structures(self) -> dict[str, str]:
+        return {"input": self._input.kept_in, "results": "hash by value"}
 
     def advance(self, fresh: TimedRows, retracted: Retractions, now: int) -> Delta:
         kept = self._input
@@ -247,6 +259,9 @@ class Counting(Form):
         super().__init__(schema, width, strategy)
         self._rows = Multiplicities(schema, width, strategy)
         self._ids = np.empty((0, width), np.int64)
+
+    def structures(self) -> dict[str, str]:
+        return {"values": self._rows.kept_in}
 
     def advance(self, fresh: TimedRows, retracted: Retractions, now: int) -> Delta:
         found = self._rows.advance(fresh, self.values.codes(fresh.rows), retracted, now)

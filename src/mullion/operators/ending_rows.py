@@ -40,6 +40,11 @@ class EndingRows:
         self.kept = PositionedRows(schema, width, by_id=by_id and hashed, by_key=by_key and hashed, eager=self._listed)
         self._agenda = Agenda()
 
+    @property
+    def kept_in(self) -> str:
+        """The structure, in words for people."""
+        return self.kept.kept_in if self._listed else f"{self.kept.kept_in}, heap of ends"
+
     def __len__(self) -> int:
         return len(self.kept)
 

@@ -117,6 +117,10 @@ class JoinOperator(Operator):
         seen = [np.logical_and.reduce([age < own for age, own in zip(ages, view, strict=True)]) for view in views]
         return lives.take(np.logical_or.reduce(seen))
 
+    def structures(self) -> dict[str, str]:
+        inputs = {f"{i}": store.kept_in for i, store in enumerate(self.stores)}
+        return inputs if self.results is None else {**inputs, "results": self.results.kept_in}
+
     @property
     def held(self) -> int:
         return sum(store.held for store in self._all_stores().values())

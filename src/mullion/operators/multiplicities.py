@@ -42,6 +42,11 @@ class Multiplicities:
         self._rows = EndingRows(schema, width, strategy, by_id=True, by_key=False)
         self._count = np.zeros(0, np.int64)
 
+    @property
+    def kept_in(self) -> str:
+        """The structure, in words for people."""
+        return f"counts, {self._rows.kept_in}"
+
     def __len__(self) -> int:
         """How many rows are kept."""
         return len(self._rows)

@@ -43,6 +43,7 @@ from mullion.operators.join import JoinOperator
 from mullion.operators.join_migration import refit_state
 from mullion.operators.make import STRATEGIES, make
 from mullion.operators.stateless import Narrowed
+from mullion.operators.structures import StreamEvents
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.planner.shared_joins import Shared, share_joins
 
@@ -120,7 +121,7 @@ class Network:
     ) -> Working:
         taken = takes(node, needed)
         if isinstance(node, Scan):
-            inputs: list[Operator] = [_Stream(node, taken[0])]
+            inputs: list[Operator] = [StreamEvents(node, taken[0])]
         else:
             below = [working[source].operator for source in node.operator_inputs]
             inputs = [Narrowed(source, names) for source, names in zip(below, taken, strict=True)]
@@ -294,17 +295,6 @@ def _views(plans: Iterable[Node]) -> dict[Join, list[tuple[int, ...]]]:
         for view in _views_in(plan):
             found.setdefault(view.input, {})[view.ranges] = None
     return {join: sorted(ranges, key=sum, reverse=True) for join, ranges in found.items() if len(ranges) > 1}
-
-
-class _Stream(Operator):
-    """The events of a stream, as they come: they live forever."""
-
-    def __init__(self, node: Scan, names: Sequence[str]) -> None:
-        self.schema = schema_of((name, node.types[name]) for name in names)
-        self.width = 1
-
-    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
-        raise AssertionError("events come from outside")
 
 
 def _as_they_are(roots: Sequence[Node]) -> Shared:

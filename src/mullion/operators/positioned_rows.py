@@ -50,6 +50,14 @@ class PositionedRows:
         self._after_compaction = 0
         self._now = EVER_BEFORE
 
+    @property
+    def kept_in(self) -> str:
+        """The structure, in words for people."""
+        if self._eager:
+            return "list"
+        found = [name for name, has in (("key", self.by_key), ("id", self._by_id)) if has]
+        return f"hash by {' and '.join(found)}" if found else "array"
+
     def __len__(self) -> int:
         return self.size
 

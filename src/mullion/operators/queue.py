@@ -7,6 +7,8 @@ The state of windows whose ends must be announced: they remember who is inside, 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pyarrow as pa
 
@@ -18,6 +20,9 @@ from mullion.operators.timed_tables import id_names
 
 class Queue:
     """Ids in the order of their turns, in immutable pieces."""
+
+    kept_in: ClassVar[str] = "FIFO queue of ids"
+    """The structure, in words for people."""
 
     def __init__(self, width: int) -> None:
         self.width = width

@@ -49,6 +49,10 @@ class ResultWindowOperator(Operator):
         self._waiting = TimedRows.empty(self.schema, 1)
         """Rows whose number has not come up to a multiple of the slide yet; their `start` is when they came."""
 
+    def structures(self) -> dict[str, str]:
+        waits = self._window.rows is not None and (self._window.slide_rows or 1) > 1
+        return {"window": "rows that wait for the slide"} if waits else {}
+
     @property
     def held(self) -> int:
         return len(self._waiting)

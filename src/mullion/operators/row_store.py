@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +55,9 @@ def no_key(rows: pa.Table) -> Keys:
 class RowStore(ABC):
     """Rows of one relation. `key` gives the keys by which they are probed; rows whose key is NULL match nothing and are
     not kept. Rows that nobody probes have no key."""
+
+    kept_in: ClassVar[str]
+    """The structure, in words for people."""
 
     def __init__(self, schema: pa.Schema, width: int, key: KeyFunction | None = None) -> None:
         self.schema, self.width = schema, width
@@ -232,6 +236,8 @@ class RowStore(ABC):
 class Fifo(RowStore):
     """Sub-windows in the order in which they came. Those whose rows have all ended leave from the front."""
 
+    kept_in = "FIFO queue"
+
     def add(self, fresh: SubWindow) -> None:
         self._append(self.windows, fresh, within_life=True)
 
@@ -252,6 +258,8 @@ class Calendar(RowStore):
     A row that ends at 7 is put into the second day, whenever it comes; when it is 10, the day is dropped as a whole.
     A day is about a fourth of the longest life.
     """
+
+    kept_in = "calendar queue"
 
     def __init__(self, schema: pa.Schema, width: int, key: KeyFunction | None = None) -> None:
         super().__init__(schema, width, key)
@@ -310,6 +318,8 @@ class Calendar(RowStore):
 class Hash(RowStore):
     """Rows found by their ids. Sub-windows with more ended than living rows are made anew."""
 
+    kept_in = "hash by id"
+
     def add(self, fresh: SubWindow) -> None:
         self._append(self.windows, fresh)
 
@@ -320,6 +330,8 @@ class Hash(RowStore):
 
 class Scan(RowStore):
     """One list of all rows. It is looked through at every step, for rows that have ended and for retractions."""
+
+    kept_in = "list"
 
     def add(self, fresh: SubWindow) -> None:
         both = self.merged([*self.windows, fresh])

@@ -197,6 +197,9 @@ class RetroactiveOperator(TableLookupOperator):
             window.cut(rows, own[rows])
             first += len(window)
 
+    def structures(self) -> dict[str, str]:
+        return {"results": self.kept.kept_in}
+
     @property
     def held(self) -> int:
         return self.kept.held

@@ -96,6 +96,9 @@ class TimeWindow(_Window):
         self.inside.append(events.ids[stay], end[stay])
         return Delta(TimedRows(events.rows, events.ids, events.start, np.where(stay, FOREVER, end)), retracted, now)
 
+    def structures(self) -> dict[str, str]:
+        return {} if self.inside is None else {"window": self.inside.kept_in}
+
     @property
     def held(self) -> int:
         return 0 if self.inside is None else len(self.inside)
@@ -150,6 +153,10 @@ class RowWindow(_Window):
     def _leaves(self, numbers: Times) -> Times:
         """The look after which an event is no longer inside."""
         return -(-(numbers + self.rows) // self.slide)
+
+    def structures(self) -> dict[str, str]:
+        waiting = {"waiting": "rows until the slide"} if self.slide > 1 else {}
+        return {"window": self.inside.kept_in, **waiting}
 
     @property
     def held(self) -> int:
@@ -219,6 +226,9 @@ class PartitionedWindow(_Window):
     def _keyed(self, events: TimedRows) -> pa.Table:
         keys = [computed(key, events, self.node.types) for key in self.node.partition]
         return pa.table([*keys, *events.ids.T], names=self.names)
+
+    def structures(self) -> dict[str, str]:
+        return {"window": "list of ids and partitions"}
 
     @property
     def held(self) -> int:

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.algebra.relation import Relation
+from mullion.operators.explain_relations import RelationExplanation, explain_relations
 from mullion.operators.materialized import KeptResult
 from mullion.operators.planning import plans_at_work
 from mullion.options import Options
-from mullion.planner.explain_relations import RelationExplanation, explain_relations
 from mullion.planner.relation_stats import NO_STATS
 from mullion.planner.rewrites import Chosen
 from mullion.runtime.relation_run import RelationRun, run_name

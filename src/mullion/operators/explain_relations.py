@@ -1,7 +1,7 @@
 """EXPLAIN of relational plans: every edge with its update pattern, every operator with its state, and why.
 
 query unpaid: RSTREAM every 1 min, strict, upa
-  strict ── NOT EXISTS id = k0  (left: FIFO queue, right: FIFO queue, keys: counting)
+  strict ── NOT EXISTS id = k0  (left: array or hash by key; right: end of each key, heap of ends)
             ├─ weakest ── orders [RANGE 10 min]
             └─ weakest ── PROJECT order_id AS k0
                           └─ weakest ── payments [RANGE 10 min]
@@ -13,14 +13,15 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from mullion.algebra.nodes import Join, Node, nodes
 from mullion.algebra.relation import Relation
 from mullion.language.render import duration_text, render_window
+from mullion.operators.structures import Structures
 from mullion.planner.drawing import Box, svg
 from mullion.planner.operator_cost import CostModel
-from mullion.planner.operator_state import hears_negatives, state_of
 from mullion.planner.probing_orders import global_order
 from mullion.planner.relation_stats import NO_STATS, Stats
 from mullion.planner.rewrites import Chosen, RuleUse, optimise_together
@@ -93,10 +94,14 @@ class RelationExplanation:
         ]
 
     def _box(self, node: Node, shared: Mapping[Node, int]) -> Box:
-        kept = tuple(f"{what}: {how}" for what, how in state_of(node, self.strategy).items())
+        kept = tuple(f"{what}: {how}" for what, how in self.structures.of(node).items())
         queries = (f"shared by {shared[node]} queries",) if shared[node] > 1 else ()
         below = tuple(self._box(below, shared) for below in node.inputs)
         return Box((node.explained, *kept, *queries), node.pattern.label, below)
+
+    @cached_property
+    def structures(self) -> Structures:
+        return Structures(self.strategy)
 
     @property
     def shared(self) -> Counter[Node]:
@@ -108,8 +113,8 @@ class RelationExplanation:
             "operator": node.kind_name(),
             "text": node.explained,
             "pattern": node.pattern.label,
-            "state": state_of(node, self.strategy),
-            "negative_tuples": hears_negatives(node, self.strategy),
+            "state": self.structures.of(node),
+            "negative_tuples": self.structures.hears_negatives(node),
             "queries": shared.get(node, 0),
         }
         if isinstance(node, Join) and len(node.parts) > 2:
@@ -163,12 +168,12 @@ class _Drawing:
 
     def details(self, node: Node) -> str:
         """What the operator keeps, and what is particular about it."""
-        told = [f"{what}: {how}" for what, how in state_of(node, self.explanation.strategy).items()]
+        told = [f"{what}: {how}" for what, how in self.explanation.structures.of(node).items()]
         if isinstance(node, Join) and len(node.parts) > 2:
             told.append("probed in the order " + ", ".join(map(str, global_order(node, self.explanation.stats).order)))
         if isinstance(node, Join) and node.is_internal:
             told.append("its results stay")
-        if hears_negatives(node, self.explanation.strategy):
+        if self.explanation.structures.hears_negatives(node):
             told.append("negative tuples")
         return f"  ({'; '.join(told)})" if told else ""
 

@@ -1,0 +1,50 @@
+"""What each operator of a plan keeps, told by the operators themselves: they are made as for work, without rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mullion.algebra.nodes import Node, Scan
+from mullion.algebra.update_pattern import Pattern
+from mullion.operators.base import Operator
+from mullion.operators.expressions import schema_of
+from mullion.operators.make import make
+from mullion.operators.timed_rows import Delta
+
+
+class StreamEvents(Operator):
+    """The events of a stream, as they come: they live forever."""
+
+    def __init__(self, node: Scan, names: Sequence[str]) -> None:
+        self.schema = schema_of((name, node.types[name]) for name in names)
+        self.width = 1
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        raise AssertionError("events come from outside")
+
+
+class Structures:
+    """Structures of operators under one strategy; equal nodes are looked at once."""
+
+    def __init__(self, strategy: str) -> None:
+        self.strategy = strategy
+        self._operators: dict[Node, Operator] = {}
+
+    def of(self, node: Node) -> dict[str, str]:
+        """What the operator of a node keeps, and in which structure; nothing for those that let rows pass."""
+        return self._operator(node).structures()
+
+    def hears_negatives(self, node: Node) -> bool:
+        """Whether negative tuples reach an operator."""
+        return any(self.strategy == "nt" or below.pattern is Pattern.STRICT for below in node.inputs)
+
+    def _operator(self, node: Node) -> Operator:
+        found = self._operators.get(node)
+        if found is None:
+            below = [self._operator(below) for below in node.operator_inputs]
+            inputs = [StreamEvents(node, list(node.types))] if isinstance(node, Scan) else below
+            found = self._operators[node] = make(node, inputs, self.strategy)
+        return found
+
+
+__all__ = ["StreamEvents", "Structures"]
