@@ -37,7 +37,7 @@ from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query
 from mullion.planner.rules import make_plan
 from mullion.reference.relations import answer_relation
-from mullion.spark.pipeline import kernel_columns
+from mullion.slices.inputs import kernel_columns
 from mullion.testing import STEPS, Crash, crash_at
 from strategies import EVERY_AGGREGATE, Draw, Event, Frame, Setting, queries, settings_of_time
 from unit.test_asking import micros

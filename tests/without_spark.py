@@ -1,12 +1,17 @@
-"""Whole runs of an engine without a JVM, in milliseconds: for tests of what a run leaves behind and the next one finds.
+"""Whole runs of an engine without a JVM, in milliseconds. Batches are delivered one by one:
+
+    with local_engine("CREATE STREAM s ...; CREATE QUERY q AS ...") as engine:
+        engine.deliver("s", [{"ts": 1, "x": 2}], 0)
+
+or they are files of a directory that grows, for tests of what a run leaves behind and the next one finds:
 
     with engine_without_spark(out=..., checkpoint=...) as engine:
         engine.execute("CREATE STREAM s (...) USING parquet OPTIONS (path '...') ...")
         engine.run()
 
-Everything is real but Spark. `ListedFeed` notes the files of a batch where and as Spark does, before the batch is
-processed, and after it that it is done; so a batch that a crash interrupts is played again with its files. The kernel
-reads the files itself, which it does in the direct way of real runs. What only Spark evaluates is `NeedsSpark`.
+Everything is real but Spark, whose place `memory_batch` takes. `ListedFeed` notes the files of a batch where and as
+Spark does, before the batch is processed, and after it that it is done; so a batch that a crash interrupts is played
+again with its files. What only Spark evaluates is `NeedsSpark`.
 """
 
 from __future__ import annotations
@@ -14,51 +19,28 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import pytest
 
-from mullion import engine as engines
+from memory_batch import MemorySource, NeedsSpark, Rows, from_files
 from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.expressions.vector import Vector
-from mullion.planner.plan import Plan
-from mullion.runtime.shard_step import Done, ShardedStep
+from mullion.planner.plan import Grouping
+from mullion.runtime.shard_step import Done, ShardedStep, in_turn
 from mullion.runtime.sink import ShardWriter
-from mullion.slices.kernels.partial import TIME
-from mullion.slices.tally import Tally
-from mullion.spark import stream as streams
+from mullion.runtime.stream_run import StreamRun
+from mullion.slices.kernels.partial import Input
 from mullion.spark.feed import Feed
-from mullion.spark.files import pieces_of
-from mullion.spark.pipeline import Events, collect_partials, kernel_columns
-from mullion.spark.stream import StreamRun
+from mullion.spark.progress import Progress
+from mullion.spark.source_log import SourceLog
 
-SESSION = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
-
-
-class NeedsSpark(Exception):
-    """A query that only Spark can evaluate."""
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A batch: what stands for a DataFrame."""
-
-    paths: list[str]
-    columns: tuple[str, ...] = ()
-
-    @property
-    def sparkSession(self) -> Any:
-        return SESSION
-
-    def createOrReplaceTempView(self, name: str) -> None:
-        raise NeedsSpark(name)
+SESSION: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
 
 
 class ListedFeed(Feed):
@@ -75,7 +57,7 @@ class ListedFeed(Feed):
                 self.ended = True
             return True
         number, paths = planned
-        self.process(Listed(paths), number)
+        self.process(paths, number)  # type: ignore[arg-type]
         self._note("commits", number, "{}")
         return False
 
@@ -111,6 +93,65 @@ class ListedFeed(Feed):
         path.write_text("\n".join(("v1", *lines)))
 
 
+class EngineWithoutSpark(Engine):
+    """`reads`: streams are files of directories; else batches are delivered."""
+
+    def __init__(self, *, reads: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self._reads = reads
+
+    @property
+    def session(self) -> Any:
+        self._check_open()
+        return SESSION
+
+    def _source_of(self, name: str) -> MemorySource:
+        log = SourceLog(self._notes_of_spark(name)) if self._reads else None
+        return MemorySource(self.catalog.streams[name], log, forgets=not self._reads)
+
+    def _relations_stay_up_to(self) -> int:
+        return super()._relations_stay_up_to() if self._reads else 1 << 60
+
+    def _run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
+        return in_turn(step, write)
+
+    def _evaluated(self, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]) -> tuple[pa.Table, Input]:
+        raise NeedsSpark
+
+    def _start_feed(self, run: StreamRun, *, close: bool, every: int) -> None:
+        if not self._reads:
+            return
+        name = run.stream.name
+        feed = ListedFeed(
+            stream=run.stream,
+            frame=None,
+            open=lambda: None,  # type: ignore[arg-type,return-value]
+            session=SESSION,
+            directory=self._notes_of_spark(name),
+            process=partial(self._take_files, name),  # type: ignore[arg-type]
+            finish=partial(self._finish, name, close=close),
+            follow=not run.bounded,
+        )
+        self._feeds.append(feed)
+        if self.checkpoint is not None:
+            run.go_on_from(Progress(feed.directory))
+
+    def _take_files(self, name: str, paths: list[str], number: int) -> None:
+        source = self._run_of(name).source
+        assert isinstance(source, MemorySource)
+        self._process(name, source.batch(from_files(source.stream, paths), number))
+
+    def deliver(self, stream: str, rows: Rows, number: int) -> None:
+        """A batch of a stream."""
+        source = self._run_of(stream).source
+        assert isinstance(source, MemorySource)
+        self._process(stream, source.batch(rows, number))
+
+    def end(self, stream: str) -> None:
+        """The input has ended."""
+        self._finish(stream, close=True)
+
+
 def write_events(folder: Path, number: int, stream: Stream, events: Sequence[Mapping[str, Any]]) -> Path:
     """The next file of a stream."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -120,66 +161,20 @@ def write_events(folder: Path, number: int, stream: Stream, events: Sequence[Map
     return path
 
 
-def _rows(events: Events) -> pa.Table:
-    """The events of a batch with their time."""
-    whole = pa.concat_tables([pq.read_table(path) for path in events.batch.paths])  # type: ignore[attr-defined]
-    whole = whole.append_column(TIME, whole.column(events.stream.time_column).cast(pa.int64()))
-    return events.within.of(whole)
-
-
-class ListedRun(StreamRun):
-    def _events(self, batch: Any, number: int) -> Events:
-        self._paths = batch.paths
-        return Events(batch, self.stream, number=number)
-
-    def _records(self, events: Events) -> pa.Table:
-        return _rows(events).drop_columns([TIME])
-
-    def _is_large(self, *_: object) -> bool:
-        return False
-
-
-def _malformed_records(events: Events) -> pa.Table:
-    rows = _rows(events)
-    return rows.filter(pc.is_null(rows.column(TIME))).drop_columns([TIME])
-
-
-def _times_in(events: Events) -> Tally:
-    times = _rows(events).column(TIME)
-    extremes = pc.min_max(times).as_py()
-    return Tally(
-        events=len(times) - times.null_count,
-        malformed=times.null_count,
-        oldest=extremes["min"],
-        newest=extremes["max"],
-    )
-
-
-def _collect_partials(events: Events, plan: Plan, **more: Any) -> list[list[pa.Table]]:
-    """From the files also where the engine would let Spark read once more, for events that are late."""
-    needed = kernel_columns(plan.groupings)
-    if events.pieces is None and needed is not None:
-        pieces = pieces_of(events.batch.paths, events.stream, needed)  # type: ignore[attr-defined]
-        events, plan = replace(events, pieces=tuple(pieces or ())), replace(plan, way="direct")
-    return collect_partials(events, plan, **more)
-
-
-def _on_this_machine(session: Any, step: ShardedStep, write: ShardWriter | None) -> list[Done]:
-    return [step.run(shard, write) for shard in range(step.count)]
+@contextmanager
+def engine_without_spark(**options: Any) -> Iterator[EngineWithoutSpark]:
+    """An engine that reads the files of its streams."""
+    with EngineWithoutSpark(reads=True, **options) as engine:
+        yield engine
 
 
 @contextmanager
-def engine_without_spark(**options: Any) -> Iterator[Engine]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Engine, "session", SESSION)
-        patch.setattr(engines, "Feed", ListedFeed)
-        patch.setattr(engines, "run_on_executors", _on_this_machine)
-        patch.setattr(engines, "StreamRun", ListedRun)
-        patch.setattr(streams, "collect_partials", _collect_partials)
-        patch.setattr(streams, "malformed_records", _malformed_records)
-        patch.setattr(streams, "times_in", _times_in)
-        with Engine(way="direct", **options) as engine:
-            yield engine
+def local_engine(script: str, **options: Any) -> Iterator[EngineWithoutSpark]:
+    """An engine with a script's streams, queries and synopses, to which batches are delivered."""
+    with EngineWithoutSpark(**options) as engine:
+        engine.execute(script)
+        engine.start()
+        yield engine
 
 
-__all__ = ["ListedFeed", "NeedsSpark", "engine_without_spark", "write_events"]
+__all__ = ["EngineWithoutSpark", "ListedFeed", "NeedsSpark", "engine_without_spark", "local_engine", "write_events"]

@@ -1,7 +1,7 @@
 """From text to answers: read this first.
 
     text --language.parse--> statements --catalog--> streams and standing queries
-    batch of events --spark.stream--> partials --windows--> answers --sinks--> the user
+    batch of events --runtime.stream_run--> partials --windows--> answers --sinks--> the user
 
 An `Engine` holds the catalog and, for each stream that is asked something, one `StreamRun` that all its queries share.
 """
@@ -39,23 +39,30 @@ from mullion.language.query import (
 )
 from mullion.options import DEFAULTS, Expiry, Method, Options, Sharing, Slicing, Way
 from mullion.planner.explain import Explanation
+from mullion.planner.plan import Grouping
 from mullion.questions import Question, prepare
+from mullion.runtime.batch import Batch, Source
 from mullion.runtime.counts import Counts
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.relation_shards import SHARDS, Sharding
+from mullion.runtime.shard_step import Done, ShardedStep
+from mullion.runtime.sink import ShardWriter
+from mullion.runtime.stream_run import StreamRun
 from mullion.service.answers import AnswerStore, Standing
 from mullion.service.explaining import Explainer
 from mullion.service.places import Places
 from mullion.service.statements import Statements
 from mullion.service.tables import Tables
 from mullion.sinks.callback import OnAnswer
+from mullion.slices.kernels.partial import Input
+from mullion.spark.batch import SparkSource, evaluated_by_spark
 from mullion.spark.feed import Feed
 from mullion.spark.jvm import needs_spark
 from mullion.spark.own_session import OwnSession
 from mullion.spark.progress import Progress
 from mullion.spark.results import OneAnswer, Results
 from mullion.spark.session import adopt
-from mullion.spark.sharded import run_on_executors
+from mullion.spark.shard_tasks import run_step
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import (
     is_endless,
@@ -64,7 +71,6 @@ from mullion.spark.sources import (
     tells_files,
     with_places,
 )
-from mullion.spark.stream import StreamRun
 from mullion.spark.tables import TableStore
 from mullion.spark.types import columns_from_spark
 from mullion.storage.journal import Journal
@@ -159,7 +165,7 @@ class Engine:
             table=lambda reader, name, step: self.tables_of(reader).current(name, step),
             table_files=lambda reader: self.tables_of(reader).files,
             sharding=Sharding(
-                tasks=lambda step, write: run_on_executors(self.session, step, write),
+                tasks=self._run_step,
                 above=self._relations_stay_up_to,
                 writer=self.sink.shard_writer,
             ),
@@ -410,7 +416,7 @@ class Engine:
             open=partial(open_stream, self.session, run.stream.stored),
             session=self.session,
             directory=self._places.notes_of_spark(name),
-            process=partial(self._process, name),
+            process=partial(self._process_frame, name),
             finish=partial(self._finish, name, close=close or run.static),
             follow=not run.bounded,
             every=every,
@@ -491,8 +497,8 @@ class Engine:
                 self.catalog.streams[name],
                 self.sink,
                 self.options,
+                self._source_of(name),
                 journal=journal,
-                plain=frame is None,
                 static=frame is not None and not frame.isStreaming,
                 table=lambda table, batch: self.tables_of(name).current(table, batch),
                 table_files=lambda: self.tables_of(name).files,
@@ -500,22 +506,31 @@ class Engine:
                 has_changed=lambda table: table in self.tables_of(name).changed,
                 clock=self.clock,
             )
-            frame = self._frames.get(name)
-            if is_files(self.catalog.streams[name]) or (frame is not None and frame.isStreaming and tells_files(frame)):
-                self.runs[name].log = SourceLog(self._places.notes_of_spark(name))
             self.runs[name].restore()
         return self.runs[name]
 
-    def _process(self, name: str, batch: DataFrame, number: int) -> None:
+    def _source_of(self, name: str) -> Source:
+        """Where the batches of a stream come from."""
+        stream, frame = self.catalog.streams[name], self._frames.get(name)
+        noted = is_files(stream) or (frame is not None and frame.isStreaming and tells_files(frame))
+        log = SourceLog(self._places.notes_of_spark(name)) if noted else None
+        return SparkSource(stream, lambda: self.session, log, plain=frame is None, options=self.options)
+
+    def _process_frame(self, name: str, frame: DataFrame, number: int) -> None:
+        source = self._run_of(name).source
+        assert isinstance(source, SparkSource)
+        self._process(name, source.batch(frame, number))
+
+    def _process(self, name: str, batch: Batch) -> None:
         run = self._run_of(name)
         with self._lock:
-            queries = self._queries_of_batch(run, number)
+            queries = self._queries_of_batch(run, batch.number)
             synopses = self.catalog.synopses_on(name)
             self._use_relations()
-            run.wanted, run.relations = self.relations.columns_needed(name), self.relations.names_over(name)
+            run.set_relations(self.relations.columns_needed(name), self.relations.names_over(name))
         self.sink.use(name, {query.name: query.text for query in queries})
-        run.use(queries, synopses)
-        run.process(batch, number)
+        run.set_queries(queries, synopses)
+        run.process(batch)
         self._hand_over(run)
         self._tell_batch()
 
@@ -525,14 +540,14 @@ class Engine:
         with self._lock:
             self._join_fresh(run)
             queries = self.catalog.queries_over(name)
-            run.use(queries, self.catalog.synopses_on(name))
+            run.set_queries(queries, self.catalog.synopses_on(name))
             self._use_relations()
             if close and not run.closed and run.journal is not None:
                 number = 0 if run.committed is None else run.committed.batch + 1
                 run.journal.begin(number, [to_journal(query) for query in run.queries])
         self.sink.use(name, {query.name: query.text for query in queries})
         if close:
-            run.finish(self.session)
+            run.finish()
         self._hand_over(run)
         self._tell_batch()
 
@@ -547,6 +562,9 @@ class Engine:
         they are, and shards are for what would not fit."""
         enough = self.session.sparkContext.defaultParallelism >= SHARDS
         return self.options.shard_above * (1 if enough else TIMES_ON_FEW_CORES)
+
+    def _run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
+        return run_step(self.session, step, write)
 
     def _use_relations(self) -> None:
         """Let the relations of now take part. Who is new to running streams answers what starts after their newest
@@ -605,7 +623,7 @@ class Engine:
                 self._join(run, query)
 
     def _join(self, run: StreamRun, query: SlicedAggregation) -> None:
-        joined, how = run.join(query)
+        joined, how = run.enter(query)
         self.catalog.replace_query(joined)
         if query.backfill:
             self._pasts[query.name] = how
@@ -663,8 +681,11 @@ class Engine:
         with self._lock:
             question = Question(query, self.catalog, self.runs, self.relations)
             stores = {name: self.tables_of(name) for name in question.readers} if self.catalog.tables else {}
-        found = question.answer(lambda: self.session, lambda by, name: stores[by].seen(name))
+        found = question.answer(self._evaluated, lambda by, name: stores[by].seen(name))
         return OneAnswer(found.rows, self._own_session.current, found.answered_from, found.up_to, found.newest)
+
+    def _evaluated(self, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]) -> tuple[pa.Table, Input]:
+        return evaluated_by_spark(self.session, stream, events, groupings)
 
     # Answers
 

@@ -3,7 +3,7 @@
 | question | from |
 |---|---|
 | SELECT APPROX | a timegram |
-| aggregates over one stream | a synopsis, sub-windows or kept events (`spark.asking`) |
+| aggregates over one stream | a synopsis, sub-windows or kept events (`runtime.questions`) |
 | FROM materialised queries alone | their kept results (`operators.once`) |
 | other relations | the events that their streams keep (`operators.once`) |
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,13 +33,10 @@ from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events
 from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, last_instant, reading_kept
 from mullion.planner.answer_schema import answer_schema
+from mullion.runtime.questions import Evaluate, View, bounds_of
 from mullion.runtime.relation_run import run_name
 from mullion.runtime.relation_runs import RelationRuns
-from mullion.spark.asking import View, bounds_of
-from mullion.spark.stream import StreamRun
-
-if TYPE_CHECKING:
-    from mullion.spark.types import SparkSession
+from mullion.runtime.stream_run import StreamRun
 
 
 class Found(NamedTuple):
@@ -81,14 +78,15 @@ class Question:
             return [run_name(self._bound.streams)]
         return [] if self._bound is None else [self._bound.stream]
 
-    def answer(self, session: Callable[[], SparkSession], table: TablesOf) -> Found:
-        """`table(reader, name)` gives the rows of a table as the reader last saw them."""
+    def answer(self, evaluate: Evaluate, table: TablesOf) -> Found:
+        """`evaluate` computes what the kernel cannot, `table(reader, name)` gives the rows of a table as the reader
+        last saw them."""
         views = {stream: self._view(stream) for stream in self._streams}
         newest = max((view.newest for view in views.values() if view is not None), default=None)
-        return Found(*self._answer(views, newest, session, table), newest)
+        return Found(*self._answer(views, newest, evaluate, table), newest)
 
     def _answer(
-        self, views: Views, newest: int | None, session: Callable[[], SparkSession], table: TablesOf
+        self, views: Views, newest: int | None, evaluate: Evaluate, table: TablesOf
     ) -> tuple[pa.Table, str, int | None]:
         if self._stream is not None:
             return bounds_of(self._query, self._stream, views[self._stream.name], self._synopses)
@@ -98,7 +96,7 @@ class Question:
         view = views[self._bound.stream]
         if view is None:
             return self._bound.template.schema.empty_table(), "no events", None
-        return view.ask(self._bound, session, partial(table, self._bound.stream))
+        return view.ask(self._bound, evaluate, partial(table, self._bound.stream))
 
     @property
     def _streams(self) -> Sequence[str]:

@@ -21,18 +21,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from local_engine import LocalEngine, LocalRun
 from mullion.errors import MullionError
 from mullion.runtime.relation_shards import Sharding
 from mullion.runtime.shard_step import in_turn
 from mullion.spark.repair import Repair
 from mullion.storage.manifest import Manifest
 from mullion.testing import Crash, crash_at
+from without_spark import EngineWithoutSpark
 
 BATCHES = 9
 COLUMNS = "ts TIMESTAMP, k STRING, x INT"
@@ -80,9 +79,8 @@ def events() -> list[tuple[str, int, list[dict[str, Any]]]]:
 def go_on(base: Path, *, delivered: int, until: int = 2 * BATCHES) -> dict[str, Any]:
     """Deliver the batches from one on, the first of them perhaps again; at the end of the input, what was answered."""
     options = {"checkpoint": base / "checkpoint", "out": base / "out"}
-    with patch("mullion.engine.StreamRun", LocalRun), LocalEngine(**options) as engine:
+    with EngineWithoutSpark(**options) as engine:
         engine.execute(script(base.parent))
-        engine._own_session.current = object()  # type: ignore[assignment]
         engine.relations._sharding = Sharding(in_turn, lambda: -1, count=2)
         engine.start()
         for stream, number, rows in events()[delivered:until]:
@@ -90,7 +88,7 @@ def go_on(base: Path, *, delivered: int, until: int = 2 * BATCHES) -> dict[str, 
         return answered(engine, base / "out") if until == 2 * BATCHES else {}
 
 
-def answered(engine: LocalEngine, out: Path) -> dict[str, Any]:
+def answered(engine: EngineWithoutSpark, out: Path) -> dict[str, Any]:
     for stream in ("a", "b"):
         engine.end(stream)
     found: dict[str, Any] = {text: _rows(engine.ask(text).to_arrow()) for text in QUESTIONS}

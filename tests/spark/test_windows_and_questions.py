@@ -172,7 +172,7 @@ def test_values_on_executors(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mullion.spark.stream.SHARDS", 2)
+    monkeypatch.setattr("mullion.runtime.sharding_choice.SHARDS", 2)
     place = {"out": tmp_path / "out", "checkpoint": tmp_path / "state"} if checkpoint else {}
     asked = {
         "values": "SELECT k, median(v) AS m, sum(x) AS s FROM s [RANGE 10 s SLIDE 5 s] GROUP BY k",

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from local_engine import local_engine
 from mullion.storage.lock import Lock
 from mullion.surface.cli import app
+from without_spark import local_engine
 
 SCRIPT = """
 CREATE STREAM a (ts TIMESTAMP, x INT) USING json OPTIONS (path 'nowhere') TIMESTAMP BY ts;

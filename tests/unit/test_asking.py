@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from local_engine import LocalEngine, local_engine
 from mullion import reference
 from mullion.algebra.streams import Stream
 from mullion.binding.queries import bind
@@ -20,6 +19,7 @@ from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.spark.results import OneAnswer
 from mullion.storage import fault_points
 from unit.test_core_differential import assert_same, rows_of
+from without_spark import EngineWithoutSpark, local_engine
 
 LATENESS = 4
 STREAM = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("x", INT), ("v", DOUBLE)), "ts", LATENESS)
@@ -62,7 +62,7 @@ def batches(rng: random.Random) -> list[list[Event]]:
 class Asking:
     """Asks everything, and compares with what the reference says of the events up to the commit that was answered."""
 
-    def __init__(self, engine: LocalEngine, given: list[list[Event]]) -> None:
+    def __init__(self, engine: EngineWithoutSpark, given: list[list[Event]]) -> None:
         self.engine, self.given, self.rng = engine, given, random.Random(len(given))
         self.asked = self.materialised = 0
         self.reached: int | None = None

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from local_engine import local_engine
 from mullion import reference
 from mullion.binding.queries import bind
 from mullion.errors import MullionError
 from mullion.language.parse import parse_query
 from unit.test_asking import STREAM, micros
 from unit.test_core_differential import assert_same, rows_of
+from without_spark import local_engine
 
 WINDOWS = (
     "RANGE 5 us",

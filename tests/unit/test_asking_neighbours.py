@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from local_engine import local_engine
 from mullion import reference
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.binding.queries import bind
@@ -15,6 +14,7 @@ from mullion.errors import MullionError
 from mullion.language.parse import parse_query
 from unit.test_asking import STREAM, Event, batches, micros
 from unit.test_core_differential import assert_same, rows_of
+from without_spark import local_engine
 
 QUESTIONS = (
     "SELECT sum(x) AS t, count(*) AS n FROM s [RANGE 10 us]",

@@ -20,12 +20,12 @@ from mullion.algebra.sliced import SlicedAggregation
 from mullion.kernels.lookup import prepare
 from mullion.language.parse import parse_query
 from mullion.language.query import TIME_AXIS
+from mullion.runtime.ordered import Ordered
 from mullion.slices import tier as tiers
-from mullion.slices.bounds import Stretch
+from mullion.slices.bounds import EVERYWHERE, sift
 from mullion.slices.finalize import Work
 from mullion.slices.kernels.partial import Input
 from mullion.slices.limits import Limits
-from mullion.spark.ordered import Ordered
 from mullion.storage.files import serialised
 from strategies import ENDS, NUMBERS, OVER_VALUES, Draw, Event, Example, queries, settings_of_time
 from unit.test_core_differential import Manner, Rows, Run, assert_same, bound_in, cut, rows_of, to_batch, to_table
@@ -49,9 +49,9 @@ class OrderedRun:
 
     def use(self, ordered: Ordered) -> None:
         manner, queries = self.manner, list(self.by_name.values())
-        ordered.use(queries, manner.options, before=0)
+        ordered.set_queries(queries, manner.options, before=0)
         lookups = dict.fromkeys(lookup for grouping in ordered.groupings for lookup in grouping.lookups)
-        ordered._input = Input(self.stream.types)
+        ordered.input = Input(self.stream.types)
         ordered.look_up(tuple(prepare(lookup, self.tables[lookup.table]) for lookup in lookups))
 
     def over(self, events: Sequence[Event]) -> dict[str, Rows]:
@@ -60,7 +60,7 @@ class OrderedRun:
         for i, batch in enumerate(batches):
             seen += _times(batch)
             ahead = [t for later in batches[i + 1 :] for t in _times(later)]
-            self.ordered.take(pa.table(to_batch(self.stream, batch)), Stretch())
+            self.ordered.take(sift(pa.table(to_batch(self.stream, batch)), EVERYWHERE).taken)
             if seen:
                 self.settle(min(ahead, default=max(seen)) - self.manner.lag)
             self.commit(whole=i % 3 == 0)

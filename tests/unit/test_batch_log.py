@@ -12,13 +12,13 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from local_engine import LocalEngine, local_engine
 from mullion.algebra.streams import Stream
 from mullion.errors import MullionError
 from mullion.language.types import TIMESTAMP
 from mullion.spark.feed import Feed
 from mullion.surface.batch_log import BatchLog
 from mullion.surface.interrupts import Interrupts
+from without_spark import EngineWithoutSpark, local_engine
 
 SCRIPT = """
 CREATE STREAM s (ts TIMESTAMP, x INT) USING parquet OPTIONS (path 'nowhere') TIMESTAMP BY ts LATENESS '1 us';
@@ -28,7 +28,7 @@ CREATE QUERY values AS SELECT DISTINCT x FROM other [RANGE 5 us]
 """
 
 
-def deliver(engine: LocalEngine, stream: str, number: int, *times: int) -> None:
+def deliver(engine: EngineWithoutSpark, stream: str, number: int, *times: int) -> None:
     engine.deliver(stream, [{"ts": time, "x": time} for time in times], number)
 
 

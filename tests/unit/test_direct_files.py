@@ -15,10 +15,10 @@ from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, TIMESTAMP_NTZ, decimal
 from mullion.planner.rules import make_plan
 from mullion.slices.bounds import Stretch
+from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.partial import TIME
 from mullion.spark import files
 from mullion.spark.files import Piece, can_tell_time, pieces_of, read, shares
-from mullion.spark.pipeline import kernel_columns
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", INT), ("name", STRING), ("cost", decimal(10, 2))), "ts")
 UTC = pa.timestamp("us", "UTC")

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import mullion
-from local_engine import LocalEngine, local_engine
 from mullion.engine import Engine
 from mullion.errors import ArgumentError, CheckError, MullionError
 from mullion.options import Options
+from without_spark import EngineWithoutSpark, local_engine
 
 STREAM = """CREATE STREAM s (ts TIMESTAMP, k STRING, x INT) USING parquet OPTIONS (path 'nowhere') TIMESTAMP BY ts"""
 COUNT = "SELECT count(*) AS n FROM s [RANGE 5 us SLIDE 5 us]"
@@ -27,7 +27,7 @@ def events(*times: int) -> list[dict[str, Any]]:
     return [{"ts": time, "k": "ab"[time % 2], "x": time} for time in times]
 
 
-def run(engine: LocalEngine, batches: int = 4) -> None:
+def run(engine: EngineWithoutSpark, batches: int = 4) -> None:
     for number in range(batches):
         engine.deliver("s", events(*range(10 * number, 10 * number + 10)), number)
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from memory_batch import MemorySource
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, TIMESTAMP
 from mullion.options import Options
-from mullion.spark.stream import StreamRun
+from mullion.runtime.stream_run import StreamRun
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", INT)), "ts")
 
@@ -23,7 +24,7 @@ def query(text: str, name: str = "q") -> SlicedAggregation:
 
 def run(newest: int | None = None) -> StreamRun:
     sink: Any = None
-    made = StreamRun(STREAM, sink, Options())
+    made = StreamRun(STREAM, sink, Options(), MemorySource(STREAM, forgets=True))
     made.newest = newest
     return made
 
@@ -37,7 +38,7 @@ def test_windows_start_after_the_newest_event_and_not_before_start_at(
 ) -> None:
     at = "" if start_at is None else f"START AT TIMESTAMP '{_text(start_at)}'"
     text = f"CREATE QUERY q {at} AS SELECT count(*) AS c FROM s [RANGE 4 us SLIDE 2 us]"
-    joined, _ = run(newest).join(bind(parse_query(text), {"s": STREAM}))
+    joined, _ = run(newest).enter(bind(parse_query(text), {"s": STREAM}))
     assert joined.start == (start_at if newest is None else start)
 
 
@@ -49,8 +50,8 @@ def test_slots_and_edges_of_a_dropped_query_are_reclaimed() -> None:
     stays = query("SELECT sum(x) AS t FROM s [RANGE 10 s SLIDE 5 s] WHERE x > 1", "stays")
     leaves = query("SELECT max(x) AS m FROM s [RANGE 7 s SLIDE 3 s] WHERE x < 9", "leaves")
     made = run()
-    made.use([stays, leaves])
-    made.use([stays])
+    made.set_queries([stays, leaves])
+    made.set_queries([stays])
     plan = made.sets["shared"].plan
     assert plan is not None
     (grouping,) = plan.groupings

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from local_engine import local_engine
 from mullion.errors import CheckpointError
 from mullion.storage.manifest import Manifest, journals, stream_folder
 from mullion.storage.marks import Mark
+from without_spark import local_engine
 
 
 def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:

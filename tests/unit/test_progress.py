@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from mullion.errors import CheckpointError
-from mullion.spark.progress import RECORDED, Input, Progress
+from mullion.runtime.batch_input import RECORDED, BatchInput
+from mullion.spark.progress import Progress
 from mullion.storage.marks import Mark
 
 
@@ -107,14 +108,14 @@ class Run:
     """Commits that survive, with what they took in."""
 
     def __init__(self) -> None:
-        self.inputs: list[Input] = []
+        self.inputs: list[BatchInput] = []
         self.taken: list[list[str]] = []
 
     def go_on(self, spark: Spark, dice: random.Random, batches: int) -> None:
         """Some batches, then a power cut at some moment of one."""
         progress = Progress(spark.directory)
         committed = Mark(len(self.taken) - 1) if self.taken else None
-        kept = [Input(**json.loads(json.dumps(asdict(one)))) for one in self.inputs[-RECORDED:]]
+        kept = [BatchInput(**json.loads(json.dumps(asdict(one)))) for one in self.inputs[-RECORDED:]]
         progress.put_right(kept, committed, Path("commits"))
         number = spark.start()
         for left in reversed(range(batches)):
@@ -213,7 +214,7 @@ def test_an_old_note_that_was_changed_is_mended_or_named(seed: int, tmp_path: Pa
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     listing += [f"file:///events/{i}" for i in range(23, 30)]
     known = run.inputs
-    run.inputs = [Input(one.batch, one.offsets, {}, one.seen) for one in known[:20]] + known[20:]
+    run.inputs = [BatchInput(one.batch, one.offsets, {}, one.seen) for one in known[:20]] + known[20:]
     try:
         run.go_on(spark, random.Random(0), 50)
         run.go_on(spark, random.Random(1), 50)

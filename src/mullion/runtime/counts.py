@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mullion.slices.tally import Tally
+
 
 @dataclass
 class Counts:
@@ -31,6 +33,14 @@ class Counts:
     answers_by_query: dict[str, int] = field(default_factory=dict)
     """Of the queries that are answered now, since they joined."""
     bad_by_query: dict[str, int] = field(default_factory=dict)
+
+    def add(self, told: Tally) -> None:
+        """Count what the partials of some events tell of them."""
+        add_counts(self.bad_by_query, told.bad)
+        self.partials += told.partials
+        self.partial_operations += told.added
+        self.fragments = max(self.fragments, told.fragments)
+        self.groups = max(self.groups, told.groups)
 
 
 def add_counts(counts: dict[str, int], more: dict[str, int]) -> None:

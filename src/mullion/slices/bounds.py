@@ -65,6 +65,9 @@ class Stretch:
         return late, self.high is not None and newest is not None and newest >= self.high
 
 
+EVERYWHERE = Stretch()
+
+
 class Sifted(NamedTuple):
     taken: pa.Table
     """In the order of arrival; records without a time are left out."""
@@ -94,4 +97,4 @@ def sift(events: pa.Table, bounds: Stretch) -> Sifted:
     return Sifted(events, told, late, ahead)
 
 
-__all__ = ["Sifted", "Stretch", "sift"]
+__all__ = ["EVERYWHERE", "Sifted", "Stretch", "sift"]

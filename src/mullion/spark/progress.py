@@ -23,40 +23,19 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mullion.errors import CheckpointError
+from mullion.runtime.batch_input import BatchInput
 from mullion.storage.files import REPAIR, damaged, missing, sync_directory, write_whole
 from mullion.storage.marks import Mark
 
-RECORDED = 32
-"""Inputs of so many batches are at hand after a restart, at the least."""
 METADATA = "metadata"
 COMPACT_EVERY = 10
 """Spark's own number: every so many notes of files, one repeats all before it."""
 DONE = 'v1\n{"nextBatchWatermarkMs":0}'
-
-
-@dataclass(frozen=True)
-class Input:
-    """What a batch held."""
-
-    batch: int
-    offsets: str
-    """Spark's note of where the batch ends in each source."""
-    files: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    """Of sources that are files: by the source's number and the note's name, the lines that name the files."""
-    seen: dict[str, int] = field(default_factory=dict)
-    """By the source's number, a checksum of all lines up to here."""
-    query: str = ""
-    """What Spark calls the query; it goes on from no other's notes."""
-
-    @property
-    def ends(self) -> dict[str, int]:
-        """The last note of each source that is files."""
-        return _ends(self.offsets)
 
 
 @dataclass(frozen=True)
@@ -193,7 +172,7 @@ class Progress:
     def files(self, source: str) -> FileNotes:
         return FileNotes(self.directory / "sources" / source)
 
-    def input_of(self, batch: int, before: Input | None) -> Input | None:
+    def input_of(self, batch: int, before: BatchInput | None) -> BatchInput | None:
         """What a batch holds, after what the one before it held. The notes are on the disk then. None where the source
         is no stream of Spark's."""
         lines = self.offsets.read(str(batch))
@@ -202,20 +181,20 @@ class Progress:
         self.offsets.sync(str(batch))
         offsets, files, seen = "\n".join(lines), {}, {}
         for source, end in _ends(offsets).items():
-            start = -1 if before is None else before.ends.get(source, -1)
+            start = -1 if before is None else _ends(before.offsets).get(source, -1)
             notes = self.files(source)
             names = notes.names()
             files[source] = {names.get(n, str(n)): notes.at(n) for n in range(start + 1, end + 1)}
             for name in files[source]:
                 notes.sync(name)
             seen[source] = _summed(files[source].values(), 0 if before is None else before.seen.get(source, 0))
-        return Input(batch, offsets, files, seen, self._query() or "")
+        return BatchInput(batch, offsets, files, seen, self._query() or "")
 
-    def has(self, recorded: Input) -> bool:
+    def has(self, recorded: BatchInput) -> bool:
         """Whether Spark's note of a batch is the one that was recorded."""
         return self.offsets.read(str(recorded.batch)) == recorded.offsets.splitlines()
 
-    def put_right(self, inputs: Sequence[Input], committed: Mark | None, commits: Path) -> None:
+    def put_right(self, inputs: Sequence[BatchInput], committed: Mark | None, commits: Path) -> None:
         """Make Spark's notes up to the newest commit what they were then. `inputs` are the last that were recorded,
         `commits` is where commits are."""
         done = -1 if committed is None else committed.batch
@@ -233,7 +212,7 @@ class Progress:
         for notes in (self.offsets, self.commits, *self._sources()):
             notes.sweep()
 
-    def check(self, inputs: Sequence[Input], committed: Mark | None, commits: Path) -> None:
+    def check(self, inputs: Sequence[BatchInput], committed: Mark | None, commits: Path) -> None:
         """Raise where Spark's notes cannot be put right."""
         done = -1 if committed is None else committed.batch
         planned, told = (max(notes.names(), default=-1) for notes in (self.offsets, self.commits))
@@ -243,14 +222,14 @@ class Progress:
             raise CheckpointError(f"{done_by_spark}, but there is {have} in {commits}", hint=REPAIR)
         self.check_files(inputs)
 
-    def check_files(self, inputs: Sequence[Input]) -> None:
+    def check_files(self, inputs: Sequence[BatchInput]) -> None:
         """Raise where nobody knows any more which files were read."""
-        for source in inputs[-1].ends if inputs else ():
+        for source in _ends(inputs[-1].offsets) if inputs else ():
             self._lines(source, inputs)
 
-    def _lines(self, source: str, inputs: Sequence[Input]) -> dict[int, list[str]]:
+    def _lines(self, source: str, inputs: Sequence[BatchInput]) -> dict[int, list[str]]:
         """The notes of a source as they were at the newest commit."""
-        notes, end = self.files(source), inputs[-1].ends[source]
+        notes, end = self.files(source), _ends(inputs[-1].offsets)[source]
         known = {_number(name): some for one in inputs for name, some in one.files.get(source, {}).items()}
         for summed in (True, False):
             right = {**notes.lines(end, summed=summed), **known}
@@ -258,7 +237,7 @@ class Progress:
                 return right
         raise self._culprit(notes, right, end)
 
-    def _put_right(self, inputs: Sequence[Input]) -> None:
+    def _put_right(self, inputs: Sequence[BatchInput]) -> None:
         last = inputs[-1]
         if self._query() != last.query:
             Notes(self.directory).write(METADATA, last.query)
@@ -267,7 +246,7 @@ class Progress:
                 self.offsets.write(str(recorded.batch), recorded.offsets)
         if self.commits.read(str(last.batch)) is None:
             self.commits.write(str(last.batch), DONE)
-        for source, end in last.ends.items():
+        for source, end in _ends(last.offsets).items():
             notes, right = self.files(source), self._lines(source, inputs)
             every = _compact_every(notes, inputs)
             if not notes.is_as(right, end, every):
@@ -294,7 +273,7 @@ class Progress:
             return missing(notes.folder / str(lost[0]))
         return damaged(notes.folder, "it is not what Spark had noted of the files that were read")
 
-    def _can_go_on(self, planned: int | None, inputs: Sequence[Input]) -> bool:
+    def _can_go_on(self, planned: int | None, inputs: Sequence[BatchInput]) -> bool:
         """Whether Spark can read its notes, and play a batch that it has planned and no commit knows."""
         lines = ["v1"] if planned is None else self.offsets.read(str(planned))
         if lines is None:
@@ -307,7 +286,7 @@ class Progress:
         base = self.directory / "sources"
         return [FileNotes(folder) for folder in base.iterdir() if folder.is_dir()] if base.is_dir() else []
 
-    def _forget_after(self, inputs: Sequence[Input]) -> None:
+    def _forget_after(self, inputs: Sequence[BatchInput]) -> None:
         """Let Spark plan anew what comes after the last batch that is recorded."""
         last = inputs[-1] if inputs else None
         done = -1 if last is None else last.batch
@@ -315,12 +294,12 @@ class Progress:
             if number > done:
                 self.offsets.remove(name)
         for notes in self._sources():
-            end = -1 if last is None else last.ends.get(notes.folder.name)
+            end = -1 if last is None else _ends(last.offsets).get(notes.folder.name)
             if end is not None:
                 lines = {} if end < 0 else self._lines(notes.folder.name, inputs)
                 notes.rewrite(lines, end, _compact_every(notes, inputs))
 
-    def _forget_unplanned(self, inputs: Sequence[Input]) -> None:
+    def _forget_unplanned(self, inputs: Sequence[BatchInput]) -> None:
         """Remove notes of files that Spark found for a batch and was stopped before it planned the batch. It would
         put them into one batch with the next files, however few files a batch may have."""
         planned = self.offsets.read(str(max(self.offsets.names(), default=-1)))
@@ -328,13 +307,13 @@ class Progress:
         for notes in self._sources():
             notes.remove_after(ends.get(notes.folder.name, -1), _compact_every(notes, inputs))
 
-    def cannot_read_again(self, inputs: Sequence[Input]) -> str | None:
+    def cannot_read_again(self, inputs: Sequence[BatchInput]) -> str | None:
         """Why the source cannot be read again after the last batch that is recorded; None when it can."""
         lines = [lines for batch in self.offsets.names() if (lines := self.offsets.read(str(batch))) is not None]
         if any(len(some) - 2 != len(_ends("\n".join(some))) for some in lines):
             return "nobody knows whether its source, which is not files, still has what it had"
         for notes in self._sources():
-            end = inputs[-1].ends.get(notes.folder.name, -1) if inputs else -1
+            end = _ends(inputs[-1].offsets).get(notes.folder.name, -1) if inputs else -1
             top = max(notes.names(), default=-1)
             for number, some in notes.lines(top, summed=False).items():
                 for line in some if number > end else ():
@@ -343,7 +322,7 @@ class Progress:
                         return f"the file {path} that it had read is gone"
         return None
 
-    def go_back(self, inputs: Sequence[Input]) -> None:
+    def go_back(self, inputs: Sequence[BatchInput]) -> None:
         """Let Spark go on after the last batch that is recorded, as if it had done nothing since."""
         done = inputs[-1].batch if inputs else -1
         for number, name in self.commits.names().items():
@@ -356,7 +335,7 @@ def _number(name: str) -> int:
     return int(name.removesuffix(".compact"))
 
 
-def _compact_every(notes: FileNotes, inputs: Sequence[Input]) -> int:
+def _compact_every(notes: FileNotes, inputs: Sequence[BatchInput]) -> int:
     """How often a source's notes are compact, from what is there and what is recorded."""
     recorded = [name for one in inputs for name in one.files.get(notes.folder.name, {})]
     compact = [_number(name) + 1 for name in (*recorded, *notes.names().values()) if name.endswith(".compact")]
@@ -390,4 +369,4 @@ def _text(lines: Iterable[str]) -> str:
     return "\n".join(["v1", *lines])
 
 
-__all__ = ["RECORDED", "Input", "Progress"]
+__all__ = ["Progress"]

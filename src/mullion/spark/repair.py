@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mullion.errors import CheckpointError
-from mullion.spark.progress import Input, Progress
+from mullion.runtime.batch_input import BatchInput
+from mullion.spark.progress import Progress
 from mullion.storage.journal import Commit, Journal, Standings
 from mullion.storage.manifest import Manifest, journals
 
@@ -155,9 +156,9 @@ class Repair:
         path.rename(target)
 
 
-def inputs_of(chain: list[Commit]) -> list[Input]:
+def inputs_of(chain: list[Commit]) -> list[BatchInput]:
     """What the batches of commits held, the newest last."""
-    return [Input(**told) for commit in chain for told in commit.state["inputs"]]
+    return [BatchInput(**told) for commit in chain for told in commit.state["inputs"]]
 
 
 def _files_of(journal: Journal, name: str) -> tuple[str, ...]:

@@ -3,8 +3,7 @@ the watermark has passed them.
 
     batch --the columns that these queries need--> Order --settled, in order--> one AxisSet for each axis --> answers
 
-Order is one line: whatever puts events into it sees all of them. Only the columns that the queries need are read, from
-the files themselves where that is possible.
+Order is one line: whatever puts events into it sees all of them. Only the columns that the queries need are read.
 """
 
 from __future__ import annotations
@@ -23,16 +22,14 @@ from mullion.language.query import Axis
 from mullion.options import Options
 from mullion.planner.plan import Grouping
 from mullion.slices.axis import AxisSet, axis_name, by_axis
-from mullion.slices.bounds import Sifted, Stretch, sift
 from mullion.slices.column_synopses import Fed
 from mullion.slices.finalize import Answers, Work
+from mullion.slices.inputs import columns_of, input_for
 from mullion.slices.kernels.partial import Input
 from mullion.slices.limits import Limits
 from mullion.slices.order import Order
 from mullion.slices.partitions import PartitionSet
 from mullion.slices.tally import Tally
-from mullion.spark.files import read
-from mullion.spark.pipeline import Events, columns_of, columns_sent, kernel_columns
 
 WAITING, MARKS, ENTRIES, FED = "waiting", "marks ", "axis ", "fed "
 """What the tables of a commit are, by the start of their labels."""
@@ -46,24 +43,25 @@ class Ordered:
         self.order = Order()
         self.sets: dict[str, AxisSet] = {}
         self.synopses: dict[str, Fed] = {}
-        self._input = Input({})
+        self.input = Input({})
+        """What is needed of events."""
         self._tables: tuple[Prepared, ...] = ()
 
     @property
     def groupings(self) -> tuple[Grouping, ...]:
-        return tuple(g for one in self.sets.values() if one.plan is not None for g in one.plan.groupings)
+        return tuple(g for axis_set in self.sets.values() if axis_set.plan is not None for g in axis_set.plan.groupings)
 
     def __bool__(self) -> bool:
         """Whether anything stands on the order of events."""
         return bool(self.sets or self.synopses)
 
-    def feed(self, made: Sequence[Synopsis], newest: int | None) -> None:
+    def feed(self, synopses: Sequence[Synopsis], newest: int | None) -> None:
         """The synopses from now on; events up to `newest` came earlier."""
         fed = self.synopses
-        known = {s.name: fed[s.name] for s in made if s.name in fed and fed[s.name].made == s}
-        self.synopses = {s.name: known.get(s.name) or Fed(s, since=newest) for s in made}
+        known = {s.name: fed[s.name] for s in synopses if s.name in fed and fed[s.name].made == s}
+        self.synopses = {s.name: known.get(s.name) or Fed(s, since=newest) for s in synopses}
 
-    def use(self, queries: Sequence[SlicedAggregation], options: Options, *, before: int) -> None:
+    def set_queries(self, queries: Sequence[SlicedAggregation], options: Options, *, before: int) -> None:
         """The queries from now on; `before` events came earlier."""
         wanted: dict[str, tuple[Any, list[SlicedAggregation]]] = {}
         for axis, mine in by_axis(queries):
@@ -71,58 +69,46 @@ class Ordered:
             parts = [(axis_name(axis), mine)] if options.is_shared else alone
             wanted |= {name: (axis, part) for name, part in parts}
         waiting = 0 if self.order.waiting is None else len(self.order.waiting)
-        numbered = max((one.numbered for one in self.sets.values() if not one.axis.order), default=before - waiting)
+        numbered = max(
+            (axis_set.numbered for axis_set in self.sets.values() if not axis_set.axis.order), default=before - waiting
+        )
         for name, (axis, _) in wanted.items():
             if name not in self.sets:
-                self.sets[name] = made(axis, numbered)
+                self.sets[name] = axis_set_for(axis, numbered)
         self.sets = {name: self.sets[name] for name in wanted}
         for name, (_, mine) in wanted.items():
             self.sets[name].use(self.stream, mine, options)
-        self._input = columns_sent(self.stream, self.groupings, sorted(self._placing()))[1]
+        self.input = input_for(self.stream, self.groupings, sorted(self._placing()))
         if not self:
             self.order = Order()
 
     def forget_query(self, name: str) -> None:
         """How far a query was answered is of no use any more."""
-        for one in self.sets.values():
-            one.forget_query(name)
+        for axis_set in self.sets.values():
+            axis_set.forget_query(name)
 
     # Events
 
-    def columns(self) -> set[str] | None:
-        """The columns that the kernel needs of events; None when only Spark can evaluate some of it."""
-        needed = kernel_columns(self.groupings)
-        return None if needed is None else needed | self._placing()
-
     def _placing(self) -> set[str]:
         """The columns that tell where events lie on the axes."""
-        found = {one.axis.order for one in self.sets.values() if one.axis.order}
+        found = {axis_set.axis.order for axis_set in self.sets.values() if axis_set.axis.order}
         found |= {fed.made.column for fed in self.synopses.values()}
-        return found | {name for one in self.sets.values() for key in one.axis.partition for name in columns_of(key)}
-
-    def read(self, events: Events) -> pa.Table:
-        """The columns that are needed of a batch, in the order of arrival."""
-        self.look_up(events.tables)
-        if self.columns() is not None and events.pieces is not None:
-            types = self._input.columns
-            texts = [name for name, type_ in types.items() if type_.kind == "string"]
-            return pa.concat_tables(read(events.pieces, list(types), self.stream.time_column, texts))
-        return events.read(columns_sent(self.stream, self.groupings, sorted(self._placing()))[0])
+        return found | {
+            name for axis_set in self.sets.values() for key in axis_set.axis.partition for name in columns_of(key)
+        }
 
     def look_up(self, tables: tuple[Prepared, ...]) -> None:
         """The tables that events are looked up in from now on."""
         self._tables = tables
 
-    def take(self, table: pa.Table, bounds: Stretch) -> Sifted:
-        """Let the events wait for their place."""
-        found = sift(table, bounds)
-        self.order.add(found.taken)
-        return found
+    def take(self, events: pa.Table) -> None:
+        """Let events that count wait for their place."""
+        self.order.add(events)
 
     def missed(self, late: pa.Table) -> Iterator[dict[str, int]]:
         """How many of late events the queries of each axis would have taken."""
-        for one in self.sets.values():
-            yield one.missed(late.unify_dictionaries(), self._input, self._tables)
+        for axis_set in self.sets.values():
+            yield axis_set.missed(late.unify_dictionaries(), self.input, self._tables)
 
     def settle(self, watermark: int | None) -> Iterator[Tally]:
         """Give the events before the watermark their places."""
@@ -133,12 +119,12 @@ class Ordered:
         self.synopses = {name: fed.copy() for name, fed in self.synopses.items()}
         for fed in self.synopses.values():
             fed.take(settled, self.stream.types[fed.made.column])
-        for one in self.sets.values():
-            yield from one.take(settled, self._input, self._tables)
+        for axis_set in self.sets.values():
+            yield from axis_set.take(settled, self.input, self._tables)
 
     def _with_all_columns(self, events: pa.Table) -> pa.Table:
         """Events that came before a query did lack what only it needs, and it needs none of them."""
-        for name, type_ in self._input.columns.items():
+        for name, type_ in self.input.columns.items():
             if name not in events.schema.names:
                 events = events.append_column(name, pa.nulls(len(events), arrow_type(type_)))
         return events
@@ -146,34 +132,41 @@ class Ordered:
     def newest_on(self, column: str) -> int | None:
         """The newest value of a column that windows go over, as far as events have their place."""
         return max(
-            (o.newest for o in self.sets.values() if o.axis.order == column and o.newest is not None), default=None
+            (s.newest for s in self.sets.values() if s.axis.order == column and s.newest is not None), default=None
         )
+
+    @staticmethod
+    def restored_newest(state: Mapping[str, Any], column: str) -> int | None:
+        """The newest value of such a column that a commit knew."""
+        names = {axis_name(Axis(kind, column)) for kind in ("column", "events")}
+        known = (s["newest"] for s in state["sets"].values() if s["axis"] in names and s["newest"] is not None)
+        return max(known, default=None)
 
     def late(self) -> int:
         """How many of the last events fell behind on an axis of values."""
-        return sum(one.late for one in self.sets.values())
+        return sum(axis_set.late for axis_set in self.sets.values())
 
     def answer(self, settled: int | None, work: Work, limits: Limits) -> Iterator[Answers]:
-        for one in self.sets.values():
-            yield from one.answer(settled, work, limits)
+        for axis_set in self.sets.values():
+            yield from axis_set.answer(settled, work, limits)
 
     def forget(self, settled: int) -> None:
-        for one in self.sets.values():
-            one.forget(settled)
+        for axis_set in self.sets.values():
+            axis_set.forget(settled)
 
     # What a restart needs
 
     def snapshot(self) -> dict[str, Any]:
-        sets = {name: {"axis": axis_name(one.axis), **one.snapshot()} for name, one in self.sets.items()}
+        sets = {name: {"axis": axis_name(axis_set.axis), **axis_set.snapshot()} for name, axis_set in self.sets.items()}
         return {"sets": sets, "synopses": {name: fed.snapshot()[0] for name, fed in self.synopses.items()}}
 
     def tables(self, *, whole: bool) -> Iterator[tuple[str, pa.Table]]:
         """Tables to commit, by their labels: new sub-windows or all, and all that waits."""
-        for name, one in self.sets.items():
-            new = one.tier.saved()
-            for entry in one.tier.entries if whole else new:
+        for name, axis_set in self.sets.items():
+            new = axis_set.tier.saved()
+            for entry in axis_set.tier.entries if whole else new:
                 yield f"{ENTRIES}{name}", entry.table
-            yield f"{MARKS}{name}", one.state_table()
+            yield f"{MARKS}{name}", axis_set.state_table()
         for name, fed in self.synopses.items():
             for i, table in enumerate(fed.snapshot()[1]):
                 yield f"{FED}{i} {name}", table
@@ -191,20 +184,20 @@ class Ordered:
             axis = axes.get(own["axis"])
             if axis is None:
                 continue
-            self.sets[name] = made(axis)
+            self.sets[name] = axis_set_for(axis)
             mine = [table for label, table in tables if label == f"{ENTRIES}{name}"]
             self.sets[name].restore(own, mine, last[f"{MARKS}{name}"])
         self.order = Order(last.get(WAITING))
 
 
 def restored_synopses(
-    made: Sequence[Synopsis], state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], newest: int | None
+    synopses: Sequence[Synopsis], state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], newest: int | None
 ) -> tuple[dict[str, Fed], pa.Table | None]:
     """Synopses as a commit left them, and the events that waited then; those that are new to it know nothing."""
     last = dict(tables)
-    fed = {synopsis.name: Fed(synopsis, since=newest) for synopsis in made}
-    for one in fed.values():
-        _restore_synopsis(one, state, last)
+    fed = {synopsis.name: Fed(synopsis, since=newest) for synopsis in synopses}
+    for synopsis in fed.values():
+        _restore_synopsis(synopsis, state, last)
     return fed, last.get(WAITING)
 
 
@@ -215,5 +208,5 @@ def _restore_synopsis(fed: Fed, state: Mapping[str, Any], last: Mapping[str, pa.
         fed.restore(states, [last[f"{FED}{i} {name}"] for i in range(len(states))])
 
 
-def made(axis: Axis, numbered: int = 0) -> AxisSet:
+def axis_set_for(axis: Axis, numbered: int = 0) -> AxisSet:
     return PartitionSet(axis, numbered) if axis.partition else AxisSet(axis, numbered)

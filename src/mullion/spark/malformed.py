@@ -1,12 +1,11 @@
-"""Records that answer nobody, as they are written aside."""
+"""Records of a batch that have no event time, as they are written aside."""
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
+from mullion.spark.events import Events
 from mullion.spark.expressions import identifier
-from mullion.spark.pipeline import Events
 from mullion.spark.sources import CORRUPT, SOURCE
 
 
@@ -22,22 +21,3 @@ def malformed_records(events: Events) -> pa.Table:
     source = SOURCE if SOURCE in events.batch.columns else "CAST(NULL AS STRING)"
     broken = events.malformed().select([f"{source} AS source", f"{record} AS record", f"{reason} AS reason"])
     return broken.toArrow()
-
-
-def records(events: Events) -> pa.Table:
-    """Events as they came."""
-    return events.select([identifier(column) for column, _ in events.stream.columns]).toArrow()
-
-
-def behind(late: pa.Table, watermark: int) -> pa.Table:
-    """Late events with the watermark that they came behind."""
-    return _with_time(late, "watermark", watermark)
-
-
-def beyond(ahead: pa.Table, limit: int) -> pa.Table:
-    """Events too far past the clock, with the latest time that was not."""
-    return _with_time(ahead, "latest_allowed", limit - 1)
-
-
-def _with_time(rows: pa.Table, name: str, time: int) -> pa.Table:
-    return rows.append_column(name, pa.array(np.full(len(rows), time), pa.int64()).cast(pa.timestamp("us", "UTC")))

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
+from mullion.runtime.sharding import Shards
 from mullion.slices.coverage import Coverage
 from mullion.slices.tally import Tally
 from mullion.slices.tier import WindowTier
-from mullion.spark.shards import Shards
 from mullion.storage.files import CommittedFiles
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
 from mullion.algebra.sliced import SlicedAggregation
@@ -31,6 +30,7 @@ from mullion.planner.rules import make_plan
 from mullion.runtime.kept_events import KeptEvents
 from mullion.slices.column_synopses import Fed
 from mullion.slices.coverage import Coverage
+from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.partial import Input
 from mullion.slices.once import (
     are_enough,
@@ -43,7 +43,6 @@ from mullion.slices.once import (
 )
 from mullion.slices.order import times_of
 from mullion.slices.subwindow import SubWindows
-from mullion.spark.pipeline import Events, kernel_columns, send
 
 Found = tuple[pa.Table, str, int | None]
 """Rows, what they are from, and up to which event time."""
@@ -51,6 +50,9 @@ Found = tuple[pa.Table, str, int | None]
 
 Sharing = tuple[tuple[SubWindows, ...], Coverage]
 """The sub-windows of queries that share them, and what they cover."""
+
+Evaluate = Callable[[Stream, pa.Table, Sequence[Grouping]], tuple[pa.Table, Input]]
+"""Events of a stream with what only the source can evaluate of some groupings, and what they arrive as."""
 
 Tables = Callable[[str], pa.Table]
 """The rows of a table by its name."""
@@ -71,9 +73,10 @@ class View:
     tables: Mapping[str, pa.Table]
     """Tables that events were looked up in, as the batch found them."""
 
-    def ask(self, query: SlicedAggregation, session: Callable[[], SparkSession], table: Tables) -> Found:
-        """Answer a question over the stream. `table` gives the rows of tables that no query has looked at."""
-        asked = Asked(query, self.stream, self, session, table)
+    def ask(self, query: SlicedAggregation, evaluate: Evaluate, table: Tables) -> Found:
+        """Answer a question over the stream. `evaluate` computes what the kernel cannot, `table` gives the rows of
+        tables that no query has looked at."""
+        asked = Asked(query, self.stream, self, evaluate, table)
         return asked.from_synopsis() or asked.answer()
 
     def kept_events(self, windows: Sequence[Window], now: int) -> Relational:
@@ -97,7 +100,7 @@ class Asked:
     query: SlicedAggregation
     stream: Stream
     view: View
-    session: Callable[[], SparkSession]
+    evaluate: Evaluate
     table: Tables
 
     def answer(self) -> Found:
@@ -158,10 +161,7 @@ class Asked:
         plan = make_plan(self.stream, [self.query], axis=Axis("events"))
         inputs = Input({n: t for n, t in self.stream.columns if n in events.schema.names})
         if kernel_columns(plan.groupings) is None:
-            every = [name for name, _ in self.stream.columns]
-            batch = Events(self.session().createDataFrame(events), self.stream)
-            sent, inputs = send(batch, plan.groupings, also=every)
-            events = sent.toArrow()
+            events, inputs = self.evaluate(self.stream, events, plan.groupings)
         table = from_events(self.query, self.stream, events, inputs, self._look_up(plan.groupings), before, now)
         closes = now if frame.slide is None else last_instant(frame, now)
         return table, "the events that the stream keeps", min(closes, now)

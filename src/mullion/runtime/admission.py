@@ -1,0 +1,132 @@
+"""Queries that enter a stream that has begun: from when on they answer, and how they come by their past."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+from dataclasses import replace
+
+from mullion.algebra.sliced import SlicedAggregation, entering_at
+from mullion.errors import MullionError
+from mullion.instants import EVERYTHING
+from mullion.language.query import TIME_AXIS
+from mullion.runtime.backfill import Backfill, Past, SideJobs
+from mullion.runtime.planning import SHARED
+from mullion.runtime.stream_state import StreamState
+from mullion.slices.due import Cursor, first_end
+
+log = logging.getLogger("mullion")
+
+
+class Admission:
+    def __init__(self, state: StreamState) -> None:
+        self._state = state
+        self._side_jobs = SideJobs()
+
+    def enter(self, query: SlicedAggregation) -> tuple[SlicedAggregation, str]:
+        """The query as it enters after the last batch, and how its BACKFILL is served.
+
+        Its windows start after the newest event, because what the stream held up to it is gone. With BACKFILL they end
+        after it: from sub-windows that others keep, or by reading the source again.
+        """
+        state = self._state
+        if state.newest is None:
+            return query, "it joins before the first event"
+        if not query.backfill:
+            start = self._start_of(query)
+            return entering_at(query, start if query.start is None else max(start, query.start), state.stream), ""
+        if query.axis != TIME_AXIS or query.window.range == EVERYTHING:
+            why = "not possible: its windows stand on all events before, or on their order"
+            return entering_at(replace(query, after=None), state.newest + 1, state.stream), why
+        after = state.newest if query.after is None else query.after
+        since = first_end(after, query.window) - query.window.range
+        query = replace(query, after=after)
+        if since > state.newest:
+            return query, "no event came before its first window"
+        shared = state.sets.get(SHARED)
+        if shared is not None and shared.coverage.serves(query, since):
+            return query, "from the sub-windows that other queries keep"
+        reason = self.unreadable_again(query)
+        if reason is None and state.committed is not None:
+            how = "by reading the stream's files again, beside the stream"
+            return replace(query, tag=query.name, entered_after=state.committed.batch), how
+        return replace(query, after=None, start=state.newest + 1), f"not possible any more: {reason}"
+
+    def _start_of(self, query: SlicedAggregation) -> int:
+        """Where the windows begin of a query that enters now: after all that was seen."""
+        seen = self._state.newest
+        assert seen is not None
+        newest = self._state.newest_on(query.axis.order) if query.axis.order else seen
+        return (seen if newest is None else newest) + 1
+
+    def refuses(self, query: SlicedAggregation) -> tuple[str, str] | None:
+        """Why the query cannot enter any more, and what to do instead; None when it can."""
+        since, order = query.frame.since, query.axis.order
+        if self._state.newest is None or query.backfill:
+            return None
+        if order and self._state.newest_on(order) is None:
+            why = f"nobody knows where the stream is on '{order}', since no query goes over it yet"
+            return why, "start the stream with the query"
+        if since is not None and not query.frame.unbounded and since < self._start_of(query):
+            why = f"the stream has passed the start of query '{query.name}', and the events before now are gone"
+            return why, "take a later time, or RANGE UNBOUNDED, which counts from when the query joins"
+        return None
+
+    def unreadable_again(self, query: SlicedAggregation) -> str | None:
+        """Why the events that were read before cannot be read for the query once more; None when they can."""
+        reason = self._state.source.cannot_read_again()
+        if reason is not None:
+            return reason
+        changed = [lookup.table for lookup in query.lookups if self._state.has_changed(lookup.table)]
+        if changed:
+            return f"table '{changed[0]}' has changed since, and its rows of that time are gone"
+        return None
+
+    def can_backfill(self, query: SlicedAggregation) -> str | None:
+        """Why the query's past cannot be answered; None when it can."""
+        entered, how = self.enter(query)
+        return how if entered.backfill and entered.after is None and self._state.newest is not None else None
+
+    def start_side_jobs(self) -> None:
+        """Begin to read the past of queries that have entered; their answers wait for it."""
+        state = self._state
+        waiting = [query for query in state.queries if query.tag and query.name not in state.backfilled]
+        for query in waiting:
+            if query.name not in self._side_jobs:
+                assert query.after is not None
+                since = first_end(query.after, query.window) - query.window.range
+                late, limits = bool(state.counts.late), state.ahead.by_offset()
+                job = Backfill(state.stream, query, state.source, since, late, limits, state.lookups.table)
+                self._side_jobs.start(query.name, job.run)
+        for sharing_set in state.sets.values():
+            sharing_set.tier.waiting = {query.name for query in waiting}
+
+    def take_side_jobs(self, *, wait: bool = False) -> None:
+        """Take in the past of queries whose side job is done."""
+        queries = {query.name: query for query in self._state.queries}
+        for name, future in self._side_jobs.done(queries, wait=wait):
+            self._take_past(queries[name], future)
+
+    def _take_past(self, query: SlicedAggregation, future: Future[Past]) -> None:
+        state = self._state
+        tier = (state.sets.get(SHARED) or state.sets[query.name]).tier
+        state.backfilled.add(query.name)
+        tier.waiting.discard(query.name)
+        failures: tuple[type[BaseException], ...] = (*state.source.failures, MullionError, OSError)
+        try:
+            past = future.result()
+        except failures as problem:
+            assert query.after is not None
+            log.warning("the past of query '%s' could not be read: %s", query.name, problem)
+            missed = max(query.after, state.newest or query.after)
+            tier.cursors[query.name] = Cursor(first_end(missed + query.window.range, query.window))
+            return
+        tier.saw(past.slices)
+        for entry in past.entries:
+            tier.absorb(entry)
+
+    def close(self) -> None:
+        self._side_jobs.close()
+
+
+__all__ = ["Admission"]

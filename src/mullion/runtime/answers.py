@@ -1,0 +1,104 @@
+"""What a batch makes due: answered, written under the batch's mark, and what is of no use any more let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mullion.planner.plan import Grouping
+from mullion.runtime.counts import add_counts
+from mullion.runtime.sharding import AnswerTask, gathered
+from mullion.runtime.sharing_set import SharingSet
+from mullion.runtime.stream_state import StreamState
+from mullion.slices.answered import count_rows
+from mullion.slices.due import Due, Runs, shown, slices_within
+from mullion.slices.finalize import Answers, Work
+from mullion.slices.portions import Portions
+from mullion.slices.tier import is_endless
+from mullion.storage.marks import Mark
+
+
+class Answering:
+    def __init__(self, state: StreamState) -> None:
+        self._state = state
+
+    def answer(self, mark: Mark, watermark: int | None) -> None:
+        """Answer every window that ends before the watermark; all when there is none."""
+        state = self._state
+        state.limits.begin()
+        work = Work(over=state.limits.over)
+        texts = {query.name: query.text for query in state.queries}
+        written = Portions(state.sink, state.stream.name, mark)
+        for answers in self._due_answers(mark, watermark, work):
+            state.limits.count([answers], texts)
+            count_rows(state.counts.answers_by_query, [answers], {})
+            written.add(answers)
+        written.finish()
+        state.limits.count_written(work.written, texts)
+        add_counts(state.counts.bad_by_query, work.bad)
+        state.counts.final_operations += work.final
+        state.counts.answers += written.rows + count_rows(state.counts.answers_by_query, (), work.written)
+        if state.newest is not None:
+            self._forget()
+
+    def _due_answers(self, mark: Mark, watermark: int | None, work: Work) -> Iterator[Answers]:
+        """What is due, some at a time."""
+        state = self._state
+        if state.newest is None or state.oldest is None:
+            return
+        for sharing_set in state.sets.values():
+            assert sharing_set.plan is not None
+            for grouping in sharing_set.plan.answering:
+                most = state.limits.most_answers
+                due = sharing_set.tier.due(grouping, state.oldest, state.newest, watermark, most)
+                yield from self._answer_grouping(sharing_set, grouping, due, mark, work)
+        for told in state.ordered.settle(watermark):
+            state.counts.add(told)
+        state.counts.late += state.ordered.late()
+        yield from state.ordered.answer(watermark, work, state.limits)
+
+    def _answer_grouping(
+        self, sharing_set: SharingSet, grouping: Grouping, due: Runs, mark: Mark, work: Work
+    ) -> Iterable[Answers]:
+        assert sharing_set.plan is not None
+        limits = self._state.limits
+        if grouping.name not in sharing_set.shards:
+            portions = self._counted_slices(sharing_set, limits.portions(due))
+            return sharing_set.tier.answer(grouping, portions, work, sharing_set.plan.counting(grouping))
+        limits.note(due)
+        whole = [shown(due.whole(), due.queries)] if len(due) else []
+        found = []
+        for some in self._counted_slices(sharing_set, whole):
+            found += self._answer_in_shards(sharing_set, grouping, some, mark, work)
+        return found
+
+    def _counted_slices(self, sharing_set: SharingSet, portions: Iterable[Due]) -> Iterator[Due]:
+        plan = sharing_set.plan
+        assert plan is not None
+        for due in portions:
+            self._state.counts.window_slices += slices_within(due, plan.windows, plan.slicing)
+            yield due
+
+    def _answer_in_shards(
+        self, sharing_set: SharingSet, grouping: Grouping, due: Due, mark: Mark, work: Work
+    ) -> list[Answers]:
+        """Shards write their answers under one mark, all at once."""
+        assert sharing_set.plan is not None
+        shards = sharing_set.shards[grouping.name]
+        counting = sharing_set.plan.counting(grouping)
+        counted = [(other, sharing_set.shards[other.name].by_shard()) for other in counting]
+        task = AnswerTask(grouping, due, mark, self._state.sink.shard_writer(), shards.by_shard(), counted)
+        return gathered(self._state.source.run_shards(shards.count, task), work, grouping)
+
+    def _forget(self) -> None:
+        watermark = self._state.watermark
+        assert watermark is not None
+        for sharing_set in self._state.sets.values():
+            assert sharing_set.plan is not None
+            horizon = sharing_set.tier.forget(sharing_set.plan, watermark)
+            sharing_set.coverage.forget(horizon)
+            for shards in () if is_endless(sharing_set.plan) else sharing_set.shards.values():
+                shards.forget(horizon)
+        self._state.ordered.forget(watermark)
+
+
+__all__ = ["Answering"]

@@ -1,0 +1,147 @@
+"""What a run asks of a batch of events and of the source that the batches come from. Spark implements it, and so do
+tests in memory.
+
+Each method of a batch is one pass over its events, or less. A run makes as few calls as it can: one `read` for all that
+needs rows, and one `partials` for each set of queries that share their work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.kernels.lookup import Prepared
+from mullion.planner.plan import Grouping, Plan
+from mullion.runtime.sharding import Shards, ShardTask
+from mullion.slices.bounds import Stretch
+from mullion.slices.kernels.partial import TIME, Input, Job, partial_schema, partials
+from mullion.slices.subwindow import SubWindows
+from mullion.slices.tally import Tally
+from mullion.storage.marks import Mark
+
+FEW = 100_000
+"""Events that the driver takes by itself: a job costs more than the work."""
+
+Tables = tuple[Prepared, ...]
+"""The tables that events are looked up in, as a batch finds them."""
+
+ByGrouping = list[list[pa.Table]]
+"""The tables of partials of each grouping of a plan."""
+
+
+class Portion(NamedTuple):
+    """The partials of some events, one table for each grouping."""
+
+    taken: list[pa.Table]
+    late: list[pa.Table]
+    """Of the events before the bounds; no tables when there are none."""
+    ahead: bool
+    """Whether there are events after the bounds."""
+
+
+class Collected(NamedTuple):
+    """The partials of a batch."""
+
+    taken: ByGrouping
+    late: ByGrouping
+    ahead: bool
+
+
+class Batch(Protocol):
+    """The events of a stream that came together, in the order of arrival."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def size(self) -> int | None:
+        """How many records it holds, where that is known without a pass."""
+
+    def reads_files(self, groupings: Sequence[Grouping]) -> bool:
+        """Whether the kernel may read all that these groupings need from the batch's files by itself."""
+
+    def read(self, inputs: Input, texts: Collection[str] = ()) -> pa.Table:
+        """The columns of the input and the time as `#t`, in the order of arrival. `texts` may come as dictionaries."""
+
+    def partials(self, plan: Plan, tables: Tables, bounds: Stretch, expected: int | None) -> Collected:
+        """The partials of all groupings of the plan, where about so many events are expected."""
+
+    def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
+        """The partials of the events of a stretch of time."""
+
+    def to_shards(
+        self, shards: Shards, plan: Plan, grouping: Grouping, tables: Tables, stretch: Stretch, mark: Mark
+    ) -> Tally:
+        """Write the partials of a grouping as those of a mark, each where its group is kept."""
+
+    def groups(self, plan: Plan, grouping: Grouping, tables: Tables, most: int) -> int:
+        """How many groups the first `most` events have."""
+
+    def times(self, stretch: Stretch) -> Tally:
+        """How many events there are in a stretch of time, from when to when, and how many records have no time."""
+
+    def outside(self, bounds: Stretch) -> pa.Table:
+        """The events that lie before or after the bounds: the stream's columns, and the time as `#t`."""
+
+    def malformed(self) -> pa.Table:
+        """The records without a time: where they are from, what they hold, and why they have none."""
+
+
+class Source(Protocol):
+    """Where the batches of a stream come from, and what runs the work of shards."""
+
+    failures: tuple[type[BaseException], ...]
+    """What reading may raise that is no fault of ours."""
+
+    def offsets_of(self, batch: int) -> Sequence[int]:
+        """The offsets of the source that a batch took; none where the source has no such notes."""
+
+    def cannot_read_again(self) -> str | None:
+        """Why the events of earlier batches cannot be read again; None when they can."""
+
+    def past(self, batch: int, *, apart: bool) -> Iterable[tuple[int, Batch]]:
+        """All events up to a batch, once more, with their offset: those of each offset apart, or all together."""
+
+    def adopt(self, shards: Shards, entry: SubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
+        """Write sub-windows of the driver into the shards of their groups: the files by shard."""
+
+    def run_shards(self, count: int, task: ShardTask) -> Iterable[Any]:
+        """What a task returns for each shard."""
+
+
+def partials_of(events: pa.Table, job: Job, bounds: Stretch) -> Portion:
+    """The partials of some events, by what the bounds make of them, from one look at their times."""
+    extremes = pc.min_max(events.column(TIME)).as_py()
+    late, ahead = bounds.is_passed_by(extremes["min"], extremes["max"])
+    if not late and not ahead:
+        return Portion(partials(events, job), [], ahead=False)
+    before = partials(bounds.late.of(events), job) if late else []
+    return Portion(partials(bounds.of(events), job), before, ahead)
+
+
+def collected(portions: Sequence[Portion], plan: Plan) -> Collected:
+    """The partials of a batch that came in portions."""
+    taken = by_grouping([portion.taken for portion in portions], plan)
+    late = [portion.late for portion in portions if portion.late]
+    return Collected(taken, by_grouping(late, plan) if late else [], any(portion.ahead for portion in portions))
+
+
+def by_grouping(portions: Sequence[Sequence[pa.Table]], plan: Plan) -> ByGrouping:
+    found = []
+    for g, (grouping, method) in enumerate(zip(plan.groupings, plan.methods, strict=True)):
+        found.append(_alike([tables[g] for tables in portions], partial_schema(grouping, method)))
+    return found
+
+
+def _alike(tables: Sequence[pa.Table], schema: pa.Schema) -> list[pa.Table]:
+    """The tables of each layout together; at least one, perhaps empty."""
+    by_layout: dict[pa.Schema, list[pa.Table]] = {}
+    for table in tables:
+        by_layout.setdefault(table.schema, []).append(table)
+    return [pa.concat_tables(alike) for alike in by_layout.values()] or [schema.empty_table()]
+
+
+__all__ = ["FEW", "Batch", "Collected", "Portion", "Source", "by_grouping", "collected", "partials_of"]

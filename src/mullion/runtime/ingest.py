@@ -1,0 +1,178 @@
+"""The events of a batch, read once for all that is asked of them.
+
+batch --read: the columns that all of these need--> rows --late? ahead?--> aside
+                                                     |--> kept for questions, handed on to relations, put in order
+                                                     '--> partials, where the rows are few
+      --partials: by Spark or the kernel--------------------> tiers, where no rows are needed or there are many
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.expressions.vector import has_arrow_type
+from mullion.kernels.arrival import ARRIVAL
+from mullion.planner.cost import NOTHING_SEEN
+from mullion.planner.plan import Plan
+from mullion.runtime.batch import FEW, Batch, Collected, by_grouping
+from mullion.runtime.counts import add_counts
+from mullion.runtime.intake import new_intake
+from mullion.runtime.kept_events import Keeper
+from mullion.runtime.late import SetAside
+from mullion.runtime.partials import PartialsStage
+from mullion.runtime.planning import Planning
+from mullion.runtime.sharing_set import SharingSet
+from mullion.runtime.stream_state import StreamState
+from mullion.slices.bounds import EVERYWHERE, Sifted, sift
+from mullion.slices.inputs import input_for, together
+from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.tally import Tally
+from mullion.storage.marks import Mark
+
+
+class Rows(NamedTuple):
+    """The events of a batch on the driver."""
+
+    sifted: Sifted
+    inputs: Input
+    with_partials: bool
+    """Whether they have all columns that the plans of the batch need."""
+
+
+class Ingest:
+    def __init__(self, state: StreamState, planning: Planning) -> None:
+        self._state, self._planning = state, planning
+        self._partials = PartialsStage(state)
+
+    def take(self, batch: Batch, aside: SetAside) -> Tally:
+        """Take the events of a batch in, and tell what it holds; late events are set aside first."""
+        state, mark = self._state, Mark(batch.number)
+        plans = [(sharing_set, self._planning.plan_batch(sharing_set, batch)) for sharing_set in state.sets.values()]
+        rows = self._read(batch, aside, plans)
+        seen = None
+        if rows is not None:
+            found = rows.sifted
+            aside.note(late=bool(len(found.late)), ahead=bool(len(found.ahead)), rows=found)
+            seen = found.told
+            self._keep(found, mark)
+            self._hand_on(found, mark)
+            self._order(found, mark)
+        for sharing_set, plan in plans:
+            told = self._absorb(sharing_set, plan, batch, aside, rows)
+            seen = seen or told
+        seen = seen or self._times(batch, aside)
+        state.counts.events += seen.events
+        return seen
+
+    # One read
+
+    def _read(self, batch: Batch, aside: SetAside, plans: Sequence[tuple[SharingSet, Plan]]) -> Rows | None:
+        """All columns that are needed of the events themselves; None when none are."""
+        state = self._state
+        whole = [self._kept_input(), self._handed_input()]
+        wanted = [*whole, state.ordered.input if state.ordered else None]
+        needed = [some for some in wanted if some is not None]
+        if not needed:
+            return None
+        few = all(self._are_few(sharing_set, batch) for sharing_set, _ in plans)
+        if few:
+            needed += [input_for(state.stream, plan.groupings) for _, plan in plans]
+        inputs = together(needed)
+        plain = together([some for some in whole if some is not None]).columns
+        texts = [name for name, t in inputs.columns.items() if t.kind == "string" and name not in plain]
+        return Rows(sift(batch.read(inputs, texts), aside.bounds), inputs, few)
+
+    @staticmethod
+    def _are_few(sharing_set: SharingSet, batch: Batch) -> bool:
+        """Whether the driver makes the partials of the batch faster than a job would."""
+        if sharing_set.shards:
+            return False
+        expected = None if sharing_set.seen is NOTHING_SEEN else sharing_set.seen.events
+        size = expected if batch.size is None else batch.size
+        return size is not None and size <= FEW
+
+    def _kept_input(self) -> Input | None:
+        stream = self._state.stream
+        if stream.keep is None and stream.keep_rows is None:
+            return None
+        return Input({name: type_ for name, type_ in stream.columns if has_arrow_type(type_)})
+
+    def _handed_input(self) -> Input | None:
+        wanted = self._state.wanted
+        if wanted is None:
+            return None
+        return Input({name: type_ for name, type_ in self._state.stream.columns if name in wanted})
+
+    # What rows are for
+
+    def _keep(self, found: Sifted, mark: Mark) -> None:
+        """Keep the events that count for questions."""
+        state, inputs = self._state, self._kept_input()
+        if inputs is None:
+            return
+        if state.keeper is None:
+            state.keeper = Keeper(state.stream, state.files)
+        state.keeper.add(mark, _columns(found.taken, inputs))
+
+    def _hand_on(self, found: Sifted, mark: Mark) -> None:
+        """Hand the events that count on to relations."""
+        state, inputs = self._state, self._handed_input()
+        if inputs is None:
+            return
+        if state.intake is None:
+            state.intake = new_intake(None if state.journal is None else state.journal.files)
+        if len(found.late):
+            add_counts(state.counts.late_by_query, dict.fromkeys(state.relations, len(found.late)))
+        state.intake.add(mark, _columns(found.taken, inputs))
+
+    def _order(self, found: Sifted, mark: Mark) -> None:
+        """Let the events that count wait for their place in the order."""
+        state = self._state
+        if not state.ordered:
+            return
+        state.ordered.look_up(state.lookups.at(state.ordered.groupings, mark.batch))
+        state.ordered.take(_columns(found.taken, state.ordered.input))
+        if len(found.late):
+            for missed in state.ordered.missed(_columns(found.late, state.ordered.input)):
+                add_counts(state.counts.late_by_query, missed)
+
+    # Partials
+
+    def _absorb(self, sharing_set: SharingSet, plan: Plan, batch: Batch, aside: SetAside, rows: Rows | None) -> Tally:
+        if rows is not None and rows.with_partials:
+            return self._partials.take(sharing_set, plan, self._from_rows(plan, batch, rows))
+        return self._partials.absorb(sharing_set, plan, batch, aside)
+
+    def _from_rows(self, plan: Plan, batch: Batch, rows: Rows) -> Collected:
+        """The partials of rows that are on the driver for others."""
+        tables = self._state.lookups.at(plan.groupings, batch.number)
+        job = Job(plan.groupings, plan.methods, plan.windows, rows.inputs, plan.slicing, tables, batch.number)
+        found = rows.sifted
+        taken = by_grouping([partials(_numbered(found.taken), job)], plan)
+        late = by_grouping([partials(_numbered(found.late), job)], plan) if len(found.late) else []
+        return Collected(taken, late, ahead=bool(len(found.ahead)))
+
+    def _times(self, batch: Batch, aside: SetAside) -> Tally:
+        """Event count and time range of a batch when no query reads the stream."""
+        told = batch.times(EVERYWHERE)
+        late, ahead = aside.bounds.is_passed_by(told.oldest, told.newest)
+        if not late and not ahead:
+            return told
+        aside.note(late=late, ahead=ahead)
+        return batch.times(aside.bounds)
+
+
+def _columns(events: pa.Table, inputs: Input) -> pa.Table:
+    return events.select([TIME, *inputs.columns])
+
+
+def _numbered(events: pa.Table) -> pa.Table:
+    """Events that stand in the order of arrival, with their places in it."""
+    return events.append_column(ARRIVAL, pa.array(np.arange(len(events))))
+
+
+__all__ = ["Ingest"]

@@ -1,0 +1,90 @@
+"""The partials of a batch on their way into the tiers of a sharing set."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from mullion.planner.cost import NOTHING_SEEN
+from mullion.planner.plan import Grouping, Plan
+from mullion.runtime.batch import Batch, Collected
+from mullion.runtime.counts import add_counts
+from mullion.runtime.late import SetAside
+from mullion.runtime.planning import with_groupings
+from mullion.runtime.sharing_set import Found, SharingSet, observed
+from mullion.runtime.stream_state import StreamState
+from mullion.slices.bounds import EVERYWHERE
+from mullion.slices.subwindow import SubWindows
+from mullion.slices.tally import Tally, late_for, tally
+from mullion.storage.marks import Mark
+
+
+class PartialsStage:
+    def __init__(self, state: StreamState) -> None:
+        self._state = state
+
+    def absorb(self, sharing_set: SharingSet, plan: Plan, batch: Batch, aside: SetAside) -> Tally:
+        """Take in the partials of a batch: tables on the driver, or what shards have written."""
+        tables = self._state.lookups.at(plan.groupings, batch.number)
+        small = with_groupings(plan, [g for g in plan.groupings if g.name not in sharing_set.shards])
+        collected = Collected([], [], ahead=False)
+        if small.groupings:
+            expected = None if sharing_set.seen is NOTHING_SEEN else sharing_set.seen.events
+            collected = batch.partials(small, tables, aside.bounds, expected)
+            aside.note(late=bool(collected.late), ahead=collected.ahead)
+        large = [g for g in plan.groupings if g.name in sharing_set.shards]
+        written: list[Found] = [
+            (grouping, None, self._to_shards(sharing_set, plan, grouping, batch, aside)) for grouping in large
+        ]
+        return self.take(sharing_set, small, collected, written)
+
+    def take(
+        self, sharing_set: SharingSet, plan: Plan, collected: Collected, written: list[Found] | None = None
+    ) -> Tally:
+        """Take partials into the tier, and what shards have written already; what they tell of the batch."""
+        found: list[Found] = []
+        for grouping, tables in zip(plan.groupings, collected.taken, strict=True) if collected.taken else ():
+            told = Tally()
+            for table in tables:
+                told.add(tally(table, grouping))
+            found.append((grouping, tables, told))
+        for grouping, tables in zip(plan.groupings, collected.late, strict=True) if collected.late else ():
+            self._count_late(grouping, tables)
+        return self._take(sharing_set, [*found, *(written or [])])
+
+    def _count_late(self, grouping: Grouping, tables: list[pa.Table]) -> None:
+        for table in () if grouping.counted else tables:
+            add_counts(self._state.counts.late_by_query, late_for(table, grouping))
+
+    def _to_shards(
+        self, sharing_set: SharingSet, plan: Plan, grouping: Grouping, batch: Batch, aside: SetAside
+    ) -> Tally:
+        """Let shards write the partials of a grouping; once more where some events do not count."""
+        shards, bounds, mark = sharing_set.shards[grouping.name], aside.bounds, Mark(batch.number)
+        tables = self._state.lookups.at(plan.groupings, batch.number)
+        told = batch.to_shards(shards, plan, grouping, tables, EVERYWHERE, mark)
+        late, ahead = bounds.is_passed_by(told.oldest, told.newest)
+        if not late and not ahead:
+            return told
+        aside.note(late=late, ahead=ahead)
+        if late:
+            alone = with_groupings(plan, [grouping])
+            (missed,) = batch.partials_within(alone, tables, bounds.late)
+            self._count_late(grouping, missed)
+        return batch.to_shards(shards, plan, grouping, tables, bounds, mark)
+
+    def _take(self, sharing_set: SharingSet, found: list[Found]) -> Tally:
+        counts = self._state.counts
+        for grouping, tables, told in found:
+            counts.slices += sharing_set.tier.saw(told.slices)
+            for table in tables or ():
+                sharing_set.tier.absorb(SubWindows.of(table, grouping))
+            known = sharing_set.groups.get(grouping.name, 0) if tables is None else 0
+            sharing_set.groups[grouping.name] = max(told.groups, known)
+            counts.add(told)
+        first = found[0][2]
+        if first.events and first.newest is not None and first.oldest is not None:
+            sharing_set.seen = observed(sharing_set.seen, found, max(first.newest - first.oldest, 1))
+        return first
+
+
+__all__ = ["PartialsStage"]

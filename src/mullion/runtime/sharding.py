@@ -1,0 +1,201 @@
+"""Groupings with very many groups: their sub-windows stay where shards run, by group key.
+
+    batch ---> partials --hash by key--> shard 0 | shard 1 | ..        each writes FOLDER/<shard>/<mark>
+    due   ---> shard 0 | shard 1 | ..   each reads its own files, calls `slices.finalize`, writes or returns answers
+
+Only tallies and windows travel through the driver. On a cluster the directory must be on shared storage: a machine that
+does not see what another wrote would answer from a part of the events, so every reader looks whether it does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.errors import EnvironmentProblem
+from mullion.planner.plan import Grouping
+from mullion.runtime.counts import add_counts
+from mullion.runtime.sink import ShardWriter
+from mullion.slices.arrange import arrange
+from mullion.slices.due import Due
+from mullion.slices.finalize import Answers, Work, finalize
+from mullion.slices.subwindow import Rows, SubWindows
+from mullion.slices.tally import Tally, tally
+from mullion.storage.files import CommittedFiles, serialised
+from mullion.storage.marks import Mark
+
+ShardTask = Callable[[int], Any]
+"""What is done for a shard, by its number. It can be sent to other machines."""
+
+
+class Entry(NamedTuple):
+    """What was written under a mark: by each shard that has something, one file."""
+
+    mark: str
+    newest: int
+    """The newest slice."""
+    files: dict[int, str]
+
+
+@dataclass
+class Shards:
+    """The sharded sub-windows of one grouping, in a folder of the stream's files."""
+
+    files: CommittedFiles
+    folder: str
+    count: int
+    entries: list[Entry] = field(default_factory=list)
+
+    def write(self, shard: int, partials: pa.Table, grouping: Grouping, mark: Mark) -> tuple[Tally, int, str]:
+        """Write the partials of a batch that belong to a shard, where the shard runs."""
+        content = serialised(SubWindows.of(partials, grouping).table)
+        return tally(partials, grouping), shard, self.write_entry(shard, mark.text, content)
+
+    def write_entry(self, shard: int, name: str, content: pa.Buffer | bytes) -> str:
+        return self.files.write(f"{self.folder}/{shard}", name, content)
+
+    def absorb(self, written: Iterable[tuple[Tally, int, str]], mark: Mark) -> Tally:
+        """Take in what shards have written under a mark, in place of what they wrote under it before."""
+        total, files = Tally(), {}
+        for part, shard, file in written:
+            require(self.files.path(file))
+            total.add(part)
+            files[shard] = file
+        self.entries = [entry for entry in self.entries if entry.mark != mark.text]
+        if len(total.slices):
+            self.entries.append(Entry(mark.text, int(total.slices.max()), files))
+        return total
+
+    def adopt(self, entry: SubWindows, name: str, files: dict[int, str]) -> None:
+        """Take over sub-windows that were held on the driver and are in these files now."""
+        for file in files.values():
+            require(self.files.path(file))
+        self.entries.append(Entry(name, entry.newest, files))
+
+    def by_shard(self) -> list[list[Path]]:
+        """The files of each shard."""
+        files = [entry.files for entry in self.entries]
+        return [[self.files.path(some[shard]) for some in files if shard in some] for shard in range(self.count)]
+
+    def forget(self, horizon: int) -> None:
+        """Let go what ended before the horizon."""
+        self.entries = [entry for entry in self.entries if entry.newest >= horizon]
+
+    @property
+    def names(self) -> list[str]:
+        """The files that a commit has to name."""
+        return [name for entry in self.entries for name in entry.files.values()]
+
+    def snapshot(self) -> list[Any]:
+        return [self.folder, self.count, [[e.mark, e.newest, list(e.files.items())] for e in self.entries]]
+
+    @staticmethod
+    def restored(files: CommittedFiles, state: list[Any]) -> Shards:
+        folder, count, entries = state
+        return Shards(files, folder, count, [Entry(mark, newest, dict(some)) for mark, newest, some in entries])
+
+
+class ShardAnswers(NamedTuple):
+    """What a shard answered by itself, and what comes back: answers that have an order or a limit across shards, and
+    all of them without a writer."""
+
+    work: Work
+    back: list[Answers]
+    file: Path | None
+
+
+@dataclass(frozen=True)
+class AnswerTask:
+    """Answers the due windows of a shard."""
+
+    grouping: Grouping
+    due: Due
+    mark: Mark
+    write: ShardWriter | None
+    files: list[list[Path]]
+    counted: list[tuple[Grouping, list[list[Path]]]]
+
+    def __call__(self, shard: int) -> ShardAnswers | Path | None:
+        """A path is that of a file that this machine does not see; None: the shard has nothing."""
+        needed = [*self.files[shard], *(path for _, others in self.counted for path in others[shard])]
+        if unseen := [path for path in needed if not sees(path)]:
+            return unseen[0]
+        own = _read(self.files[shard])
+        if not own:
+            return None
+        work = Work()
+        back: list[Answers] = []
+        file = None
+        values = {other.name: Rows(_read(others[shard]), other) for other, others in self.counted}
+        rows = Rows(own, self.grouping)
+        for answers in finalize(rows, self.grouping, self.due, work, counted=values, arranged=False):
+            if self.write is None or any(n.startswith("#") for n in answers.table.schema.names):
+                back.append(answers)
+                continue
+            for name, answered in answers:
+                file = self.write(self.mark, shard, name, answered)
+                work.written[name] = work.written.get(name, 0) + len(answered)
+        return ShardAnswers(work, back, file)
+
+
+def gathered(results: Iterable[ShardAnswers | Path | None], work: Work, grouping: Grouping) -> list[Answers]:
+    """The answers that came back from all shards; the work that they did is added."""
+    back: list[Answers] = []
+    for result in results:
+        if isinstance(result, Path):
+            raise not_shared(result)
+        if result is None:
+            continue
+        if result.file is not None:
+            require(result.file)
+        work.final += result.work.final
+        add_counts(work.written, result.work.written)
+        add_counts(work.bad, result.work.bad)
+        back += result.back
+    return _arranged_across(back, grouping)
+
+
+def _arranged_across(shards: Sequence[Answers], grouping: Grouping) -> list[Answers]:
+    """Answers of many shards as one: ordered and cut to the limit again, now over all of them."""
+    templates = {query.name: query.template for query in grouping.queries}
+    by_query: dict[str, list[pa.Table]] = {}
+    for answers in shards:
+        for name, table in answers:
+            by_query.setdefault(name, []).append(table)
+    made = []
+    for name, tables in by_query.items():
+        whole = pa.concat_tables(tables)
+        _, whole = arrange(np.zeros(len(whole), np.intp), whole, templates[name])
+        made.append(Answers((name,), [0, len(whole)], whole))
+    return made
+
+
+def _read(files: Sequence[Path]) -> list[SubWindows]:
+    return [SubWindows(pa.ipc.open_stream(file.read_bytes()).read_all()) for file in files]
+
+
+def require(path: Path) -> None:
+    """Raise where this machine does not see what another wrote."""
+    if not sees(path):
+        raise not_shared(path)
+
+
+def sees(path: Path) -> bool:
+    with suppress(OSError):
+        os.scandir(path.parent).close()  # a network file system looks again when a directory is opened
+    return path.exists()
+
+
+def not_shared(path: Path) -> EnvironmentProblem:
+    hint = "put the checkpoint and the answers on storage that the driver and all executors share"
+    return EnvironmentProblem(f"{path} was written on one machine and is not seen on another", hint=hint)
+
+
+__all__ = ["AnswerTask", "ShardAnswers", "ShardTask", "Shards", "gathered", "not_shared", "require", "sees"]

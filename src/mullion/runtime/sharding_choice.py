@@ -1,0 +1,50 @@
+"""Which groupings have so many groups that their sub-windows are kept in shards."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from mullion.planner.plan import Grouping, Plan
+from mullion.runtime.batch import Batch
+from mullion.runtime.relation_shards import SHARDS
+from mullion.runtime.sharding import Shards
+from mullion.runtime.sharing_set import SharingSet
+from mullion.runtime.stream_state import StreamState
+
+
+class ShardingChoice:
+    def __init__(self, state: StreamState) -> None:
+        self._state = state
+
+    def move_the_large(self, sharing_set: SharingSet, plan: Plan, batch: Batch) -> None:
+        """Move groupings with very many groups to shards, before their partials would come to the driver."""
+        for grouping in plan.answering:
+            family = (grouping, *plan.counting(grouping))
+            if not grouping.keys or all(g.name in sharing_set.shards for g in family):
+                continue
+            if any(g.name in sharing_set.shards or self._is_large(sharing_set, g, plan, batch) for g in family):
+                for member in family:
+                    if member.name not in sharing_set.shards:
+                        sharing_set.shards[member.name] = self._move(sharing_set, member)
+
+    def _is_large(self, sharing_set: SharingSet, grouping: Grouping, plan: Plan, batch: Batch) -> bool:
+        limit = self._state.options.shard_above
+        if grouping.name not in sharing_set.groups:
+            tables = self._state.lookups.at(plan.groupings, batch.number)
+            sharing_set.groups[grouping.name] = 2 * batch.groups(plan, grouping, tables, limit)
+        held = sum(len(e.slices) for e in sharing_set.tier.entries if e.grouping == grouping.name)
+        return sharing_set.groups[grouping.name] > limit or held > 4 * limit
+
+    def _move(self, sharing_set: SharingSet, grouping: Grouping) -> Shards:
+        name = sha256(grouping.name.encode()).hexdigest()[:16]
+        shards = Shards(self._state.files, f"shards/{name}", SHARDS)
+        tier = sharing_set.tier
+        own = [entry for entry in tier.entries if entry.grouping == grouping.name]
+        tier.entries = [entry for entry in tier.entries if entry.grouping != grouping.name]
+        for i, entry in enumerate(own):
+            moved = f"moved-{i}"
+            shards.adopt(entry, moved, dict(self._state.source.adopt(shards, entry, grouping, moved)))
+        return shards
+
+
+__all__ = ["ShardingChoice"]

@@ -1,0 +1,159 @@
+"""One stream at work: batches in, answers out, exactly once.
+
+    batch k --late? malformed?--> aside
+            --partials--> window tiers --due?--> answers --> sink, under mark k
+            --then one commit, under mark k: sub-windows, cursors, counts
+
+The order is the guarantee: what a commit stands on is written before it, and a batch whose commit is there is not
+played again.
+
+| step | in |
+|---|---|
+| which queries, and how they share work | `planning` |
+| one read for all that is asked of the events | `ingest`, `partials` |
+| records that answer nobody | `late` |
+| queries that enter, and their past | `admission`, `backfill` |
+| what is due | `answers` |
+| the commit, and what a restart goes on from | `commits` |
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+from mullion.algebra.sliced import SlicedAggregation
+from mullion.catalog.closing import more_after_the_end
+from mullion.catalog.synopses import Synopsis
+from mullion.runtime.admission import Admission
+from mullion.runtime.answers import Answering
+from mullion.runtime.batch import Batch
+from mullion.runtime.batch_input import Notes
+from mullion.runtime.commits import Commits
+from mullion.runtime.ingest import Ingest
+from mullion.runtime.late import SetAside
+from mullion.runtime.planning import Planning
+from mullion.runtime.stream_state import StreamState
+from mullion.slices.tally import Tally
+from mullion.storage.fault_points import fault_point
+from mullion.storage.marks import Mark
+
+
+class StreamRun(StreamState):
+    """The state of a stream, and the order of the steps of a batch."""
+
+    @cached_property
+    def _planning(self) -> Planning:
+        return Planning(self)
+
+    @cached_property
+    def _admission(self) -> Admission:
+        return Admission(self)
+
+    @cached_property
+    def _ingest(self) -> Ingest:
+        return Ingest(self, self._planning)
+
+    @cached_property
+    def _answering(self) -> Answering:
+        return Answering(self)
+
+    @cached_property
+    def _commits(self) -> Commits:
+        return Commits(self)
+
+    # Queries
+
+    def set_queries(self, queries: Sequence[SlicedAggregation], synopses: Sequence[Synopsis] = ()) -> None:
+        """The queries that the next batch answers, and the synopses that it feeds."""
+        if self._planning.set_queries(queries, synopses):
+            if self.is_restored:
+                self._commits.show()
+            self.is_restored = False
+
+    def set_relations(self, columns: frozenset[str] | None, names: Collection[str]) -> None:
+        """What relations want of the next batch's events, and the queries that they answer."""
+        self.wanted, self.relations = columns, tuple(names)
+
+    def enter(self, query: SlicedAggregation) -> tuple[SlicedAggregation, str]:
+        """The query as it enters after the last batch, and how its BACKFILL is served."""
+        return self._admission.enter(query)
+
+    def refuses(self, query: SlicedAggregation) -> tuple[str, str] | None:
+        """Why the query cannot enter any more, and what to do instead; None when it can."""
+        return self._admission.refuses(query)
+
+    def can_backfill(self, query: SlicedAggregation) -> str | None:
+        """Why the query's past cannot be answered; None when it can."""
+        return self._admission.can_backfill(query)
+
+    # Batches
+
+    def process(self, batch: Batch) -> None:
+        """Answer what the batch makes due."""
+        mark = Mark(batch.number)
+        if self.static and self.journal is not None:
+            self._commits.check_rows(batch)
+        if self.committed is not None and mark <= self.committed and self.counts.batches:
+            self._commits.check_replayed(batch.number)
+            return
+        if self.closed:
+            raise more_after_the_end(self.stream.name, kept=self.journal is not None)
+        self._commits.check_follows(batch.number)
+        began = time.perf_counter()
+        aside = SetAside(self, batch)
+        self._admission.start_side_jobs()
+        fault_point("before partials")
+        seen = self._ingest.take(batch, aside)
+        aside.warn_of_odd_times(seen)
+        aside.malformed(seen.malformed)
+        self.counts.batches += 1
+        self._advance(seen)
+        self._admission.take_side_jobs(wait=self.bounded)
+        self._answering.answer(mark, self.watermark)
+        self._commits.commit(mark)
+        self.counts.seconds += time.perf_counter() - began
+
+    def _advance(self, seen: Tally) -> None:
+        """Let event time go on to what a batch held."""
+        if seen.newest is None or seen.oldest is None:
+            return
+        self.newest = max(seen.newest, seen.newest if self.newest is None else self.newest)
+        self.oldest = min(seen.oldest, seen.oldest if self.oldest is None else self.oldest)
+        for sharing_set in self.sets.values():
+            sharing_set.coverage.note(sharing_set.plan, seen.newest)
+
+    def finish(self) -> None:
+        """The end of the input is the end of the stream: answer every window that holds an event."""
+        if self.closed:
+            return
+        if self.committed is None:
+            self._commits.commit(Mark(0, end=True))
+            return
+        self._admission.start_side_jobs()
+        self._admission.take_side_jobs(wait=True)
+        self.ordered.look_up(self.lookups.at(self.ordered.groupings, self.committed.batch))
+        mark = Mark(self.committed.batch, end=True)
+        self._answering.answer(mark, None)
+        self._commits.commit(mark)
+
+    def close(self) -> None:
+        self._admission.close()
+
+    # A restart
+
+    def go_on_from(self, notes: Notes) -> None:
+        """What the source has noted of the stream, as it is or as the last commit knows it."""
+        self._commits.go_on_from(notes)
+
+    def restore(self) -> None:
+        """Go on from the last commit."""
+        self._commits.restore()
+
+    def show_restored(self, synopses: Sequence[Synopsis]) -> None:
+        """Let questions see what the last commit left, before the first batch comes."""
+        self._commits.show_restored(synopses)
+
+
+__all__ = ["StreamRun"]

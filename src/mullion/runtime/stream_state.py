@@ -1,0 +1,136 @@
+"""All that a stream's run knows between two batches. The steps of a batch read it and change it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from mullion.algebra.sliced import SlicedAggregation
+from mullion.algebra.streams import Stream
+from mullion.catalog.synopses import Synopsis
+from mullion.options import Options
+from mullion.planner.cost import NOTHING_SEEN, Observed
+from mullion.runtime.ahead import Ahead
+from mullion.runtime.batch import Source
+from mullion.runtime.batch_input import BatchInput, Notes
+from mullion.runtime.counts import Counts
+from mullion.runtime.kept_events import Keeper
+from mullion.runtime.lookup_tables import LookupTables, TableAt, no_table
+from mullion.runtime.ordered import Ordered
+from mullion.runtime.questions import View
+from mullion.runtime.sharing_set import SharingSet
+from mullion.runtime.sink import Sink
+from mullion.slices.limits import Limits
+from mullion.storage.event_log import EventLog
+from mullion.storage.files import CommittedFiles
+from mullion.storage.journal import Journal, Standings
+from mullion.storage.marks import Mark
+from mullion.storage.scratch import Scratch
+
+
+class StreamState:
+    def __init__(
+        self,
+        stream: Stream,
+        sink: Sink,
+        options: Options,
+        source: Source,
+        *,
+        journal: Journal | None = None,
+        static: bool = False,
+        table: TableAt = no_table,
+        table_files: Callable[[], Sequence[str]] = tuple,
+        relations_stand: Callable[[], Standings] = dict,
+        has_changed: Callable[[str], bool] = lambda name: False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`static`: all events of the stream are one batch, which the end follows. `table` gives a table's rows as a
+        batch sees them, `table_files` the files in which they are kept, `relations_stand` how far those over the stream
+        are."""
+        self.stream, self.sink, self.options, self.source = stream, sink, options, source
+        self.journal, self.static = journal, static
+        self.table_files, self.has_changed, self.relations_stand = table_files, has_changed, relations_stand
+        self.lookups = LookupTables(table)
+        self.relations_stood: Standings = {}
+        """Where relations stood at the last commit, at the least: what they had taken may be gone here."""
+        self.rows_of_static: list[int | None] | None = None
+        """What a static stream held when it was read."""
+        self.bounded = False
+        """The source is read to its end, and nobody waits for an answer before that."""
+        self.is_restored = False
+        """The state is that of a commit, and no queries have been set since."""
+        self.restored_order: tuple[Mapping[str, Any], list[tuple[str, pa.Table]]] = {}, []
+        self.counts = Counts()
+        self.limits = Limits(options.most_answers)
+        self.oldest: int | None = None
+        self.newest: int | None = None
+        self.sets: dict[str, SharingSet] = {}
+        self.ordered = Ordered(stream)
+        self.queries: tuple[SlicedAggregation, ...] = ()
+        self.synopses: tuple[Synopsis, ...] = ()
+        self.keeper: Keeper | None = None
+        self.wanted: frozenset[str] | None = None
+        """The columns that relations want of the events; None while no relation reads the stream."""
+        self.relations: tuple[str, ...] = ()
+        """The names of the queries that they answer."""
+        self.intake: EventLog | None = None
+        self.view: View | None = None
+        """What the last commit left, for questions: replaced as a whole."""
+        self.committed: Mark | None = None
+        self.begun = False
+        """A batch has begun; a query that enters from now on may have missed events."""
+        self.notes: Notes | None = None
+        """Where the source notes how far it has read, if it does."""
+        self.inputs: list[BatchInput] = []
+        """What the last batches held, the newest last."""
+        self.ahead = Ahead(stream, clock, None if journal is None else journal.files)
+        self.backfilled: set[str] = set()
+        """The queries with BACKFILL whose past is here."""
+        self._scratch = Scratch()
+
+    @property
+    def watermark(self) -> int | None:
+        return None if self.newest is None else self.newest - self.stream.lateness
+
+    @property
+    def closed(self) -> bool:
+        """The end of the input was the end of the stream: everything is answered, and nothing may come after it."""
+        return self.committed is not None and self.committed.end
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether the kernel may read the last batch's files itself."""
+        return any(sharing_set.plan is not None and sharing_set.plan.files for sharing_set in self.sets.values())
+
+    @property
+    def observed(self) -> Observed:
+        """What the last batch showed."""
+        return next((sharing_set.seen for sharing_set in self.sets.values()), NOTHING_SEEN)
+
+    @property
+    def files(self) -> CommittedFiles:
+        """Files of the stream: kept with the checkpoint, or as long as the run lasts."""
+        if self.journal is not None:
+            return self.journal.files
+        return CommittedFiles(self._scratch.path)
+
+    @property
+    def has_files(self) -> bool:
+        return self.journal is not None or bool(self._scratch)
+
+    def discard(self) -> None:
+        """Remove the files that were for this run alone."""
+        self._scratch.discard()
+
+    def newest_on(self, column: str) -> int | None:
+        """The newest value of a column that windows go over, now or when the run was left."""
+        found = self.ordered.newest_on(column)
+        if found is None and self.is_restored:
+            found = self.ordered.restored_newest(self.restored_order[0], column)
+        return found
+
+
+__all__ = ["StreamState"]

@@ -1,0 +1,107 @@
+"""Which columns of events the kernel needs for some groupings, and which expressions only the source can evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+from mullion.algebra.streams import Stream
+from mullion.expressions.evaluate import is_event_only, is_kernel_only, is_vectorised
+from mullion.expressions.typing import type_of
+from mullion.language.query import Column, Expr, walk
+from mullion.language.render import render
+from mullion.language.types import BOOLEAN, Type
+from mullion.planner.plan import Grouping
+from mullion.slices.kernels.partial import Input
+
+
+def kernel_columns(groupings: Sequence[Grouping]) -> set[str] | None:
+    """The columns of events that the kernel needs to evaluate everything by itself; None when it cannot."""
+    needed: set[str] = set()
+    for grouping in groupings:
+        wanted = [*_wanted([grouping]), *grouping.checks]
+        if not all(_in_kernel(expr, grouping) for expr in wanted):
+            return None
+        needed |= {name for expr in wanted for name in columns_of(expr)} - _looked_up(grouping)
+    return needed
+
+
+def columns_of(expr: Expr) -> set[str]:
+    return {node.name for node in walk(expr) if isinstance(node, Column)}
+
+
+def table_columns(grouping: Grouping) -> set[str]:
+    """The columns of tables that the grouping reads."""
+    return {name for expr in _wanted([grouping]) for name in columns_of(expr)} & _looked_up(grouping)
+
+
+def input_for(stream: Stream, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> Input:
+    """Few, narrow columns: those that the kernel computes with, and what only the source can compute."""
+    evaluated: dict[Expr, str] = {}
+    bad: dict[Expr, str] = {}
+    own = stream.types
+    columns: dict[str, Type] = {name: own[name] for name in also}
+    for grouping in groupings:
+        for expr in _wanted([grouping]):
+            if _in_kernel(expr, grouping):
+                columns |= {name: own[name] for name in sorted(columns_of(expr) & own.keys())}
+            else:
+                name = evaluated.setdefault(expr, _lasting_name("e", expr))
+                columns.setdefault(name, type_of(expr, own))
+        for check in grouping.checks:
+            if _in_kernel(check, grouping):
+                columns |= {name: own[name] for name in sorted(columns_of(check) & own.keys())}
+            else:
+                columns.setdefault(bad.setdefault(check, _lasting_name("b", check)), BOOLEAN)
+    return Input(columns, evaluated, bad)
+
+
+def together(inputs: Sequence[Input]) -> Input:
+    """All that some inputs hold, each column once.
+
+    >>> sorted(together([Input({"a": BOOLEAN}), Input({"b": BOOLEAN, "a": BOOLEAN})]).columns)
+    ['a', 'b']
+    """
+    columns: dict[str, Type] = {}
+    evaluated: dict[Expr, str] = {}
+    bad: dict[Expr, str] = {}
+    for some in inputs:
+        columns |= some.columns
+        evaluated |= some.evaluated
+        bad |= some.bad
+    return Input(columns, evaluated, bad)
+
+
+def _looked_up(grouping: Grouping) -> set[str]:
+    """The columns that lookups add."""
+    return {name for lookup in grouping.lookups for name in lookup.types()}
+
+
+def _wanted(groupings: Sequence[Grouping]) -> list[Expr]:
+    """Everything that is computed of an event: each expression once."""
+    compared = (a.expr for g in groupings for a in g.index.attributes)
+    found = (key for g in groupings for lookup in g.lookups for key, _ in lookup.keys)
+    states = (expr for g in groupings for state in g.states for expr in state.expressions())
+    return list(dict.fromkeys([*compared, *(k for g in groupings for k in g.keys), *states, *found]))
+
+
+def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
+    """Whether the kernel computes the expression: on whole arrays, once for each different text, or because Spark does
+    not know the columns of tables. What it might compute otherwise than Spark is left to Spark."""
+    if is_event_only(expr):
+        return False
+    if is_kernel_only(expr):
+        return True
+    if is_vectorised(expr, grouping.types):
+        return True
+    read = columns_of(expr)
+    return bool(read & _looked_up(grouping)) or (len(read) == 1 and grouping.types[next(iter(read))].kind == "string")
+
+
+def _lasting_name(kind: str, expr: Expr) -> str:
+    """A name that stays the same while queries come and go, for what Spark computes of an expression. The text itself
+    would not do: Spark takes a dot in a name for a field."""
+    return f"#{kind}{sha256(render(expr).encode()).hexdigest()[:16]}"
+
+
+__all__ = ["columns_of", "input_for", "kernel_columns", "table_columns", "together"]

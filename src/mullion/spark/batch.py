@@ -1,0 +1,198 @@
+"""A stream of Spark's as a run sees it: `runtime.batch.Batch` and `Source` on DataFrames and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from mullion.algebra.streams import Stream
+from mullion.kernels.arrival import FileOrder
+from mullion.options import Options, Way
+from mullion.planner.plan import Grouping, Plan
+from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables
+from mullion.runtime.sharding import Shards, ShardTask
+from mullion.slices.bounds import Stretch
+from mullion.slices.inputs import kernel_columns
+from mullion.slices.kernels.partial import Input
+from mullion.slices.subwindow import SubWindows
+from mullion.slices.tally import Tally
+from mullion.spark.events import TIME, Events, selection, send
+from mullion.spark.failures import SparkFailure
+from mullion.spark.files import Piece, by_change, can_tell_time, files_of, pieces_of, read, uris_of
+from mullion.spark.malformed import malformed_records
+from mullion.spark.options import reads_alike
+from mullion.spark.pipeline import collect_partials, partials_frame, partials_within, sampled_groups
+from mullion.spark.shard_tasks import adopt, run_shards, write_shards
+from mullion.spark.source_log import SourceLog
+from mullion.spark.sources import SOURCE, as_declared, look_for_columns, open_files, tells_files, with_source
+from mullion.spark.unseen import Unseen
+from mullion.storage.marks import Mark
+
+
+class SparkBatch:
+    """A batch of a stream. Nothing is looked at before something is asked."""
+
+    def __init__(self, number: int, open_: Callable[[], tuple[Events, list[str] | None]]) -> None:
+        """`open_` gives the events, and the files that they are where the kernel may read these itself."""
+        self._number, self._open = number, open_
+        self._pieces_of: dict[frozenset[str], tuple[Piece, ...] | None] = {}
+
+    @property
+    def number(self) -> int:
+        return self._number
+
+    @cached_property
+    def _opened(self) -> tuple[Events, list[str] | None]:
+        return self._open()
+
+    @property
+    def _events(self) -> Events:
+        return self._opened[0]
+
+    @property
+    def size(self) -> int | None:
+        pieces = self._pieces(())
+        return None if pieces is None else sum(piece.rows for piece in pieces)
+
+    def reads_files(self, groupings: Sequence[Grouping]) -> bool:
+        return self._pieces_for(groupings) is not None
+
+    def read(self, inputs: Input, texts: Collection[str] = ()) -> pa.Table:
+        own = not inputs.evaluated and not inputs.bad
+        pieces = self._pieces(inputs.columns) if own else None
+        if pieces:
+            time = self._events.stream.time_column
+            return pa.concat_tables(read(pieces, list(inputs.columns), time, list(texts)))
+        return self._events.read(selection(inputs, self._events.stream))
+
+    def partials(self, plan: Plan, tables: Tables, bounds: Stretch, expected: int | None) -> Collected:
+        return collect_partials(self._for(plan.groupings, tables), plan, bounds, expected)
+
+    def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
+        return partials_within(self._for(plan.groupings, tables).of(stretch), plan)
+
+    def to_shards(
+        self, shards: Shards, plan: Plan, grouping: Grouping, tables: Tables, stretch: Stretch, mark: Mark
+    ) -> Tally:
+        events = self._for(plan.groupings, tables).of(stretch)
+        return write_shards(shards, partials_frame(events, plan, grouping), grouping, mark)
+
+    def groups(self, plan: Plan, grouping: Grouping, tables: Tables, most: int) -> int:
+        return sampled_groups(self._for(plan.groupings, tables), plan, grouping, most)
+
+    def times(self, stretch: Stretch) -> Tally:
+        row = self._events.of(stretch).select([f"count({TIME})", "count(1)", f"min({TIME})", f"max({TIME})"]).first()
+        assert row is not None
+        return Tally(events=row[0], malformed=row[1] - row[0], oldest=row[2], newest=row[3])
+
+    def outside(self, bounds: Stretch) -> pa.Table:
+        return self._events.outside(bounds).toArrow()
+
+    def malformed(self) -> pa.Table:
+        return malformed_records(self._events)
+
+    def _for(self, groupings: Sequence[Grouping], tables: Tables) -> Events:
+        return replace(self._events, pieces=self._pieces_for(groupings), tables=tables)
+
+    def _pieces_for(self, groupings: Sequence[Grouping]) -> tuple[Piece, ...] | None:
+        needed = kernel_columns(groupings) if self._opened[1] is not None else None
+        return None if needed is None else self._pieces(needed)
+
+    def _pieces(self, columns: Collection[str]) -> tuple[Piece, ...] | None:
+        """The row groups of the files, where the kernel may read these columns of them itself."""
+        key = frozenset(columns)
+        if key not in self._pieces_of:
+            events, paths = self._opened
+            found = None if paths is None else pieces_of(paths, events.stream, key)
+            self._pieces_of[key] = None if found is None else tuple(found)
+        return self._pieces_of[key]
+
+
+@dataclass
+class SparkSource:
+    """Where the batches of a stream come from. `plain`: the stream reads files and does nothing else to them. `log` is
+    what Spark notes of the files that it has read, if the source is files."""
+
+    stream: Stream
+    engine_session: Callable[[], SparkSession]
+    log: SourceLog | None
+    plain: bool
+    options: Options
+    failures: tuple[type[BaseException], ...] = SparkFailure
+
+    def __post_init__(self) -> None:
+        self._unseen = Unseen(self.stream.stored, strict=self.options.strict)
+        self._last: DataFrame | None = None
+
+    @property
+    def _session(self) -> SparkSession:
+        return self.engine_session() if self._last is None else self._last.sparkSession
+
+    def batch(self, frame: DataFrame, number: int) -> SparkBatch:
+        self._last = frame
+        return SparkBatch(number, lambda: self._opened(frame, number))
+
+    def _opened(self, batch: DataFrame, number: int) -> tuple[Events, list[str] | None]:
+        """The batch with every column's values under its name and of its type, and what is known of its files; refuses
+        files that hold others."""
+        if self.log is not None and tells_files(batch):
+            order = self.log.files_of(number)
+        elif not self.plain and not batch.isStreaming and SOURCE not in batch.columns:
+            order = by_change(uris_of(batch, plain=False) or [])
+        else:
+            order = []
+        paths = files_of(uris_of(batch, plain=self.plain) or [], order) if self._may_read_files else None
+        if order and SOURCE not in batch.columns:
+            batch = with_source(batch)
+        if self.plain and self.log is not None:
+            batch = as_declared(self.stream.stored, batch, order)
+            look_for_columns(self._unseen, batch, order)
+        files = FileOrder(tuple(order)) if order else None
+        return Events(batch, self.stream, number=number, files=files), paths
+
+    @property
+    def _may_read_files(self) -> bool:
+        """Whether the kernel may read a batch's files itself."""
+        if self.options.way not in (Way.AUTO, Way.DIRECT) or not can_tell_time(self.stream):
+            return False
+        return not self.plain or (self.stream.format == "parquet" and reads_alike(self.stream.options))
+
+    def offsets_of(self, batch: int) -> Sequence[int]:
+        return range(0) if self.log is None else self.log.offsets_of(batch)
+
+    def cannot_read_again(self) -> str | None:
+        return None if self.log is not None and self.plain else "the source of the stream cannot be read twice"
+
+    def past(self, batch: int, *, apart: bool) -> Iterator[tuple[int, Batch]]:
+        assert self.log is not None
+        parts = [(offset, paths) for offset, paths in self.log.files_up_to(batch) if paths]
+        order = FileOrder(tuple(path for _, paths in parts for path in paths))
+        if not apart:
+            parts = [(0, list(order.uris))] if parts else []
+        for offset, paths in parts:
+            frame = open_files(self._session, self.stream.stored, paths)
+            events = Events(frame, self.stream, files=order)
+            yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
+
+    def adopt(self, shards: Shards, entry: SubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
+        return adopt(self._session, shards, entry, grouping, name)
+
+    def run_shards(self, count: int, task: ShardTask) -> Iterable[Any]:
+        return run_shards(self._session, count, task)
+
+
+def evaluated_by_spark(
+    session: SparkSession, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]
+) -> tuple[pa.Table, Input]:
+    """Events with all their columns and with what only Spark can evaluate of them."""
+    batch = Events(session.createDataFrame(events), stream)
+    sent, inputs = send(batch, groupings, also=[name for name, _ in stream.columns])
+    return sent.toArrow(), inputs
+
+
+__all__ = ["SparkBatch", "SparkSource", "evaluated_by_spark"]

@@ -1,0 +1,127 @@
+"""A batch of a stream as Spark's SQL sees it: its own columns, the event time, and the order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from mullion.algebra.streams import Stream
+from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, in_order, place_text
+from mullion.kernels.lookup import Prepared
+from mullion.language.limits import FIRST_TIME, LAST_TIME
+from mullion.planner.plan import Grouping
+from mullion.slices.bounds import EVERYWHERE, Stretch
+from mullion.slices.inputs import input_for
+from mullion.slices.kernels.partial import Input, takes_order
+from mullion.spark.expressions import bad_text, identifier, spark_text
+from mullion.spark.files import Piece
+from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, SOURCE
+
+TIME = "`#t`"
+"""`slices.kernels.partial.TIME` as Spark's text: the event time in microseconds; NULL for a record that has no place
+in time, or none in the years 1 to 9999."""
+
+_views = count()
+
+
+@dataclass(frozen=True)
+class Events:
+    """A batch of a stream, perhaps only a part of it."""
+
+    batch: DataFrame
+    stream: Stream
+    within: Stretch = EVERYWHERE
+    """Only events of this stretch of time."""
+    pieces: tuple[Piece, ...] | None = None
+    """The row groups that the batch consists of, where the kernel may read them."""
+    tables: tuple[Prepared, ...] = ()
+    """The tables that events are looked up in, as this batch finds them."""
+    number: int = 0
+    """The number of the batch."""
+    files: FileOrder | None = None
+    """The files of the batch in their order, where its rows say which they stand in."""
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """SELECT columns FROM the events, in the order of arrival."""
+        return in_order(self.select([*columns, *self.places()]).toArrow(), self.files)
+
+    def places(self) -> list[str]:
+        """What tells the order of arrival: file and row, or partition and offset, or where Spark hands events over."""
+        if self.files is not None:
+            part, place = self.files.text(SOURCE), place_text(BLOCK)
+        elif PARTITION in self.batch.columns:
+            part, place = PARTITION, OFFSET
+        else:
+            return [f"monotonically_increasing_id() AS {identifier(ARRIVAL)}"]
+        return [f"{part} AS {identifier(FILE)}", f"{place} AS {identifier(ARRIVAL)}"]
+
+    def select(self, columns: Sequence[str], *, before: str = "", after: str = "") -> DataFrame:
+        """SELECT columns FROM the events, which have their own columns and TIME; text may stand around it."""
+        view = f"mullion_batch_{next(_views)}"
+        self.batch.createOrReplaceTempView(view)
+        session = self.batch.sparkSession
+        try:
+            timed = f"(SELECT *, {self._time()} AS {TIME}{self._computed()} FROM {view})"
+            selected = f"SELECT {', '.join(columns)} FROM {timed} WHERE {self.within.where(TIME)}"
+            return session.sql(f"{before}{selected}{after}")
+        finally:
+            session.catalog.dropTempView(view)
+
+    def _computed(self) -> str:
+        """The time column, where it is no column of the source."""
+        stream = self.stream
+        if stream.time is None or stream.time_column in self.batch.columns:
+            return ""
+        return f", {spark_text(stream.time)} AS {identifier(stream.time_column)}"
+
+    def _time(self) -> str:
+        name = self.stream.time_column
+        told = (
+            identifier(name) if self.stream.time is None or name in self.batch.columns else spark_text(self.stream.time)
+        )
+        time = f"unix_micros(CAST({told} AS TIMESTAMP))"
+        time = f"CASE WHEN {time} BETWEEN {FIRST_TIME}L AND {LAST_TIME}L THEN {time} END"
+        if CORRUPT not in self.batch.columns:
+            return time
+        # The hash makes every column a needed one: else whether a record counts as malformed would depend on which
+        # columns the present queries read.
+        columns = ", ".join(identifier(c) for c in self.batch.columns if c not in (CORRUPT, SOURCE, BLOCK))
+        return f"CASE WHEN {CORRUPT} IS NULL OR xxhash64({columns}) = 0 THEN {time} END"
+
+    def of(self, stretch: Stretch) -> Events:
+        """The events of a stretch of time."""
+        return replace(self, within=stretch)
+
+    def outside(self, bounds: Stretch) -> DataFrame:
+        """The events before and after a stretch of time: the stream's columns, and TIME."""
+        columns = [TIME, *(identifier(name) for name, _ in self.stream.columns)]
+        before, after = bounds.late.where(TIME), bounds.ahead.where(TIME)
+        parts = [part for part, bound in ((before, bounds.low), (after, bounds.high)) if bound is not None]
+        return self.select(columns).where(" OR ".join(parts) or "FALSE")
+
+    def malformed(self) -> Events:
+        """The records without a time."""
+        return replace(self, batch=self.batch.where(f"{self._time()} IS NULL"))
+
+    def first(self, number: int) -> Events:
+        return replace(self, batch=self.batch.limit(number))
+
+
+def send(events: Events, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[DataFrame, Input]:
+    """Few, narrow columns: those that the kernel computes with, and what only Spark can compute."""
+    inputs = input_for(events.stream, groupings, also)
+    selected = selection(inputs, events.stream)
+    if takes_order(groupings):
+        selected = [*selected, *events.places()]
+    return events.select(selected), inputs
+
+
+def selection(inputs: Input, stream: Stream) -> list[str]:
+    """The time and the columns of the input, as Spark's text."""
+    computed = {name: spark_text(expr) for expr, name in inputs.evaluated.items()}
+    computed |= {name: bad_text(check, stream.types) or "FALSE" for check, name in inputs.bad.items()}
+    return [TIME, *(f"{computed.get(name) or identifier(name)} AS {identifier(name)}" for name in inputs.columns)]

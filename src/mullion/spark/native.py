@@ -1,0 +1,151 @@
+"""The native way to partials: Spark groups by the step of the common grid.
+
+Each pass is one SQL statement, generated from checked expressions only. Building the same plan from Column objects
+takes hundreds of calls into the JVM, which cost as much as the pass itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from mullion.language.query import Expr
+from mullion.planner.plan import FRAGMENTS, Grouping, Plan, StateColumn
+from mullion.slices.kernels.partial import partial_schema, signature_array
+from mullion.slices.kernels.signature import WORD, from_words, same_rows, words_for
+from mullion.spark.events import TIME, Events
+from mullion.spark.expressions import bad_text, spark_text
+
+
+def native_partials(events: Events, plan: Plan) -> list[list[pa.Table]]:
+    """The partials of each grouping, on the driver."""
+    if len(plan.groupings) == 1:
+        return [[typed(native_frame(events, plan, plan.groupings[0]).toArrow(), plan.groupings[0])]]
+    return [[table] for table in _collect_grouping_sets(events, plan)]
+
+
+def native_frame(events: Events, plan: Plan, grouping: Grouping) -> DataFrame:
+    return _grouped(events, plan, [grouping], _wire_names([grouping], 0))
+
+
+def _collect_grouping_sets(events: Events, plan: Plan) -> list[pa.Table]:
+    """Several key sets in one pass: GROUPING SETS, each with its own signature and keys."""
+    groupings = plan.groupings
+    wires = [_wire_names(groupings, g) for g in range(len(groupings))]
+    every = list(dict.fromkeys(name for g in range(len(groupings)) for name in _key_names(groupings, g)))
+    wanted = {name: name for wire in wires for name in wire} | {"grouping_id()": "`#set`"}
+    table = _grouped(events, plan, groupings, wanted).toArrow()
+    found = []
+    for g, (grouping, wire) in enumerate(zip(groupings, wires, strict=True)):
+        own = _key_names(groupings, g)
+        absent = sum(1 << (len(every) - 1 - i) for i, n in enumerate(every) if n not in own)
+        rows = table.filter(pc.equal(table.column("#set"), absent))
+        found.append(typed(rows.select(list(wire)).rename_columns(list(wire.values())), grouping))
+    return found
+
+
+def _grouped(events: Events, plan: Plan, groupings: Sequence[Grouping], names: dict[str, str]) -> DataFrame:
+    """One statement: an inner SELECT evaluates each different expression once, the outer one groups and aggregates."""
+    step, origin = plan.grid
+    inner = [f"{TIME}", f"{TIME} - pmod({TIME} - {origin}L, {step}L) AS slice"]
+    for g, grouping in enumerate(groupings):
+        words = signature_texts(grouping)
+        inner += [f"{text} AS sig{g}_{w}" for w, text in enumerate(words)]
+        anyone = " OR ".join(f"({text}) <> 0" for text in words)
+        for i, key in enumerate(grouping.keys):
+            text = spark_text(key)
+            if grouping.selective and words:
+                text = f"CASE WHEN {anyone} THEN {text} END"
+            inner.append(f"{text} AS k{g}_{i}")
+    inner += [f"{spark_text(argument)} AS a{a}" for a, argument in enumerate(_arguments(groupings))]
+    types = groupings[0].types
+    inner += [f"{bad_text(check, types) or 'FALSE'} AS c{c}" for c, check in enumerate(_checks(groupings))]
+    sets = [_key_names(groupings, g) for g in range(len(groupings))]
+    by = ", ".join(sets[0])
+    if len(sets) > 1:
+        by = "GROUPING SETS ({})".format(", ".join(f"({', '.join(names)})" for names in sets))
+    made = _aggregates(groupings)
+    outer = ", ".join(f"{made.get(ours, ours)} AS {wire}" for ours, wire in names.items())
+    return events.select(inner, before=f"SELECT {outer} FROM (", after=f") GROUP BY {by}")
+
+
+def _key_names(groupings: Sequence[Grouping], g: int) -> list[str]:
+    """What grouping g groups by."""
+    words = words_for(len(groupings[g].bits))
+    return ["slice", *(f"sig{g}_{w}" for w in range(words)), *(f"k{g}_{i}" for i in range(len(groupings[g].keys)))]
+
+
+def _aggregates(groupings: Sequence[Grouping]) -> dict[str, str]:
+    """The aggregates of the pass by the names of their columns."""
+    arguments = {argument: f"a{a}" for a, argument in enumerate(_arguments(groupings))}
+    made = {"events": "count(1)", "t_min": f"min({TIME})", "t_max": f"max({TIME})"}
+    for s, state in enumerate(_states(groupings)):
+        texts = state.partial.spark("1" if state.argument is None else arguments[state.argument])
+        made |= {f"s{s}_{j}": text for j, text in enumerate(texts)}
+    return made | {f"bad{c}": f"count_if(c{c})" for c in range(len(_checks(groupings)))}
+
+
+def _wire_names(groupings: Sequence[Grouping], g: int) -> dict[str, str]:
+    """The columns of the pass that are grouping g's, and what `partial_schema` calls them."""
+    grouping = groupings[g]
+    states, checks = _states(groupings), _checks(groupings)
+    names = {"slice": "slice"}
+    names |= {f"sig{g}_{w}": f"sig{w}" for w in range(words_for(len(grouping.bits)))}
+    names |= {f"k{g}_{i}": f"k{i}" for i in range(len(grouping.keys))}
+    names |= {"events": "events", "t_min": "t_min", "t_max": "t_max"}
+    for i, state in enumerate(grouping.states):
+        at = states.index(state)
+        names |= {f"s{at}_{j}": f"s{i}_{j}" for j in range(len(state.partial.stored))}
+    return names | {f"bad{checks.index(check)}": f"bad{i}" for i, check in enumerate(grouping.checks)}
+
+
+def signature_texts(grouping: Grouping) -> list[str]:
+    """The words of the signature as Spark SQL."""
+    words: list[list[str]] = [[] for _ in range(words_for(len(grouping.bits)))]
+    for bit, predicate in enumerate(grouping.predicates):
+        words[bit // WORD].append(f"CASE WHEN {spark_text(predicate)} THEN {1 << (bit % WORD)}L ELSE 0L END")
+    return [" | ".join(word) for word in words]
+
+
+def _arguments(groupings: Sequence[Grouping]) -> list[Expr]:
+    return list(dict.fromkeys(s.argument for g in groupings for s in g.states if s.argument is not None))
+
+
+def _states(groupings: Sequence[Grouping]) -> list[StateColumn]:
+    return list(dict.fromkeys(s for g in groupings for s in g.states))
+
+
+def _checks(groupings: Sequence[Grouping]) -> list[Expr]:
+    return list(dict.fromkeys(c for g in groupings for c in g.checks))
+
+
+def typed(table: pa.Table, grouping: Grouping) -> pa.Table:
+    """Partials with exactly the types of `partial_schema`: Spark's timestamps and decimals differ in detail, and its
+    signatures are words or plain bytes."""
+    schema = partial_schema(grouping, FRAGMENTS)
+    if "signature" not in table.schema.names:
+        words = [_numbers(table.column(f"sig{w}")) for w in range(words_for(len(grouping.bits)))]
+        bits = from_words(words, len(grouping.bits)) if words else np.zeros((len(table), 1), np.uint8)
+        same, first = same_rows(bits)
+        table = table.append_column("signature", signature_array(same, bits[first]))
+    return as_schema(table, schema)
+
+
+def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of the schema with its types; plain bytes become a dictionary again."""
+    columns = []
+    for f in schema:
+        column = table.column(f.name)
+        if pa.types.is_dictionary(f.type) and not pa.types.is_dictionary(column.type):
+            column = column.cast(f.type.value_type).dictionary_encode()
+        columns.append(column.cast(f.type))
+    return pa.table(columns, schema=schema)
+
+
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    return np.asarray(column.combine_chunks().fill_null(0), np.int64)

@@ -1,0 +1,116 @@
+"""The work of shards on executors: `runtime.sharding` for groupings, `runtime.shard_step` for relations.
+
+    driver --functions and where files are--> one task for each shard --tallies, answers, names of files--> driver
+
+On a cluster the directory must be on storage that all machines share.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mullion.planner.plan import Grouping
+from mullion.runtime.shard_step import Done, ShardedStep, Standing
+from mullion.runtime.sharding import Shards, ShardTask, not_shared, require, sees
+from mullion.runtime.sink import ShardWriter
+from mullion.slices.subwindow import SubWindows
+from mullion.slices.tally import Tally
+from mullion.spark.native import as_schema, typed
+from mullion.spark.pipeline import plain_schema
+from mullion.storage.files import serialised
+from mullion.storage.marks import Mark
+
+
+def write_shards(shards: Shards, partials: DataFrame, grouping: Grouping, mark: Mark) -> Tally:
+    """Write the partials of a batch, each on the executor of its shard, and return what they tell of it."""
+    slim = replace(shards, entries=[])
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = list(batches)
+        if found:
+            yield _message(slim.write(_shard(), typed(pa.Table.from_batches(found), grouping), grouping, mark))
+
+    keys = [F.col(f"k{i}") for i in range(len(grouping.group_keys))]
+    sharded = partials.repartition(shards.count, *keys)
+    return shards.absorb(_messages(sharded.mapInArrow(run, "message binary")), mark)
+
+
+def adopt(spark: SparkSession, shards: Shards, entry: SubWindows, grouping: Grouping, name: str) -> dict[int, str]:
+    """Write sub-windows that were held on the driver into their shards: the files by shard."""
+    slim, metadata = replace(shards, entries=[]), entry.table.schema.metadata
+    schema = entry.table.schema.remove_metadata()
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = list(batches)
+        if found:
+            table = as_schema(pa.Table.from_batches(found), schema).replace_schema_metadata(metadata)
+            yield _message((_shard(), slim.write_entry(_shard(), name, serialised(table))))
+
+    keys = [F.col(f"key{i}") for i in range(len(grouping.group_keys))]
+    frame = spark.createDataFrame(entry.table.cast(plain_schema(entry.table.schema)))
+    return dict(_messages(frame.repartition(shards.count, *keys).mapInArrow(run, "message binary")))
+
+
+def run_shards(spark: SparkSession, count: int, task: ShardTask) -> Iterator[Any]:
+    """What the task returns for each shard, in any order."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for shard in batch.column(0).to_pylist():
+                yield _message(task(shard))
+
+    return _messages(spark.range(0, count, 1, count).mapInArrow(run, "message binary"))
+
+
+def run_step(spark: SparkSession, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
+    """What the shards of relations made of a step, in their order."""
+
+    def task(shard: int) -> tuple[int, Done | None, Path | None]:
+        unseen = [path for path in _needed(step, shard) if not sees(path)]
+        return (shard, None, unseen[0]) if unseen else (shard, step.run(shard, write), None)
+
+    found: dict[int, Done] = {}
+    for shard, done, unseen in run_shards(spark, step.count, task):
+        if done is None:
+            raise not_shared(unseen)
+        for path in (*_files(step, done.standing), *done.written):
+            require(path)
+        found[shard] = done
+    return [found[shard] for shard in range(step.count)]
+
+
+def _needed(step: ShardedStep, shard: int) -> list[Path]:
+    """The files that the task of a shard reads."""
+    before = step.before[shard]
+    own = [] if before is None else _files(step, before)
+    return [*step.events.values(), *step.tables.values(), *own]
+
+
+def _files(step: ShardedStep, standing: Standing) -> list[Path]:
+    return [step.directory / name for name in sorted(standing.files)]
+
+
+def _shard() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
+
+
+def _message(content: Any) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"message": pa.array([pickle.dumps(content)], pa.binary())})
+
+
+def _messages(frame: DataFrame) -> Iterator[Any]:
+    for row in frame.toArrow().column("message").to_pylist():
+        yield pickle.loads(row)
+
+
+__all__ = ["adopt", "run_shards", "run_step", "write_shards"]

@@ -1,0 +1,194 @@
+"""Batches and sources in memory: the whole course of a batch without a JVM.
+
+The kernels are the product's own; what only Spark evaluates is `NeedsSpark`. Every batch notes how it was read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mullion.algebra.streams import Stream
+from mullion.expressions.vector import Vector
+from mullion.kernels.arrival import ARRIVAL
+from mullion.planner.plan import FRAGMENTS, Grouping, Plan
+from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables, collected, partials_of
+from mullion.runtime.sharding import Shards, ShardTask
+from mullion.slices.bounds import EVERYWHERE, Stretch
+from mullion.slices.inputs import input_for
+from mullion.slices.kernels.partial import TIME, Input, Job
+from mullion.slices.subwindow import SubWindows
+from mullion.slices.tally import Tally, tally
+from mullion.spark.source_log import SourceLog
+from mullion.storage.files import serialised
+from mullion.storage.marks import Mark
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+class NeedsSpark(Exception):
+    """What only Spark can evaluate."""
+
+
+def as_events(stream: Stream, rows: Rows) -> pa.Table:
+    """Events with their time as `#t`."""
+    columns = {name: Vector.of(type_, [row[name] for row in rows]).to_arrow() for name, type_ in stream.columns}
+    return pa.table({TIME: pa.array([row[stream.time_column] for row in rows], pa.int64()), **columns})
+
+
+def from_files(stream: Stream, paths: Sequence[str]) -> pa.Table:
+    whole = pa.concat_tables([pq.read_table(path) for path in paths])
+    return whole.append_column(TIME, whole.column(stream.time_column).cast(pa.int64()))
+
+
+@dataclass
+class MemoryBatch:
+    """Events in the order of arrival. It is cut into `partitions`, as Spark would; `sized` says that their number is
+    known before they are read, `files` that the kernel could read them from files."""
+
+    stream: Stream
+    events: pa.Table
+    number: int
+    partitions: int = 1
+    sized: bool = True
+    files: bool = False
+    passes: Counter[str] = field(default_factory=Counter)
+    """How often the events were gone through, and for what."""
+
+    @property
+    def size(self) -> int | None:
+        return len(self.events) if self.sized else None
+
+    def reads_files(self, groupings: Sequence[Grouping]) -> bool:
+        return self.files
+
+    def read(self, inputs: Input, texts: Collection[str] = ()) -> pa.Table:
+        self.passes["rows"] += 1
+        if inputs.evaluated or inputs.bad:
+            raise NeedsSpark
+        table = self.events.select([TIME, *inputs.columns])
+        for name in texts:
+            at = table.schema.get_field_index(name)
+            table = table.set_column(at, name, table.column(name).dictionary_encode())
+        return table
+
+    def partials(self, plan: Plan, tables: Tables, bounds: Stretch, expected: int | None) -> Collected:
+        self.passes["partials"] += 1
+        job = self._job(plan, tables)
+        return collected([partials_of(part, job, bounds) for part in self._parts()], plan)
+
+    def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
+        self.passes["partials within"] += 1
+        job = self._job(plan, tables)
+        return collected([partials_of(stretch.of(part), job, EVERYWHERE) for part in self._parts()], plan).taken
+
+    def to_shards(
+        self, shards: Shards, plan: Plan, grouping: Grouping, tables: Tables, stretch: Stretch, mark: Mark
+    ) -> Tally:
+        self.passes["shards"] += 1
+        alone = replace(plan, groupings=(grouping,), methods=(FRAGMENTS,))
+        job = self._job(alone, tables)
+        portions = [partials_of(stretch.of(part), job, EVERYWHERE) for part in self._parts()]
+        whole = pa.concat_tables([portion.taken[0] for portion in portions])
+        keys = [f"k{i}" for i in range(len(grouping.group_keys))]
+        parts = split(whole, keys, shards.count)
+        return shards.absorb([shards.write(shard, rows, grouping, mark) for shard, rows in parts], mark)
+
+    def groups(self, plan: Plan, grouping: Grouping, tables: Tables, most: int) -> int:
+        self.passes["sample"] += 1
+        job = self._job(replace(plan, groupings=(grouping,), methods=(FRAGMENTS,)), tables)
+        sample = _numbered(self.events.slice(0, most))
+        return tally(partials_of(sample, job, EVERYWHERE).taken[0], grouping).groups
+
+    def times(self, stretch: Stretch) -> Tally:
+        self.passes["times"] += 1
+        times = stretch.of(self.events).column(TIME)
+        extremes = pc.min_max(times).as_py()
+        missing = times.null_count
+        return Tally(events=len(times) - missing, malformed=missing, oldest=extremes["min"], newest=extremes["max"])
+
+    def outside(self, bounds: Stretch) -> pa.Table:
+        self.passes["outside"] += 1
+        parts = [bounds.late] if bounds.low is not None else []
+        parts += [bounds.ahead] if bounds.high is not None else []
+        return pa.concat_tables([self.events.slice(0, 0), *(part.of(self.events) for part in parts)])
+
+    def malformed(self) -> pa.Table:
+        self.passes["malformed"] += 1
+        return self.events.filter(pc.is_null(self.events.column(TIME))).drop_columns([TIME])
+
+    def _job(self, plan: Plan, tables: Tables) -> Job:
+        inputs = input_for(self.stream, plan.groupings)
+        if inputs.evaluated or inputs.bad:
+            raise NeedsSpark
+        return Job(plan.groupings, plan.methods, plan.windows, inputs, plan.slicing, tables, self.number)
+
+    def _parts(self) -> Iterator[pa.Table]:
+        events, parts = _numbered(self.events), self.partitions
+        for i in range(parts):
+            start, stop = len(events) * i // parts, len(events) * (i + 1) // parts
+            yield events.slice(start, stop - start)
+
+
+def _numbered(events: pa.Table) -> pa.Table:
+    return events.append_column(ARRIVAL, pa.array(np.arange(len(events))))
+
+
+def split(rows: pa.Table, keys: Sequence[str], count: int) -> list[tuple[int, pa.Table]]:
+    """Rows by the shard of their keys."""
+    values = zip(*(rows.column(key).to_pylist() for key in keys), strict=True) if keys else [()] * len(rows)
+    shards = np.array([sum(map(ord, repr(value))) % count for value in values], np.int64)
+    return [(shard, rows.filter(pa.array(shards == shard))) for shard in sorted(set(shards.tolist()))]
+
+
+@dataclass
+class MemorySource:
+    """Keeps every batch that it gave, so that all can be read again, unless it `forgets`. With a log, batches are
+    files."""
+
+    stream: Stream
+    log: SourceLog | None = None
+    forgets: bool = False
+    partitions: int = 1
+    sized: bool = True
+    failures: tuple[type[BaseException], ...] = (NeedsSpark,)
+    given: dict[int, pa.Table] = field(default_factory=dict)
+
+    def batch(self, rows: Rows | pa.Table, number: int) -> MemoryBatch:
+        events = rows if isinstance(rows, pa.Table) else as_events(self.stream, rows)
+        self.given[number] = events
+        return MemoryBatch(self.stream, events, number, self.partitions, self.sized, self.log is not None)
+
+    def offsets_of(self, batch: int) -> Sequence[int]:
+        return range(batch, batch + 1) if self.log is None else self.log.offsets_of(batch)
+
+    def cannot_read_again(self) -> str | None:
+        return "the source of the stream cannot be read twice" if self.forgets else None
+
+    def past(self, batch: int, *, apart: bool) -> Iterator[tuple[int, Batch]]:
+        parts = [(number, events) for number, events in sorted(self.given.items()) if number <= batch]
+        if self.log is not None:
+            found = self.log.files_up_to(batch)
+            parts = [(at, from_files(self.stream, [p.removeprefix("file://") for p in paths])) for at, paths in found]
+        if not apart and parts:
+            parts = [(0, pa.concat_tables([events for _, events in parts]))]
+        for offset, events in parts:
+            yield offset, MemoryBatch(self.stream, events, 0)
+
+    def adopt(self, shards: Shards, entry: SubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
+        keys = [f"key{i}" for i in range(len(grouping.group_keys))]
+        parts = split(entry.table, keys, shards.count)
+        return {shard: shards.write_entry(shard, name, serialised(rows)) for shard, rows in parts}
+
+    def run_shards(self, count: int, task: ShardTask) -> Sequence[Any]:
+        return [task(shard) for shard in range(count)]
+
+
+__all__ = ["MemoryBatch", "MemorySource", "NeedsSpark", "Rows", "as_events", "from_files"]
