@@ -106,7 +106,7 @@ class EngineWithoutSpark(Engine):
         return SESSION
 
     def _source_of(self, name: str) -> MemorySource:
-        log = SourceLog(self._notes_of_spark(name)) if self._reads else None
+        log = SourceLog(self._places.notes_of_spark(name)) if self._reads else None
         return MemorySource(self.catalog.streams[name], log, forgets=not self._reads)
 
     def _relations_stay_up_to(self) -> int:
@@ -127,7 +127,7 @@ class EngineWithoutSpark(Engine):
             frame=None,
             open=lambda: None,  # type: ignore[arg-type,return-value]
             session=SESSION,
-            directory=self._notes_of_spark(name),
+            directory=self._places.notes_of_spark(name),
             process=partial(self._take_files, name),  # type: ignore[arg-type]
             finish=partial(self._finish, name, close=close),
             follow=not run.bounded,

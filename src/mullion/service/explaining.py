@@ -15,8 +15,8 @@ from mullion.planner.explain import Explanation
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
 from mullion.runtime.relation_runs import RelationRuns
+from mullion.runtime.stream_run import StreamRun
 from mullion.slices.axis import by_axis
-from mullion.spark.stream import StreamRun
 
 
 class Explainer:

@@ -41,6 +41,13 @@ class Order:
     >>> order.add(pa.table({"#t": [9, 12]}))
     >>> order.settle(None)["#t"].to_pylist()
     [9, 9, 12]
+
+    Texts may come as dictionaries in one batch and plain in the next:
+
+    >>> order.add(pa.table({"#t": [1], "x": pa.array(["a"]).dictionary_encode()}))
+    >>> order.add(pa.table({"#t": [0], "x": ["b"]}))
+    >>> order.settle(None)["x"].to_pylist()
+    ['b', 'a']
     """
 
     def __init__(self, waiting: pa.Table | None = None) -> None:
@@ -52,7 +59,8 @@ class Order:
             self.waiting = events
             return
         kept = self.waiting.select([n for n in self.waiting.schema.names if n in events.schema.names])
-        self.waiting = pa.concat_tables([kept, events], promote_options="permissive").select(events.schema.names)
+        both = [_plain(kept, events), _plain(events, kept)]
+        self.waiting = pa.concat_tables(both, promote_options="permissive").select(events.schema.names)
 
     def settle(self, watermark: int | None) -> pa.Table | None:
         """The events before the watermark, or all when there is none, in order; they are given out once."""
@@ -69,6 +77,15 @@ class Order:
         settled = self.waiting.slice(0, before)
         self.waiting = self.waiting.slice(before)
         return settled if before else None
+
+
+def _plain(events: pa.Table, others: pa.Table) -> pa.Table:
+    """Events with plain texts where those of the others are no dictionaries: how a batch was read may differ."""
+    for i, found in enumerate(events.schema):
+        other = others.schema.field(found.name).type if found.name in others.schema.names else found.type
+        if pa.types.is_dictionary(found.type) and not pa.types.is_dictionary(other):
+            events = events.set_column(i, found.name, events.column(i).cast(found.type.value_type))
+    return events
 
 
 def times_of(events: pa.Table, column: str = TIME) -> Times:

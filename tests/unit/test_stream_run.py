@@ -1,0 +1,273 @@
+"""The course of batches without a JVM: how often events are read, late events, queries that enter, shards, restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_batch import MemoryBatch, MemorySource
+from mullion.algebra.sliced import SlicedAggregation
+from mullion.algebra.streams import Stream
+from mullion.binding.queries import bind
+from mullion.catalog.synopses import Synopsis
+from mullion.errors import CheckpointError
+from mullion.language.parse import parse_query
+from mullion.language.types import INT, STRING, TIMESTAMP
+from mullion.options import Options
+from mullion.runtime import sharding_choice
+from mullion.runtime.stream_run import StreamRun
+from mullion.sinks.memory import MemorySink
+from mullion.storage.journal import Journal
+
+STREAM = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("x", INT)), "ts", lateness=2, ahead=100)
+TOTAL = "SELECT sum(x) AS n FROM s [RANGE 10 us SLIDE 10 us]"
+BY_KEY = "SELECT k, sum(x) AS n FROM s [RANGE 10 us SLIDE 10 us] GROUP BY k"
+LAST_TWO = "SELECT sum(x) AS n FROM s [ROWS 2]"
+NOW = 1e-3
+"""What the clock says, in seconds: events at 1,101 us and after are ahead."""
+
+
+def query(text: str, name: str = "q") -> SlicedAggregation:
+    return bind(parse_query(text, name=name), {"s": STREAM})
+
+
+def event(ts: int | None, k: str = "a", x: int | None = 1) -> dict[str, Any]:
+    return {"ts": ts, "k": k, "x": x}
+
+
+@dataclass
+class Course:
+    """A run, and the batches that it has taken."""
+
+    queries: Sequence[SlicedAggregation] = ()
+    stream: Stream = STREAM
+    options: Options = field(default_factory=Options)
+    synopses: Sequence[Synopsis] = ()
+    wanted: frozenset[str] | None = None
+    place: Path | None = None
+    source: MemorySource = field(default_factory=lambda: MemorySource(STREAM))
+    sink: MemorySink = field(default_factory=MemorySink)
+
+    def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """A new run, which goes on from what the last one left."""
+        journal = None if self.place is None else Journal(self.place)
+        self.run = StreamRun(self.stream, self.sink, self.options, self.source, journal=journal, clock=lambda: NOW)
+        self.run.restore()
+
+    def take(self, *events: dict[str, Any]) -> MemoryBatch:
+        number = 0 if self.run.committed is None else self.run.committed.batch + 1
+        batch = self.source.batch(events, number)
+        self.run.set_relations(self.wanted, ("r",))
+        self.run.set_queries(self.queries, self.synopses)
+        self.run.process(batch)
+        return batch
+
+    def enter(self, text: str, name: str) -> str:
+        """Let a query enter; how it comes by its past."""
+        entered, how = self.run.enter(query(text, name))
+        self.queries = [*self.queries, entered]
+        return how
+
+    def end(self) -> None:
+        self.run.set_queries(self.queries, self.synopses)
+        self.run.finish()
+
+    def answers(self, name: str = "q") -> list[tuple[Any, ...]]:
+        """The ends of windows, in microseconds, with the items."""
+        found = []
+        for table in self.sink.tables(name):
+            columns = [table.column("window_end").cast("int64").to_pylist()]
+            columns += [table.column(i).to_pylist() for i in range(2, table.num_columns)]
+            found += list(zip(*columns, strict=True))
+        return sorted(found, key=repr)
+
+    def aside(self, kind: str) -> list[Any]:
+        return [row for table in self.sink.aside_tables(kind) for row in table.to_pylist()]
+
+
+class TestReads:
+    """How often the events of a batch are gone through."""
+
+    def test_partials_alone_are_one_pass(self) -> None:
+        course = Course([query(TOTAL), query(BY_KEY, "k")])
+        assert course.take(event(1), event(12)).passes == {"partials": 1, "sample": 1}, "how many groups, once"
+        assert course.take(event(14)).passes == {"partials": 1}
+
+    def test_nothing_but_times_when_nobody_asks(self) -> None:
+        assert Course().take(event(1)).passes == {"times": 1}
+
+    @pytest.mark.parametrize("sized", [True, False])
+    def test_all_that_needs_rows_shares_one_read(self, sized: bool) -> None:
+        kept = replace(STREAM, keep=50)
+        asked = [query(TOTAL), query(LAST_TWO, "rows")]
+        course = Course(asked, stream=kept, wanted=frozenset({"k"}), source=MemorySource(kept, sized=sized))
+        first = course.take(event(1), event(12))
+        assert first.passes == ({"rows": 1} if sized else {"rows": 1, "partials": 1}), "many, for all that is known"
+        assert course.take(event(14), event(25)).passes == {"rows": 1}, "few, as the batch before"
+        assert course.answers() == [(10, 1), (20, 2)]
+        assert course.run.intake is not None and course.run.keeper is not None
+        assert [batch.events.schema.names for batch in course.run.intake.batches] == [["#t", "k"]] * 2
+        assert course.run.keeper.shown().rows == 4
+
+    def test_late_events_come_from_the_same_read_where_it_has_all_columns(self) -> None:
+        course = Course([query(TOTAL), query(LAST_TWO, "rows")], stream=replace(STREAM, keep=50))
+        course.take(event(31))
+        batch = course.take(event(5, "late"), event(33), event(5_000, "ahead"))
+        assert batch.passes == {"rows": 1}
+        assert [row["k"] for row in course.aside("late")] == ["late"]
+        assert [row["k"] for row in course.aside("ahead")] == ["ahead"]
+
+    def test_late_events_and_those_ahead_are_one_read_more_otherwise(self) -> None:
+        course = Course([query(TOTAL), query(f"{TOTAL} WHERE x > 5", "none")])
+        course.take(event(31))
+        batch = course.take(event(28), event(5), event(33), event(5_000))
+        assert batch.passes == {"partials": 1, "outside": 1}
+        assert course.run.counts.late_by_query == {"q": 2}
+        assert (course.run.counts.late, course.run.counts.ahead, course.run.counts.events) == (2, 1, 2)
+        assert [row["watermark"].microsecond for row in course.aside("late")] == [29, 29]
+        assert [row["latest_allowed"].microsecond for row in course.aside("ahead")] == [1100]
+
+    def test_malformed_records_are_one_read_more(self) -> None:
+        course = Course([query(TOTAL)])
+        assert course.take(event(1), event(None)).passes == {"partials": 1, "malformed": 1}
+        assert course.run.counts.malformed == len(course.aside("malformed")) == 1
+
+    def test_with_sharing_off_each_query_reads(self) -> None:
+        course = Course([query(TOTAL), query(TOTAL, "p")], options=Options.of(sharing="off"))
+        assert course.take(event(1)).passes == {"partials": 2}
+
+
+class TestBounds:
+    @pytest.mark.parametrize("others", [[], [query(LAST_TWO, "rows")]], ids=["partials", "rows"])
+    @pytest.mark.parametrize("partitions", [1, 3])
+    def test_late_events_change_no_answer(self, others: list[SlicedAggregation], partitions: int) -> None:
+        course = Course([query(BY_KEY), *others], source=MemorySource(STREAM, partitions=partitions))
+        course.take(event(3), event(15))
+        course.take(event(12, "a", 100), event(13, "b"), event(9_999), event(19))
+        course.end()
+        assert course.answers() == [(10, "a", 1), (20, "a", 2), (20, "b", 1)]
+        assert course.run.counts.late_by_query["q"] == 1
+        assert course.run.newest == 19
+
+    def test_nobody_asks_and_event_time_goes_on(self) -> None:
+        course = Course()
+        course.take(event(20))
+        assert course.take(event(1), event(25), event(9_999)).passes == {"times": 2, "outside": 1}
+        assert (course.run.newest, course.run.counts.events) == (25, 2)
+
+
+class TestAdmission:
+    def test_a_query_that_enters_answers_what_starts_after_the_newest_event(self) -> None:
+        course = Course([query(TOTAL)])
+        course.take(event(5), event(12))
+        course.enter(TOTAL, "new")
+        course.take(event(15), event(25), event(35))
+        course.end()
+        assert course.answers("new") == [(30, 1), (40, 1)]
+        assert course.answers() == [(10, 1), (20, 2), (30, 1), (40, 1)]
+
+    def test_one_that_leaves_and_comes_back_goes_on_from_nothing(self) -> None:
+        course = Course([query(TOTAL)])
+        course.take(event(5), event(12))
+        course.queries = []
+        course.enter("SELECT max(x) AS n FROM s [RANGE 10 us SLIDE 10 us] WHERE x > 7", "q")
+        course.take(event(15, x=9), event(25, x=8), event(36))
+        course.end()
+        assert course.answers() == [(10, 1), (30, 8), (40, None)]
+
+    @pytest.mark.parametrize("late", [False, True])
+    def test_backfill_reads_what_the_stream_had_read(self, late: bool) -> None:
+        course = Course([query(TOTAL)])
+        course.run.bounded = True
+        course.take(event(5), event(12))
+        course.take(*([event(1, "a", 70)] if late else []), event(14), event(16))
+        how = course.enter("CREATE QUERY p BACKFILL AS SELECT count(x) AS n FROM s [RANGE 20 us SLIDE 10 us]", "p")
+        assert how == "by reading the stream's files again, beside the stream"
+        course.take(event(17), event(25))
+        course.end()
+        course.run.close()
+        assert course.answers("p") == [(20, 5), (30, 5), (40, 1)]
+
+    def test_backfill_from_what_others_keep(self) -> None:
+        course = Course([query("SELECT count(*) AS n FROM s [RANGE 40 us SLIDE 10 us]")])
+        course.take(event(5), event(12))
+        course.take(event(16))
+        how = course.enter("CREATE QUERY p BACKFILL AS SELECT count(*) AS n FROM s [RANGE 10 us SLIDE 10 us]", "p")
+        assert how == "from the sub-windows that other queries keep"
+        course.take(event(35))
+        assert course.answers("p") == [(20, 2), (30, 0)]
+
+    def test_a_past_that_cannot_be_read_is_told(self, caplog: pytest.LogCaptureFixture) -> None:
+        course = Course([query(TOTAL)])
+        course.run.bounded = True
+        course.take(event(5), event(12))
+        course.enter("CREATE QUERY p BACKFILL AS SELECT count(x) AS n FROM s [RANGE 20 us SLIDE 10 us]", "p")
+        course.source.given = {0: 3}  # type: ignore[dict-item]
+        course.source.failures = (TypeError,)
+        course.take(event(55))
+        course.run.close()
+        assert "the past of query 'p' could not be read" in caplog.text
+
+
+class TestShards:
+    @pytest.fixture(autouse=True)
+    def few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sharding_choice, "SHARDS", 3)
+
+    @pytest.mark.parametrize("restart", [False, True])
+    def test_very_many_groups_are_kept_in_shards(self, tmp_path: Path, restart: bool) -> None:
+        course = Course([query(BY_KEY)], options=Options.of(shard_above=2), place=tmp_path)
+        course.take(event(3, "a"), event(4, "b"))
+        course.take(*(event(5, key) for key in "abcdefgh"), event(8, "a", 5))
+        if restart:
+            course.begin()
+        course.take(event(1, "z"), event(15, "a"))
+        assert course.run.sets["shared"].shards
+        course.end()
+        assert course.answers() == [(10, "a", 7), (10, "b", 2), *((10, key, 1) for key in "cdefgh"), (20, "a", 1)]
+        assert course.run.counts.late_by_query == {"q": 1}
+
+
+class TestRestart:
+    def asked(self) -> list[SlicedAggregation]:
+        return [query(BY_KEY), query(LAST_TWO, "rows"), query(TOTAL, "total")]
+
+    @pytest.mark.parametrize("at", [1, 2, 3])
+    def test_a_run_goes_on_from_its_last_commit(self, tmp_path: Path, at: int) -> None:
+        batches = [[event(3, "a"), event(4, "b")], [event(9), event(6)], [event(14, "c"), event(13)], [event(31)]]
+        whole, parts = Course(self.asked()), Course(self.asked(), place=tmp_path)
+        for i, batch in enumerate(batches):
+            whole.take(*batch)
+            if i == at:
+                parts.begin()
+            parts.take(*batch)
+        for course in (whole, parts):
+            course.end()
+        for name in ("q", "rows", "total"):
+            assert parts.answers(name) == whole.answers(name) != []
+        work = {"seconds": 0.0, "final_operations": 0}  # synopses are built anew
+        assert replace(parts.run.counts, **work) == replace(whole.run.counts, **work)  # type: ignore[arg-type]
+
+    def test_a_batch_whose_commit_is_there_is_not_played_again(self, tmp_path: Path) -> None:
+        course = Course(self.asked(), place=tmp_path)
+        batch = course.take(event(3), event(15))
+        course.begin()
+        before = course.answers("total")
+        again = course.source.batch(batch.events, 0)
+        course.run.set_queries(course.queries)
+        course.run.process(again)
+        assert not again.passes and course.answers("total") == before
+
+    def test_a_batch_that_no_commit_knows_is_not_passed_over(self, tmp_path: Path) -> None:
+        course = Course(self.asked(), place=tmp_path)
+        course.take(event(3))
+        course.run.set_queries(course.queries)
+        with pytest.raises(CheckpointError, match="there is no commit of batch 1"):
+            course.run.process(course.source.batch([event(9)], 2))
