@@ -16,7 +16,7 @@ from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import prepare
 from mullion.operators.network import Events, Network
 from mullion.operators.table_lookup import TableLookupOperator
-from mullion.reference.relations import World
+from mullion.reference.relations import result_rows
 
 Row = Mapping[str, Any]
 Streams = Mapping[str, Sequence[Row]]
@@ -82,8 +82,8 @@ def _tell(network: Network, rows: Sequence[Row], at: int) -> None:
 def reference_lives(root: Node, events: Streams, tables: Any = None, versions: Any = None) -> list[Life]:
     """The lives by definition."""
     streams = {name: Stream(name, columns, "ts") for name, columns in _columns(root).items()}
-    world = World(Relation("q", "", root), streams, events, tables or {}, versions or {})
-    return [(row.values, row.start, row.end) for row in world.rows(root)]
+    rows = result_rows(Relation("q", "", root), streams, events, tables, versions)
+    return [(row.values, row.start, row.end) for row in rows]
 
 
 def same(lives: Sequence[Life]) -> list[Any]:

@@ -32,16 +32,16 @@ class Structures:
 
     def of(self, node: Node) -> dict[str, str]:
         """What the operator of a node keeps, and in which structure; nothing for those that let rows pass."""
-        return self._operator(node).structures()
+        return self.operator(node).structures()
 
     def hears_negatives(self, node: Node) -> bool:
         """Whether negative tuples reach an operator."""
         return any(self.strategy == "nt" or below.pattern is Pattern.STRICT for below in node.inputs)
 
-    def _operator(self, node: Node) -> Operator:
+    def operator(self, node: Node) -> Operator:
         found = self._operators.get(node)
         if found is None:
-            below = [self._operator(below) for below in node.operator_inputs]
+            below = [self.operator(below) for below in node.operator_inputs]
             inputs = [StreamEvents(node, list(node.types))] if isinstance(node, Scan) else below
             found = self._operators[node] = make(node, inputs, self.strategy)
         return found
