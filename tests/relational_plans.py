@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mullion.algebra.nodes import AntiJoin, Distinct, Filter, Join, Node, Project, Scan
+from mullion.algebra.relation import Relation
 from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column, Expr, Named, Window
 from mullion.language.types import INT, TIMESTAMP
+from mullion.operators.explain_relations import RelationExplanation, explain_relations
+from mullion.planner.operator_cost import CostModel
+from mullion.planner.relation_stats import NO_STATS, Stats
+from mullion.planner.rewrites import Chosen, optimise_together
 
 COLUMNS = (("a", INT), ("b", INT), ("ts", TIMESTAMP))
 
@@ -54,6 +61,22 @@ def keys_of(node: Node, name: str = "a") -> Distinct:
     """What EXISTS joins with."""
     own = key(node, name)
     return Distinct(Project(node, (("k0", own, node.types[own.name]),)))
+
+
+def optimise(root: Node, stats: Stats = NO_STATS, strategy: str = "upa") -> Chosen:
+    """The plan that is chosen for one query by itself."""
+    (chosen,) = optimise_together([root], stats, strategy)
+    return chosen
+
+
+def plan_cost(root: Node, stats: Stats, strategy: str = "upa") -> float:
+    return CostModel(stats, strategy).plan(root)
+
+
+def as_written(relations: Sequence[Relation], stats: Stats = NO_STATS) -> RelationExplanation:
+    """The plans without any rewriting, to look at one plan in particular."""
+    chosen = [Chosen(r.root, plan_cost(r.root, stats), (), ()) for r in relations]
+    return explain_relations(relations, stats, chosen=chosen)
 
 
 S1, S2, S3 = where(scan("S1"), "b > 10"), where(scan("S2"), "b < 500"), scan("S3")

@@ -156,7 +156,7 @@ def test_a_checkpoint_of_other_columns_is_refused(spark: SparkSession, tmp_path:
 
 def test_rows_handed_over(spark: SparkSession) -> None:
     tables = store(spark, Table("close", COLUMNS, "frame"))
-    tables.hand_over("close", spark.createDataFrame(pa.table({"symbol": ["A"], "cp": [math.nan]})))
+    tables.frames["close"] = spark.createDataFrame(pa.table({"symbol": ["A"], "cp": [math.nan]}))
     first = tables.current("close", 0)
     assert first.schema == pa.schema([("symbol", pa.string()), ("cp", pa.float64())])
     assert tables.current("close", 1) is first

@@ -198,17 +198,15 @@ def test_relations_and_queries_share_their_names() -> None:
         made.known("pair")
 
 
-def test_relations_are_found_by_all_their_streams_until_they_are_dropped() -> None:
+def test_relations_are_found_until_they_are_dropped() -> None:
     made = catalog()
     made.add_relation(relation("pairs"))
     made.add_relation(replace(relation("prices", "SELECT price FROM trades [NOW]"), materialized=True))
     before = made.copy()
-    assert [r.name for r in made.relations_over("trades")] == ["pairs", "prices"]
-    assert [r.name for r in made.relations_over("Quotes")] == ["pairs"] and list(made.materialized) == ["prices"]
+    assert list(made.relations) == ["pairs", "prices"] and list(made.materialized) == ["prices"]
     moved = replace(made.relations["pairs"], start=5)
     made.replace_relation(moved)
-    assert made.relations_over("Quotes") == [moved]
+    assert made.relations["pairs"] == moved
     made.drop_query("PAIRS")
-    assert made.relations_over("Quotes") == [] and list(made.relations) == ["prices"]
-    assert [r.name for r in before.relations_over("Quotes")] == ["pairs"]
+    assert list(made.relations) == ["prices"] and list(before.relations) == ["pairs", "prices"]
     made.add_query(query("pairs"))

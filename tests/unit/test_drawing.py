@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from mullion.algebra.relation import Relation
 from mullion.engine import Engine
-from mullion.operators.explain_relations import as_written
 from mullion.planner.drawing import LETTER, LONGEST, Box, svg
-from relational_plans import NEGATION_ABOVE, NEGATION_BELOW
+from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, as_written
 
 SCRIPT = (Path(__file__).parents[1] / "golden" / "explain_windows.sql").read_text(encoding="utf-8")
 NAMESPACE = "{http://www.w3.org/2000/svg}"

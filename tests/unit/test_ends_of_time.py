@@ -18,7 +18,7 @@ from by_operators import bind_relation
 from mullion import reference
 from mullion.errors import CheckError, MullionError, ParseError
 from mullion.language.limits import FIRST_TIME, FURTHEST, LAST_TIME, LONGEST, MOST_ROWS, moment
-from mullion.language.parse import parse_duration, parse_query, parse_statement
+from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.render import render
 from mullion.slices.kernels.partial import TIME
 from mullion.slices.order import values_on
@@ -139,7 +139,7 @@ def test_dates_have_no_place_beyond_the_limits() -> None:
 )
 def test_what_is_too_large_is_refused_when_it_is_written(text: str, why: str) -> None:
     with pytest.raises(ParseError, match=why):
-        parse_statement(text)
+        parse_script(text)
 
 
 def test_durations_of_the_python_api_have_the_same_limit() -> None:

@@ -14,10 +14,21 @@ from mullion.algebra.nodes import Aggregated, Difference, Distinct, Join, Node, 
 from mullion.algebra.relation import Relation
 from mullion.language.query import Column
 from mullion.language.types import BIGINT, INT
-from mullion.operators.explain_relations import as_written, explain_relations
+from mullion.operators.explain_relations import explain_relations
 from mullion.operators.structures import Structures
 from mullion.planner.relation_stats import Stats
-from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, column, join, keys_of, scan, unless, where, window
+from relational_plans import (
+    NEGATION_ABOVE,
+    NEGATION_BELOW,
+    as_written,
+    column,
+    join,
+    keys_of,
+    scan,
+    unless,
+    where,
+    window,
+)
 
 
 def state_of(node: Node, strategy: str = "upa") -> dict[str, str]:
@@ -79,7 +90,7 @@ def test_explain_of_relations_reads_like_this() -> None:
 
 
 def test_json_tells_the_same() -> None:
-    told = json.loads(explain_relations([relation("unpaid", NEGATION_BELOW)], SEEN).as_json())
+    told = json.loads(json.dumps(explain_relations([relation("unpaid", NEGATION_BELOW)], SEEN).to_dict()))
     (unpaid,) = told["relations"]
     assert told["strategy"] == "upa"
     assert (unpaid["pattern"], unpaid["plan"]["operator"]) == ("strict", "Negation")

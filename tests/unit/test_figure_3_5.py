@@ -9,8 +9,7 @@ import pytest
 from mullion.algebra.nodes import Node
 from mullion.operators.network import Events, Network
 from mullion.planner.operator_cost import STRATEGIES
-from mullion.planner.rewrites import optimise
-from relational_plans import NEGATION_ABOVE, NEGATION_BELOW
+from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, optimise
 
 MINUTE = 60_000_000
 LAST = 13

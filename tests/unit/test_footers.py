@@ -10,7 +10,7 @@ import pytest
 
 from mullion.errors import SourceError
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, Type
-from mullion.spark.footers import check_files, check_seen
+from mullion.spark.footers import check_files
 from sources_held import ALLOWED, DECLARED, HELD
 
 
@@ -80,12 +80,3 @@ def test_files_that_are_damaged_are_named(damage: str, tmp_path: Path) -> None:
     with pytest.raises(SourceError) as error:
         check_files("s", [str(path)], [("x", BIGINT)])
     assert f"s: {path} {damage}" in str(error.value) and error.value.hint
-
-
-def test_files_of_zero_bytes(tmp_path: Path) -> None:
-    full, empty = tmp_path / "a", tmp_path / "b"
-    full.write_text("x")
-    empty.touch()
-    check_seen("s", [str(full), str(tmp_path / "gone")])
-    with pytest.raises(SourceError, match="is empty"):
-        check_seen("s", [str(full), str(empty)])

@@ -15,7 +15,6 @@ from mullion.planner.join_order import (
     arrival_cost,
     by_selectivity,
     choose_order,
-    exhaustive,
     fast_streams,
     order_cost,
     orders_tried,
@@ -43,6 +42,11 @@ def cost(streams: list[StreamStats], order: str) -> float:
 def test_intermediate_results_have_the_sizes_of_table_5_4() -> None:
     found = sizes(ONE_FAST, "12", "13", "14", "23", "24", "34", "123", "124")
     assert found == [200, 400, 600, 400, 600, 1500, 800, 1200]
+
+
+def exhaustive(streams: list[StreamStats]) -> tuple[tuple[int, ...], float]:
+    """The best of all orders."""
+    return min(all_costs(streams).items(), key=lambda item: item[1])
 
 
 def test_each_stream_costs_what_5_3_2_works_out() -> None:
@@ -112,7 +116,7 @@ def test_many_fast_streams_are_not_all_moved() -> None:
     streams = [StreamStats(10 + i, 100, 50 + i) for i in range(9)] + [StreamStats(1, 10, 5) for _ in range(9)]
     assert 18 < len(list(orders_tried(streams))) <= 4096
     with pytest.raises(ValueError, match="too many orders"):
-        exhaustive(streams[: MOST_EXHAUSTIVE + 1])
+        all_costs(streams[: MOST_EXHAUSTIVE + 1])
 
 
 rates = st.sampled_from([0.5, 1.0, 2.0, 10.0, 25.0])

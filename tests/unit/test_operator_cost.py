@@ -6,9 +6,20 @@ import pytest
 
 from mullion.algebra.costs import ENDLESS
 from mullion.algebra.nodes import Distinct, Project, Union
-from mullion.planner.operator_cost import STRATEGIES, CostModel, plan_cost
+from mullion.planner.operator_cost import STRATEGIES, CostModel
 from mullion.planner.relation_stats import ASSUMED_DISTINCT, NO_STATS, Stats
-from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, column, join, keys_of, predicate, scan, unless, where
+from relational_plans import (
+    NEGATION_ABOVE,
+    NEGATION_BELOW,
+    column,
+    join,
+    keys_of,
+    plan_cost,
+    predicate,
+    scan,
+    unless,
+    where,
+)
 
 
 def stats(s1: float, s2: float, s3: float, values: float, **more: object) -> Stats:

@@ -9,7 +9,7 @@ import pytest
 
 from mullion.errors import CheckError, NotSupported, ParseError, TextError
 from mullion.language import types
-from mullion.language.parse import parse_duration, parse_expression, parse_query, parse_script, parse_statement
+from mullion.language.parse import parse_duration, parse_expression, parse_query, parse_script
 from mullion.language.query import (
     Aggregate,
     Ask,
@@ -300,7 +300,7 @@ def test_scripts() -> None:
     assert parse_script("") == parse_script(" ; -- nothing;\n /* ; /* nested */ */") == ()
     assert len(parse_script("SELECT ';' FROM t; -- ;\nSELECT `;` FROM t /* ; */")) == 2
     with pytest.raises(ParseError):
-        parse_statement("EXPLAIN; EXPLAIN")
+        parse_query("SELECT 1 FROM t; SELECT 2 FROM t")
 
 
 def test_durations() -> None:

@@ -25,9 +25,8 @@ from mullion.algebra.nodes import Scan as Window
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column
 from mullion.language.types import DOUBLE, INT, TIMESTAMP
-from mullion.planner.operator_cost import plan_cost
 from mullion.planner.relation_stats import Stats
-from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING, all_plans, everywhere, optimise, optimise_together
+from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING, all_plans, everywhere, optimise_together
 from relational_plans import (
     NEGATION_ABOVE,
     NEGATION_BELOW,
@@ -35,6 +34,8 @@ from relational_plans import (
     S2,
     column,
     join,
+    optimise,
+    plan_cost,
     scan,
     unless,
     where,

@@ -32,9 +32,9 @@ from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, INT, TIMESTAMP
 from mullion.planner.operator_cost import STRATEGIES
 from mullion.planner.relation_stats import Stats
-from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING, everywhere, optimise, optimise_together
+from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING, everywhere, optimise_together
 from mullion.reference.relations import result_rows
-from relational_plans import where
+from relational_plans import optimise, where
 
 COLUMNS = (("ts", TIMESTAMP), ("a", INT), ("b", INT))
 STREAMS = {name: Stream(name, COLUMNS, "ts") for name in ("r", "s", "q")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import accumulate, pairwise
 from math import lcm
 
 import numpy as np
@@ -12,10 +13,9 @@ from hypothesis import strategies as st
 from mullion.language.query import Period
 from mullion.planner import slices
 from mullion.planner.slices import (
-    SliceManager,
     common_grid,
-    compose,
     edges_between,
+    first_edges,
     paired,
     paned,
     residues,
@@ -36,6 +36,13 @@ def brute_edges(windows: list[Period], low: int, high: int) -> set[int]:
         for w in windows
         if (t - w.offset) % w.slide == 0 or (t + w.range - w.offset) % w.slide == 0
     }
+
+
+def compose(*vectors: tuple[int, ...]) -> tuple[int, ...]:
+    """One period of the common sliced window of several, explicitly (krishnamurthy 3.2.1)."""
+    period = lcm(*(sum(v) for v in vectors))
+    edges = {edge for v in vectors for edge in accumulate(v * (period // sum(v)))}
+    return tuple(b - a for a, b in pairwise([0, *sorted(edges)]))
 
 
 def test_the_window_of_the_paper() -> None:
@@ -123,46 +130,10 @@ def test_all_edges_lie_on_the_common_grid(windows: list[Period], low: int) -> No
         assert not ((edges - origin) % step).any()
 
 
-@given(st.data(), st.integers(-50, 50))
-def test_the_slice_manager_finds_the_edges_while_windows_join_and_leave(data: st.DataObject, now: int) -> None:
-    manager = SliceManager(now)
-    there: dict[int, Period] = {}
-    for _ in range(data.draw(st.integers(1, 8))):
-        if there and data.draw(st.booleans()):
-            leaving = data.draw(st.sampled_from(sorted(there)))
-            manager.remove(leaving)
-            del there[leaving]
-        else:
-            window = data.draw(periods)
-            there[manager.add(window)] = window
-        assert len(manager) == len(there)
-        until = now + data.draw(st.integers(0, 60))
-        wanted = sorted(brute_edges(list(there.values()), now, until))
-        assert manager.until(until) == wanted
-        if there:
-            assert [e for e in edges_between(there.values(), now, until).tolist() if e > now] == wanted
-        now = until
-    assert (manager.peek() is None) == (not there)
-
-
-def test_removing_does_not_search_the_queue_for_each_window() -> None:
-    """Rebuilding the queue looks at each edge a constant number of times for each window that left."""
-    looked = 0
-
-    class Counted(dict[int, Period]):
-        def __contains__(self, handle: object) -> bool:
-            nonlocal looked
-            looked += 1
-            return super().__contains__(handle)
-
-    manager = SliceManager()
-    manager._windows = Counted()
-    handles = [manager.add(Period(700 + i, 300 + i)) for i in range(10_000)]
-    looked = 0
-    for handle in handles:
-        manager.remove(handle)
-    assert looked < 10 * len(handles)
-    assert manager.advance() is None and not manager._queue
+@given(st.lists(periods, max_size=4), st.integers(0, 12))
+def test_the_first_edges_are_the_next_after_0(windows: list[Period], most: int) -> None:
+    wanted = sorted(brute_edges(windows, 0, 30 * most)) if windows else []
+    assert first_edges(windows, most) == wanted[:most]
 
 
 def test_an_hour_of_256_windows_takes_milliseconds() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
+from mullion.algebra.column_names import conjuncts
 from mullion.algebra.lookups import Lookup, event_types
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.grouping import no_aggregate
@@ -288,14 +289,7 @@ def where_conditions(where: Expr | None, scope: Scope) -> list[Expr]:
     return [] if where is None else [scope.settled(condition, everything) for condition in conjuncts(where)]
 
 
-def conjuncts(expr: Expr) -> list[Expr]:
-    """The conditions that AND holds together."""
-    if isinstance(expr, Call) and expr.function == "and":
-        return [part for arg in expr.args for part in conjuncts(arg)]
-    return [expr]
-
-
 _LOOKUPS: WeakValueDictionary[Lookup, Lookup] = WeakValueDictionary()
 """Queries with equal lookups hold the same one, and with it its name and its hash."""
 
-__all__ = ["Attaching", "Joined", "Parts", "check_no_window", "conjuncts", "join", "known_relation", "where_conditions"]
+__all__ = ["Attaching", "Joined", "Parts", "check_no_window", "join", "known_relation", "where_conditions"]

@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from mullion.algebra.column_names import conjuncts
 from mullion.algebra.nodes import Node, ResultWindow, Scan, TableLookup, is_aggregates
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.equijoins import equi_join
 from mullion.binding.grouping import no_aggregate
-from mullion.binding.joins import Attaching, Parts, check_no_window, conjuncts, known_relation
+from mullion.binding.joins import Attaching, Parts, check_no_window, known_relation
 from mullion.binding.layouts import Layout, refuse_what_spark_cannot_see, typed
 from mullion.binding.relational_windows import CONTINUOUS, Clock, grouped_window, result_window, stream_window
 from mullion.binding.scope import OUTER, Columned, Scope
@@ -116,7 +117,7 @@ def read(
     scope = Scope(parts.sources, relations, outer=outer, alone=alone)
     for source, relation in zip(parts.sources, relations, strict=True):
         check_no_window(source, relation)
-    written = [] if query.where is None else [query.where] if alone else conjuncts(query.where)
+    written = [] if query.where is None else [query.where] if alone else list(conjuncts(query.where))
     for condition in written:
         no_aggregate(condition, "WHERE")
     everything = range(len(relations))

@@ -26,7 +26,6 @@ class Catalog:
         self._relation_names: dict[str, str] = {}
         self._query_names: dict[str, str] = {}
         self._over: dict[str, dict[str, SlicedAggregation]] = {}
-        self._relations_over: dict[str, dict[str, Relation]] = {}
         self._free = 1
 
     def copy(self) -> Catalog:
@@ -35,7 +34,6 @@ class Catalog:
         other._relation_names, other._query_names = self._relation_names.copy(), self._query_names.copy()
         other.relations = self.relations.copy()
         other._over = {stream: queries.copy() for stream, queries in self._over.items()}
-        other._relations_over = {stream: found.copy() for stream, found in self._relations_over.items()}
         other._free = self._free
         other.synopses = self.synopses.copy()
         return other
@@ -82,8 +80,6 @@ class Catalog:
     def replace_relation(self, relation: Relation) -> None:
         """Put the relation in the place of the one of its name, which reads the same streams."""
         self.relations[relation.name] = relation
-        for stream in relation.streams:
-            self._relations_over.setdefault(stream, {})[relation.name] = relation
 
     @property
     def materialized(self) -> dict[str, Relation]:
@@ -115,14 +111,9 @@ class Catalog:
             del self.queries[query.name], self._over[query.stream][query.name]
             return
         del self.relations[query.name]
-        for stream in query.streams:
-            del self._relations_over[stream][query.name]
 
     def queries_over(self, stream: str) -> list[SlicedAggregation]:
         return list(self._over.get(stream, {}).values())
-
-    def relations_over(self, stream: str) -> list[Relation]:
-        return list(self._relations_over.get(stream, {}).values())
 
     def free_name(self) -> str:
         """A name that no query has. Numbers below the last one given are not tried again."""

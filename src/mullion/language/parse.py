@@ -46,11 +46,6 @@ def read_script(text: str) -> Parsed:
     return _guarded(text, _script)
 
 
-def parse_statement(text: str) -> Statement:
-    """One statement, perhaps with a semicolon after it."""
-    return _guarded(text, _one_statement)
-
-
 def parse_query(text: str, name: str | None = None) -> Query:
     """A SELECT or a CREATE QUERY. With `name`, the query is a standing one of that name.
 

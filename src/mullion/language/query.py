@@ -255,11 +255,6 @@ class Window:
         """It has no start, or one that stays: no event ever leaves it."""
         return self.unbounded or self.since is not None
 
-    @property
-    def is_periodic(self) -> bool:
-        """RANGE r SLIDE s, the form that slices serve."""
-        return self.range is not None and self.slide is not None
-
 
 # Sources
 

@@ -9,7 +9,6 @@ query unpaid: RSTREAM every 1 min, strict, upa
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,6 @@ from mullion.algebra.relation import Relation
 from mullion.language.render import duration_text, render_window
 from mullion.operators.structures import Structures
 from mullion.planner.drawing import Box, svg
-from mullion.planner.operator_cost import CostModel
 from mullion.planner.probing_orders import global_order
 from mullion.planner.relation_stats import NO_STATS, Stats
 from mullion.planner.rewrites import Chosen, RuleUse, optimise_together
@@ -32,7 +30,7 @@ MOST_SHOWN = 20
 
 @dataclass(frozen=True)
 class RelationExplanation:
-    """Relational plans as a value: `text` for people, `as_json()` for programs."""
+    """Relational plans as a value: `text` for people, `to_dict()` for programs."""
 
     relations: tuple[Relation, ...]
     chosen: tuple[Chosen, ...]
@@ -77,9 +75,6 @@ class RelationExplanation:
                 }
             )
         return {"strategy": self.strategy, "relations": plans, "observed": dict(self.observed)}
-
-    def as_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2)
 
     def to_svg(self) -> str:
         return svg(self.boxes())
@@ -210,11 +205,4 @@ def explain_relations(
     return RelationExplanation(tuple(relations), tuple(plans), stats, strategy, observed or {})
 
 
-def as_written(relations: Sequence[Relation], stats: Stats = NO_STATS, strategy: str = "upa") -> RelationExplanation:
-    """The plans without any rewriting, to look at one plan in particular."""
-    model = CostModel(stats, strategy)
-    plans = [Chosen(r.root, model.plan(r.root), (), ()) for r in relations]
-    return explain_relations(relations, stats, strategy, chosen=plans)
-
-
-__all__ = ["RelationExplanation", "as_written", "explain_relations", "output_text"]
+__all__ = ["RelationExplanation", "explain_relations", "output_text"]

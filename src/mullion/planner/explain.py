@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Protocol
@@ -13,17 +13,19 @@ from mullion.aggregates.base import FULL, PSEUDO
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.sliced import SlicedAggregation
 from mullion.instants import EVERYTHING
-from mullion.language.query import TIME_AXIS, Period
+from mullion.language.query import TIME_AXIS
 from mullion.language.render import duration_text, render
 from mullion.planner.cost import least_rate_to_share
 from mullion.planner.cuts import axis_text, cut_text, has_slices, paired_slices, window_text
 from mullion.planner.drawing import Box, svg
 from mullion.planner.plan import Grouping, Plan
-from mullion.planner.slices import SliceManager, paned, slices_of
+from mullion.planner.slices import first_edges, paned, slices_of
 from mullion.planner.synopses import shared_synopses
 
 HOUR = 3_600_000_000
 MOST_DRAWN = 20
+FIRST_EDGES = 8
+"""Edges that the JSON lists."""
 """Queries of a grouping that get a box of their own."""
 
 
@@ -86,7 +88,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "grid_step": duration_text(plan.grid.step) if timed else None,
         "windows": len(plan.windows),
         "slices_an_hour": slices_of(plan.windows, 0, HOUR, plan.slicing) if timed else None,
-        "next_edges": [duration_text(e) for e in _first_edges(plan.windows)] if timed else [],
+        "next_edges": [duration_text(e) for e in first_edges(plan.windows, FIRST_EDGES)] if timed else [],
         "sharing_pays_above_events_a_second": None if rate is None else round(rate, 3),
         "groupings": [describe_grouping(plan, g) for g in plan.groupings],
         "queries": [describe_query(q) for q in plan.queries],
@@ -101,14 +103,6 @@ def _rate_to_share(plan: Plan) -> float | None:
     if plan.axis != TIME_AXIS or len(windows) < 2:
         return None
     return least_rate_to_share(windows, slices_of(plan.windows, 0, HOUR, plan.slicing), HOUR)
-
-
-def _first_edges(windows: Sequence[Period], most: int = 8) -> list[int]:
-    slices = SliceManager()
-    for window in windows:
-        slices.add(window)
-    edges = (slices.advance() for _ in range(most))
-    return [edge for edge in edges if edge is not None]
 
 
 class Explained(Protocol):

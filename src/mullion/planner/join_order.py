@@ -170,11 +170,6 @@ def all_costs(streams: Sequence[StreamStats]) -> Mapping[Order, float]:
     return {order: order_cost(streams, order) for order in permutations(range(len(streams)))}
 
 
-def exhaustive(streams: Sequence[StreamStats]) -> tuple[Order, float]:
-    """The best of all orders."""
-    return min(all_costs(streams).items(), key=lambda item: item[1])
-
-
 __all__ = [
     "ChosenOrder",
     "Order",
@@ -183,7 +178,6 @@ __all__ = [
     "arrival_cost",
     "by_selectivity",
     "choose_order",
-    "exhaustive",
     "fast_streams",
     "order_cost",
     "orders_tried",

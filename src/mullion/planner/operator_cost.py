@@ -122,9 +122,4 @@ class CostModel:
         return OperatorCost(state=STATE[pattern] * written)
 
 
-def plan_cost(root: Node, stats: Stats, strategy: str = "upa") -> float:
-    """Accesses to tuples a second, of all operators of a plan and of its result."""
-    return CostModel(stats, strategy).plan(root)
-
-
-__all__ = ["STRATEGIES", "CostModel", "plan_cost"]
+__all__ = ["STRATEGIES", "CostModel"]

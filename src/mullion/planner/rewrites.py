@@ -261,20 +261,17 @@ ALTERNATIVES = (
 )
 
 
-def optimise(root: Node, stats: Stats = NO_STATS, strategy: str = "upa") -> Chosen:
-    """The cheapest of the equal plans that the rules lead to.
+def optimise_together(roots: Sequence[Node], stats: Stats = NO_STATS, strategy: str = "upa") -> list[Chosen]:
+    """For each query the cheapest of the equal plans that the rules lead to, where what queries share counts once.
+
+    Pushing selections down makes one query cheaper, but leaves less that is the same. So queries that differ only in
+    what they do above the same join are planned once each for itself, and once with their selections above it. What is
+    cheaper in sum is taken. Costs are then each query's share.
 
     Requires: nothing; without observed statistics guesses are compared.
-    Time: O(r n) plans are costed for r rules and n nodes while simplifying, then at most 64 alternatives.
-    Guarantee: the same rows with the same lifetimes; never dearer than the plan after simplifying.
+    Time: O(r n) plans are costed for r rules and n nodes while simplifying, then at most 64 alternatives a query.
+    Guarantee: the same rows with the same lifetimes; never dearer than the plans after simplifying.
     """
-    return _Search(CostModel(stats, strategy)).best(root, SIMPLIFYING)
-
-
-def optimise_together(roots: Sequence[Node], stats: Stats = NO_STATS, strategy: str = "upa") -> list[Chosen]:
-    """The plans of several queries. Pushing selections down makes one query cheaper, but leaves less that is the same:
-    queries that differ only in what they do above the same join are planned once each for itself, and once with their
-    selections above it; what is cheaper in sum is taken. Costs are then each query's share."""
     model = CostModel(stats, strategy)
     search = _Search(model)
     chosen = [search.best(root, SIMPLIFYING) for root in roots]
@@ -295,7 +292,7 @@ def optimise_together(roots: Sequence[Node], stats: Stats = NO_STATS, strategy: 
 
 
 def all_plans(root: Node) -> list[Node]:
-    """Every plan that `optimise` or `optimise_together` may choose, whatever the statistics: to find one again."""
+    """Every plan that `optimise_together` may choose, whatever the statistics: to find one again."""
     search = _Search(CostModel(NO_STATS))
     found = {root: None}
     for rules in (SIMPLIFYING, SHARING):
@@ -379,6 +376,5 @@ __all__ = [
     "RuleUse",
     "all_plans",
     "everywhere",
-    "optimise",
     "optimise_together",
 ]

@@ -14,8 +14,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import count, pairwise
-from math import gcd, lcm
+from itertools import count, groupby, islice
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,26 +65,6 @@ def paired(window: Period) -> tuple[int, ...]:
     return (window.slide - rest, rest) if rest else (window.slide,)
 
 
-def compose(*vectors: Sequence[int]) -> tuple[int, ...]:
-    """One period of the common sliced window of several (krishnamurthy 3.2.1).
-
-    For explaining and testing: the common period is the least common multiple and soon too long to write down.
-
-    >>> compose((12, 3), (6, 3))
-    (6, 3, 3, 3, 3, 6, 3, 3, 3, 3, 6, 3)
-    """
-    period = lcm(*(sum(v) for v in vectors))
-    edges: set[int] = {0}
-    for vector in vectors:
-        at = 0
-        while at < period:
-            for slice_ in vector:
-                at += slice_
-                edges.add(at)
-    ordered = sorted(edges)
-    return tuple(b - a for a, b in pairwise(ordered))
-
-
 def residues(windows: Iterable[Period], slicing: str = "paired") -> Times:
     """The edges of the windows as arithmetic progressions: rows (first, step), each once."""
     return _residues(tuple(windows), slicing)
@@ -112,7 +92,7 @@ def most_edges(windows: Iterable[Period], low: int, high: int, slicing: str = "p
 def edges_between(windows: Iterable[Period], low: int, high: int, *, slicing: str = "paired") -> Times:
     """Every edge from the last one at or before `low` up to `high`, in order.
 
-    Finds what the Slice Manager finds, for a whole batch at once.
+    Finds what the Slice Manager finds edge by edge (krishnamurthy 3.3, Algorithm 1), for a whole batch at once.
     Time: O(e log e) for e edges. Requires: nothing of the order of events.
 
     >>> edges_between([Period(18, 15)], 0, 30).tolist()
@@ -121,6 +101,16 @@ def edges_between(windows: Iterable[Period], low: int, high: int, *, slicing: st
     found = residues(windows, slicing)
     edges = distinct(Progressions(np.zeros(len(found), np.int64), found).edges(low, high)[1])
     return edges[max(int(np.searchsorted(edges, low, "right")) - 1, 0) :]
+
+
+def first_edges(windows: Iterable[Period], most: int) -> list[int]:
+    """The first edges after 0.
+
+    >>> first_edges([Period(18, 15), Period(12, 9)], 5)
+    [6, 9, 12, 15, 18]
+    """
+    edges = heapq.merge(*(count(first or step, step) for first, step in residues(windows).tolist()))
+    return [edge for edge, _ in islice(groupby(edges), most)]
 
 
 class Progressions(NamedTuple):
@@ -171,85 +161,6 @@ def common_grid(windows: Iterable[Period]) -> Grid:
     return Grid(step, (anchor or 0) % step) if step else Grid(1, 0)
 
 
-class SliceManager:
-    """Finds the next edge on the fly while windows join and leave (krishnamurthy 3.3, Algorithm 1).
-
-    Requires: time moves forward.
-    Time: O(log n) an edge for n windows; adding and removing are O(log n) amortised, because a removed window's
-    edges stay in the queue until they surface, and the queue is rebuilt when more than half of it is dead.
-    Space: two edges a window.
-
-    >>> slices = SliceManager(now=0)
-    >>> a = slices.add(Period(18, 15))
-    >>> b = slices.add(Period(12, 9))
-    >>> [slices.advance() for _ in range(5)]
-    [6, 9, 12, 15, 18]
-    >>> slices.remove(b)
-    >>> [slices.advance() for _ in range(3)]
-    [27, 30, 42]
-    """
-
-    def __init__(self, now: int = 0) -> None:
-        self.now = now
-        self._queue: list[tuple[int, int, bool]] = []
-        self._windows: dict[int, Period] = {}
-        self._handles = count()
-
-    def __len__(self) -> int:
-        return len(self._windows)
-
-    def add(self, window: Period) -> int:
-        """Join now: the edges after the present instant. Returns a handle for `remove`."""
-        handle = next(self._handles)
-        self._windows[handle] = window
-        start = self.now - (self.now - window.offset) % window.slide
-        self._add_edges(start, handle)
-        return handle
-
-    def remove(self, handle: int) -> None:
-        del self._windows[handle]
-        if len(self._queue) > 4 * len(self._windows) + 16:
-            self._queue = [edge for edge in self._queue if edge[1] in self._windows]
-            heapq.heapify(self._queue)
-
-    def peek(self) -> int | None:
-        """The next edge, or None without windows."""
-        while self._queue and (self._queue[0][1] not in self._windows or self._queue[0][0] <= self.now):
-            self._pop()
-        return self._queue[0][0] if self._queue else None
-
-    def advance(self) -> int | None:
-        """Move to the next edge and return it."""
-        edge = self.peek()
-        if edge is None:
-            return None
-        while self._queue and self._queue[0][0] == edge:
-            self._pop()
-        self.now = edge
-        return edge
-
-    def until(self, time: int) -> list[int]:
-        """All edges up to `time`, moving there."""
-        edges: list[int] = []
-        while (edge := self.peek()) is not None and edge <= time:
-            edges.append(edge)
-            self.advance()
-        self.now = max(self.now, time)
-        return edges
-
-    def _add_edges(self, start: int, handle: int) -> None:
-        window = self._windows[handle]
-        pair = paired(window)
-        if len(pair) == 2:
-            heapq.heappush(self._queue, (start + pair[0], handle, False))
-        heapq.heappush(self._queue, (start + window.slide, handle, True))
-
-    def _pop(self) -> None:
-        time, handle, last = heapq.heappop(self._queue)
-        if last and handle in self._windows:
-            self._add_edges(time, handle)
-
-
 MOST_COUNTED = 50_000
 """Edges that are counted one by one; of more, their number is estimated."""
 
@@ -268,12 +179,11 @@ __all__ = [
     "Grid",
     "Period",
     "Progressions",
-    "SliceManager",
     "common_grid",
-    "compose",
     "distinct",
     "edge_at",
     "edges_between",
+    "first_edges",
     "most_edges",
     "paired",
     "paned",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from mullion.aggregates.base import Partial, State
+from mullion.aggregates.base import State
 from mullion.expressions.arrays import Index
 
 
@@ -16,10 +16,6 @@ class Synopsis(ABC):
     name: ClassVar[str]
     operations: int
     """How many states were combined so far, building included."""
-
-    @staticmethod
-    @abstractmethod
-    def accepts(partial: Partial) -> bool: ...
 
     @abstractmethod
     def between(self, low: Index, high: Index) -> State:

@@ -77,10 +77,6 @@ class BasicInterval(Synopsis):
         self._intervals = state
         self.operations = 0
 
-    @staticmethod
-    def accepts(partial: Partial) -> bool:
-        return True
-
     def between(self, low: Index, high: Index) -> State:
         probe = Probe.of(low, high)
         answer = self._partial.identity(len(low))

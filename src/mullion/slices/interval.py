@@ -42,10 +42,6 @@ class Interval(Synopsis):
             self._levels.append(state)
             self.operations += pairs // 2
 
-    @staticmethod
-    def accepts(partial: Partial) -> bool:
-        return True
-
     def between(self, low: Index, high: Index) -> State:
         answer = self._partial.identity(len(low))
         active = np.flatnonzero(low < high)

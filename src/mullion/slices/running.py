@@ -30,10 +30,6 @@ class Running(Synopsis):
         self._prefixes = partial.accumulate(state)
         self.operations = len(state[0])
 
-    @staticmethod
-    def accepts(partial: Partial) -> bool:
-        return isinstance(partial, Invertible)
-
     def between(self, low: Index, high: Index) -> State:
         self.operations += len(low)
         high = high.clip(low)

@@ -180,14 +180,3 @@ def _advice(column: str, declared: Type, held: Type) -> str:
     return (
         f"{advice}, and write CAST({column} AS {str(declared).upper()}) where it is used" if held == BINARY else advice
     )
-
-
-def check_seen(name: str, paths: Iterable[str]) -> None:
-    """Refuse files of zero bytes, which Spark notes as read and leaves out."""
-    for path in paths:
-        try:
-            empty = os.path.getsize(path) == 0
-        except OSError:
-            continue
-        if empty:
-            raise SourceError(f"{name}: {path} is empty: it has no byte", hint=WHOLE)

@@ -71,11 +71,6 @@ class TableStore:
         self.changed: set[str] = set()
         """Tables whose rows have not always been those of now."""
 
-    def hand_over(self, name: str, frame: DataFrame) -> None:
-        """Take a table's rows from a static DataFrame."""
-        self.frames[name] = frame
-        self._kept.pop(name, None)
-
     def current(self, name: str, batch: int) -> pa.Table:
         """The rows that the batch sees, with exactly the types of the table's columns.
 
