@@ -34,7 +34,6 @@ LAYERS = (
     "sinks",
     "spark",
     "testing",
-    "questions",
     "service",
     "engine",
     "surface",

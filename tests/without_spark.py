@@ -17,9 +17,8 @@ again with its files. What only Spark evaluates is `NeedsSpark`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,12 +31,13 @@ from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import Grouping
+from mullion.runtime.batch import Batch
 from mullion.runtime.shard_step import Done, ShardedStep, in_turn
 from mullion.runtime.sink import ShardWriter
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices.kernels.partial import Input
+from mullion.spark.backend import SparkBackend
 from mullion.spark.feed import Feed
-from mullion.spark.progress import Progress
 from mullion.spark.source_log import SourceLog
 
 SESSION: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
@@ -93,63 +93,77 @@ class ListedFeed(Feed):
         path.write_text("\n".join(("v1", *lines)))
 
 
-class EngineWithoutSpark(Engine):
-    """`reads`: streams are files of directories; else batches are delivered."""
-
-    def __init__(self, *, reads: bool = False, **options: Any) -> None:
-        super().__init__(**options)
-        self._reads = reads
+class MemoryBackend(SparkBackend):
+    """In the place of Spark: batches are delivered, and shards are worked on one after the other."""
 
     @property
     def session(self) -> Any:
-        self._check_open()
+        self.check_open()
         return SESSION
 
-    def _source_of(self, name: str) -> MemorySource:
-        log = SourceLog(self._places.notes_of_spark(name)) if self._reads else None
-        return MemorySource(self.catalog.streams[name], log, forgets=not self._reads)
+    def source_of(self, stream: Stream, notes: Path) -> MemorySource:
+        return MemorySource(stream, forgets=True)
 
-    def _relations_stay_up_to(self) -> int:
-        return super()._relations_stay_up_to() if self._reads else 1 << 60
+    def relations_stay_up_to(self) -> int:
+        return 1 << 60
 
-    def _run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
+    def run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
         return in_turn(step, write)
 
-    def _evaluated(self, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]) -> tuple[pa.Table, Input]:
+    def evaluate(self, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]) -> tuple[pa.Table, Input]:
         raise NeedsSpark
 
-    def _start_feed(self, run: StreamRun, *, close: bool, every: int) -> None:
-        if not self._reads:
-            return
-        name = run.stream.name
-        feed = ListedFeed(
+
+class FilesBackend(MemoryBackend):
+    """Streams are files of directories."""
+
+    def source_of(self, stream: Stream, notes: Path) -> MemorySource:
+        return MemorySource(stream, SourceLog(notes))
+
+    def relations_stay_up_to(self) -> int:
+        return SparkBackend.relations_stay_up_to(self)
+
+    def feed(
+        self, run: StreamRun, notes: Path, process: Callable[[Batch], None], finish: Callable[[], None], every: int
+    ) -> ListedFeed:
+        source = run.source
+        assert isinstance(source, MemorySource)
+        return ListedFeed(
             stream=run.stream,
             frame=None,
             open=lambda: None,  # type: ignore[arg-type,return-value]
             session=SESSION,
-            directory=self._places.notes_of_spark(name),
-            process=partial(self._take_files, name),  # type: ignore[arg-type]
-            finish=partial(self._finish, name, close=close),
+            directory=notes,
+            process=lambda paths, number: process(source.batch(from_files(source.stream, paths), number)),
+            finish=finish,
             follow=not run.bounded,
         )
-        self._feeds.append(feed)
-        if self.checkpoint is not None:
-            run.go_on_from(Progress(feed.directory))
 
-    def _take_files(self, name: str, paths: list[str], number: int) -> None:
-        source = self._run_of(name).source
-        assert isinstance(source, MemorySource)
-        self._process(name, source.batch(from_files(source.stream, paths), number))
+
+class EngineOfFiles(Engine):
+    """Reads the files of its streams."""
+
+    _backend_type = FilesBackend
+
+
+class EngineWithoutSpark(Engine):
+    """Reads nothing: batches are delivered."""
+
+    _backend_type = MemoryBackend
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._operation._start_feed = lambda *args, **more: None  # type: ignore[method-assign]
 
     def deliver(self, stream: str, rows: Rows, number: int) -> None:
         """A batch of a stream."""
-        source = self._run_of(stream).source
+        source = self._runs.of(stream).source
         assert isinstance(source, MemorySource)
-        self._process(stream, source.batch(rows, number))
+        self._batches.process(stream, source.batch(rows, number))
 
     def end(self, stream: str) -> None:
         """The input has ended."""
-        self._finish(stream, close=True)
+        self._batches.finish(stream, close=True)
 
 
 def write_events(folder: Path, number: int, stream: Stream, events: Sequence[Mapping[str, Any]]) -> Path:
@@ -162,9 +176,9 @@ def write_events(folder: Path, number: int, stream: Stream, events: Sequence[Map
 
 
 @contextmanager
-def engine_without_spark(**options: Any) -> Iterator[EngineWithoutSpark]:
+def engine_without_spark(**options: Any) -> Iterator[EngineOfFiles]:
     """An engine that reads the files of its streams."""
-    with EngineWithoutSpark(reads=True, **options) as engine:
+    with EngineOfFiles(**options) as engine:
         yield engine
 
 

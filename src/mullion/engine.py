@@ -1,91 +1,62 @@
 """From text to answers: read this first.
 
-    text --language.parse--> statements --catalog--> streams and standing queries
-    batch of events --runtime.stream_run--> partials --windows--> answers --sinks--> the user
+    text --language--> statements --service.statements, entering--> catalog: streams and standing queries
+    batch of events --service.batches--> runtime.stream_run: partials, answers --sinks--> the user
 
-An `Engine` holds the catalog and, for each stream that is asked something, one `StreamRun` that all its queries share.
+`Engine` is the public face. What it is made of stands in `service/`: one idea a file.
+
+| part | does |
+|---|---|
+| `Places` | directories and locks |
+| `Tables`, `AnswerStore` | rows that are joined; answers, and who gets them |
+| `Statements`, `Explainer` | scripts; EXPLAIN |
+| `Runs`, `Entering` | one run for each stream, shared by all its queries; queries that come and go |
+| `Batches`, `Operation` | the course of a batch; from start to stop |
 """
 
 from __future__ import annotations
 
-import logging
-import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.arguments import require, require_callable
-from mullion.binding.one_window import groups_one_window
-from mullion.binding.queries import bind
-from mullion.binding.relations import bind as bind_relation
-from mullion.binding.relations import entering_at as joining_at
 from mullion.catalog.catalog import Catalog
-from mullion.catalog.closing import check_close, following_after_the_end, query_after_the_end
-from mullion.catalog.restart import as_journaled, check_text, from_journal, to_journal
 from mullion.closing import close_at_exit
-from mullion.errors import ArgumentError, CheckError, MullionError, NotSupported, Place
+from mullion.errors import ArgumentError
 from mullion.language.parse import parse_duration, parse_event_time, parse_query
-from mullion.language.query import (
-    Query,
-)
+from mullion.language.query import Query
 from mullion.options import DEFAULTS, Expiry, Method, Options, Sharing, Slicing, Way
 from mullion.planner.explain import Explanation
-from mullion.planner.plan import Grouping
-from mullion.questions import Question, prepare
-from mullion.runtime.batch import Batch, Source
-from mullion.runtime.counts import Counts
-from mullion.runtime.relation_runs import RelationRuns
-from mullion.runtime.relation_shards import SHARDS, Sharding
-from mullion.runtime.shard_step import Done, ShardedStep
-from mullion.runtime.sink import ShardWriter
-from mullion.runtime.stream_run import StreamRun
-from mullion.service.answers import AnswerStore, Standing
+from mullion.runtime.asking import Question, prepare
+from mullion.service.answers import AnswerStore
+from mullion.service.batches import Batches
+from mullion.service.entering import Entering
 from mullion.service.explaining import Explainer
+from mullion.service.operation import Operation
 from mullion.service.places import Places
+from mullion.service.runs import Runs
 from mullion.service.statements import Statements
+from mullion.service.status import Status
 from mullion.service.tables import Tables
 from mullion.sinks.callback import OnAnswer
-from mullion.slices.kernels.partial import Input
-from mullion.spark.batch import SparkSource, evaluated_by_spark
-from mullion.spark.feed import Feed
+from mullion.spark.backend import SparkBackend
 from mullion.spark.jvm import needs_spark
-from mullion.spark.own_session import OwnSession
-from mullion.spark.progress import Progress
 from mullion.spark.results import OneAnswer, Results
-from mullion.spark.session import adopt
-from mullion.spark.shard_tasks import run_step
-from mullion.spark.source_log import SourceLog
-from mullion.spark.sources import (
-    is_endless,
-    is_files,
-    open_stream,
-    tells_files,
-    with_places,
-)
-from mullion.spark.tables import TableStore
 from mullion.spark.types import columns_from_spark
-from mullion.storage.journal import Journal
-from mullion.storage.manifest import Manifest
 
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
 
-log = logging.getLogger("mullion")
 
-TIMES_ON_FEW_CORES = 25
-"""How many times more events relations take on the driver before they go to shards, where cores are few."""
-
-
-class Engine:
+class Engine(Status):
     """Answers many standing queries over streams in one shared pass over each.
 
         with Engine() as engine:
@@ -102,6 +73,8 @@ class Engine:
     with the engine after each batch. `clock` gives seconds since 1970, to tell which events are too far ahead. The
     other arguments are the `Options`.
     """
+
+    _backend_type: type[SparkBackend] = SparkBackend
 
     def __init__(
         self,
@@ -140,63 +113,47 @@ class Engine:
             overwrite=overwrite,
         )
         require_callable("on_batch", on_batch, "the engine")
-        self._own_session = OwnSession(spark, config or {})
-        self.on_batch, self.clock = on_batch, clock
+        self.on_batch = on_batch
         self.catalog = Catalog()
-        self._places = Places(out, checkpoint, self.catalog)
-        self.out, self.checkpoint = self._places.out, self._places.checkpoint
-        self._answers = AnswerStore(self.catalog, self._places, self.options)
-        self.sink = self._answers.sink
-        self._tables = Tables(self.catalog, self._places, lambda: self.session, strict=self.options.strict)
-        self.runs: dict[str, StreamRun] = {}
-        self._frames: dict[str, DataFrame] = {}
-        self._feeds: list[Feed] = []
         self.questions: list[Query] = []
         """Questions of scripts that wait for the input."""
-        self._fresh: dict[str, None] = {}
-        """Queries that came after the first batch and join with the next."""
-        self._pasts: dict[str, str] = {}
-        """How queries that joined came by their past."""
         self._lock = threading.RLock()
-        self.relations = RelationRuns(
-            self.sink,
-            self.options,
-            checkpoint=None if self.checkpoint is None else Path(self.checkpoint).absolute(),
-            table=lambda reader, name, step: self.tables_of(reader).current(name, step),
-            table_files=lambda reader: self.tables_of(reader).files,
-            sharding=Sharding(
-                tasks=self._run_step,
-                above=self._relations_stay_up_to,
-                writer=self.sink.shard_writer,
-            ),
-        )
-        self._stopping = threading.Event()
-        self.counts_at_start: dict[str, Counts] = {}
-        """What runs before this one had counted for each stream."""
-        self.answers_at_start = 0
-        self._closed = False
-        self._explainer = Explainer(self.catalog, self.options, self.runs, self.relations, self._pasts)
+        self._backend = self._backend_type(spark, config or {}, self.options)
+        self._places = Places(out, checkpoint, self.catalog)
+        self.out, self.checkpoint = self._places.out, self._places.checkpoint
+        self._make_parts(clock)
+
+    def _make_parts(self, clock: Callable[[], float]) -> None:
+        catalog, lock, options, backend, places = self.catalog, self._lock, self.options, self._backend, self._places
+        self._answers = answers = AnswerStore(catalog, places, options)
+        self.sink = sink = answers.sink
+        self._tables = Tables(catalog, places, lambda: backend.session, strict=options.strict)
+        self._runs = runs = Runs(catalog, places, options, sink, self._tables, backend, clock)
+        self.runs, self.relations = runs.streams, runs.relations
+        self._entering = entering = Entering(catalog, runs, sink)
+        self._batches = Batches(catalog, lock, runs, entering, sink, self._after_batch)
+        self._operation = Operation(catalog, lock, places, answers, runs, entering, self._batches, backend)
+        self._explainer = Explainer(catalog, options, runs.streams, runs.relations, entering.pasts)
         self._statements = Statements(
-            self.catalog,
+            catalog,
             self.questions,
-            session=lambda: self.session,
-            add=self._add,
+            session=lambda: backend.session,
+            add=entering.add,
             explain=self.explain,
             answer=self.answer,
-            can_answer=lambda: any(run.view is not None for run in self.runs.values()),
+            can_answer=lambda: any(run.view is not None for run in runs.streams.values()),
         )
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise MullionError("the engine is closed", hint="make a new Engine; results() and counts stay readable")
+    def _after_batch(self) -> None:
+        if self.on_batch is not None:
+            self._answers.callbacks.call("on_batch", self.on_batch, self)
 
     # Setting up
 
     @property
     def session(self) -> SparkSession:
         """The Spark session with the settings that answers depend on."""
-        self._check_open()
-        return self._own_session.get()
+        return self._backend.session
 
     @needs_spark
     def execute(self, script: str) -> list[Explanation | OneAnswer]:
@@ -206,7 +163,7 @@ class Engine:
         A SELECT without CREATE QUERY is asked once. Before the first batch it waits in `questions`, and the stream
         keeps the events that it needs.
         """
-        self._check_open()
+        self._backend.check_open()
         require("a script", script, str, "text")
         with self._lock:
             said, dropped = self._statements.execute(script)
@@ -230,7 +187,7 @@ class Engine:
         None for any distance. `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be
         asked about.
         """
-        self._check_open()
+        self._backend.check_open()
         require("the name of a stream", name, str, "text")
         require("time", time, str, "the name of a column")
         require("lateness", lateness, str, "a duration such as '5 seconds'")
@@ -245,10 +202,10 @@ class Engine:
         furthest = None if ahead is None else parse_duration(ahead)
         is_column = time.lower() in (column.lower() for column, _ in columns)
         named, computed = (time, None) if is_column else parse_event_time(time)
-        made = Stream(name, columns, named, parse_duration(lateness), "", (), kept, rows, furthest, computed)
+        stream = Stream(name, columns, named, parse_duration(lateness), "", (), kept, rows, furthest, computed)
         with self._lock:
-            self.catalog.add_stream(made.check())
-            self._frames[name] = with_places(adopt(self.session, dataframe))
+            self.catalog.add_stream(stream.check())
+            self._backend.add_frame(name, dataframe)
 
     @needs_spark
     def table(self, name: str, rows: Any) -> None:
@@ -256,23 +213,19 @@ class Engine:
 
         They are read when a query first needs them and stay as they are then.
         """
-        self._check_open()
+        self._backend.check_open()
         require("the name of a table", name, str, "text")
         with self._lock:
             self._tables.add(name, rows)
-
-    def tables_of(self, stream: str) -> TableStore:
-        """The rows of tables as the batches of a stream see them."""
-        return self._tables.store_of(stream)
 
     @needs_spark
     def query(self, sql: str, *, name: str | None = None, on_answer: OnAnswer | None = None) -> str:
         """Add a standing query, also while the engine runs; returns its name.
 
-        The text is a SELECT or a CREATE QUERY. A query that joins a running stream answers the windows that start
+        The text is a SELECT or a CREATE QUERY. A query that enters a running stream answers the windows that start
         after the newest event seen.
         """
-        self._check_open()
+        self._backend.check_open()
         require("a query", sql, str, "text")
         require("the name of a query", name, str, "text", none=True)
         require_callable("on_answer", on_answer, "the query's name and its rows")
@@ -280,45 +233,15 @@ class Engine:
         with self._lock:
             if parsed.name is None:
                 parsed = replace(parsed, name=self.catalog.free_name())
-            bound = self._add(parsed)
+            bound = self._entering.add(parsed)
             self._answers.note_dropped(())
             if on_answer is not None:
                 self._answers.call(on_answer, bound.name)
         return bound.name
 
-    def _add(self, query: Query) -> Standing:
-        known = self.catalog.streams, self.catalog.tables, self.catalog.materialized
-        if not groups_one_window(query, *known):
-            relation = bind_relation(query, *known)
-            self._check_not_ended(relation.name, relation.streams)
-            self.catalog.add_relation(relation, query.place)
-            return relation
-        bound = bind(query, self.catalog.streams, self.catalog.tables)
-        run = self.runs.get(bound.stream)
-        self._check_not_ended(bound.name, [bound.stream])
-        if run is not None and run.begun:
-            self._check_joins(run, bound, query.place)
-            self._fresh[bound.name] = None
-        self.catalog.add_query(bound, query.place)
-        return bound
-
-    def _check_not_ended(self, query: str, streams: Sequence[str]) -> None:
-        for name in streams:
-            if name in self.runs and self.runs[name].closed:
-                raise query_after_the_end(query, name, kept=self.checkpoint is not None)
-
-    @staticmethod
-    def _check_joins(run: StreamRun, query: SlicedAggregation, place: Place | None = None) -> None:
-        reason = run.can_backfill(query)
-        if reason is not None:
-            raise NotSupported(f"BACKFILL of this query ({reason})", place)
-        refused = run.refuses(query)
-        if refused is not None:
-            raise CheckError(refused[0], place, hint=refused[1])
-
     def drop(self, name: str) -> None:
         """Remove a standing query, also while the engine runs; its answers so far stay."""
-        self._check_open()
+        self._backend.check_open()
         require("the name of a query", name, str, "text")
         with self._lock:
             dropped = self.catalog.known(name)
@@ -354,115 +277,22 @@ class Engine:
         `every` is a duration such as "10 s": a batch begins at most so often, with all that came meanwhile. Without it
         the next batch begins as soon as there is something to read.
         """
-        self._check_open()
-        pause = self._pause(every, follow=follow)
-        self._stopping.clear()
-        asked = {query.stream for query in self.catalog.queries.values()}
-        asked |= {stream for relation in self.catalog.relations.values() for stream in relation.streams}
-        asked |= {synopsis.stream for synopsis in self.catalog.synopses.values()}
-        asked |= {s.name for s in self.catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
-        if not asked:
-            raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
-        streams = [stream for name, stream in self.catalog.streams.items() if name in asked]
-        if close:
-            check_close([(stream.name, not is_endless(stream)) for stream in streams], follow=follow)
-        self._places.take_locks()
-        manifest = self._places.manifest()
-        self._answers.claim()
-        if manifest is not None:
-            self._open_checkpoint(manifest)
-        with self._lock:
-            self._use_relations()
-            for stream_run in self.runs.values():
-                self.relations.check_standings(stream_run.relations_stood)
-        for relations in self.relations.runs.values():
-            self.sink.resume(relations.name, list(relations.relations), relations.committed)
-            self._answers.note_missing(relations.answered, relations.committed)
-        runs = [self._run_of(stream.name) for stream in streams]
-        self.counts_at_start = {run.stream.name: replace(run.counts) for run in runs}
-        self.answers_at_start = self.answers
-        for run in runs:
-            run.bounded = run.static or not (follow or is_endless(run.stream))
-            if run.closed and not run.bounded:
-                raise following_after_the_end(run.stream.name, kept=self.checkpoint is not None)
-            texts = {query.name: query.text for query in self.catalog.queries_over(run.stream.name)}
-            self.sink.use(run.stream.name, texts)
-            self.sink.resume(run.stream.name, list(texts), run.committed)
-            self._answers.note_missing(run.counts.answers_by_query, run.committed)
-        for run in runs:
-            self._hand_over(run)
-        for run in runs:
-            self._start_feed(run, close=close or self.checkpoint is None, every=pause)
-
-    def _pause(self, every: str | None, *, follow: bool) -> int:
-        """The time from one batch to the next, in microseconds."""
-        require("every", every, str, "a duration such as '10 s'", none=True)
-        if every is None:
-            return 0
-        if not follow and not any(map(is_endless, self.catalog.streams.values())):
-            hint = "follow the sources, or leave it out: what they hold is read at once"
-            raise MullionError("a batch every so often is for runs that follow their sources", hint=hint)
-        pause = parse_duration(every)
-        if pause < 1_000:
-            raise MullionError(f"a batch every '{every}' is too often", hint="take at least '1 ms'")
-        return pause
-
-    def _start_feed(self, run: StreamRun, *, close: bool, every: int) -> None:
-        """Begin to read a stream."""
-        name = run.stream.name
-        feed = Feed(
-            stream=run.stream,
-            frame=self._frames.get(name),
-            open=partial(open_stream, self.session, run.stream.stored),
-            session=self.session,
-            directory=self._places.notes_of_spark(name),
-            process=partial(self._process_frame, name),
-            finish=partial(self._finish, name, close=close or run.static),
-            follow=not run.bounded,
-            every=every,
-        )
-        self._feeds.append(feed)
-        close_at_exit(self)
-        if self.checkpoint is not None:
-            run.go_on_from(Progress(feed.directory))
-        feed.start()
+        self._backend.check_open()
+        self._operation.start(follow=follow, close=close, every=every, reading=lambda: close_at_exit(self))
 
     @needs_spark
     def wait(self, seconds: float | None = None) -> None:
         """Until the sources end, one of them fails, `request_stop` is called or the time is over."""
-        until = math.inf if seconds is None else time.monotonic() + seconds
-        waiting = self._feeds
-        while waiting and not self._stopping.is_set() and not self.failed:
-            left = until - time.monotonic()
-            if left <= 0:
-                return
-            waiting = [feed for feed in waiting if not feed.wait(min(0.1, max(0.01, left)))]
+        self._operation.wait(seconds)
 
     def request_stop(self) -> None:
         """Stop after the current batch. May be called from a signal handler."""
-        self._stopping.set()
-
-    @property
-    def was_stopped(self) -> bool:
-        return self._stopping.is_set()
-
-    @property
-    def failed(self) -> bool:
-        """Whether a stream has failed in the background; `stop` raises why."""
-        return any(feed.failed for feed in self._feeds)
+        self._operation.stopping.set()
 
     @needs_spark
     def stop(self) -> None:
         """Stop after the current batch, and raise what went wrong in the background, if anything did."""
-        feeds, self._feeds = self._feeds, []
-        for feed in feeds:
-            feed.stop()
-        for run in self.runs.values():
-            run.close()
-        for feed in feeds:
-            feed.raise_failure()
-        if feeds:
-            self._answers.finish()
+        self._operation.stop()
 
     @needs_spark
     def close(self) -> None:
@@ -470,189 +300,17 @@ class Engine:
         try:
             self.stop()
         finally:
-            self._closed = True
             self._places.release_locks()
-            self._discard()
-
-    def _discard(self) -> None:
-        for run in self.runs.values():
-            run.discard()
-        self.relations.discard()
-        self._places.discard()
-        self._own_session.close()
+            self._runs.discard()
+            self._places.discard()
+            self._backend.close()
 
     def __enter__(self) -> Engine:
-        self._check_open()
+        self._backend.check_open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-    def _run_of(self, name: str) -> StreamRun:
-        if name not in self.runs:
-            directory = self._places.directory(name)
-            journal = None if directory is None else Journal(directory)
-            frame = self._frames.get(name)
-            self.runs[name] = StreamRun(
-                self.catalog.streams[name],
-                self.sink,
-                self.options,
-                self._source_of(name),
-                journal=journal,
-                static=frame is not None and not frame.isStreaming,
-                table=lambda table, batch: self.tables_of(name).current(table, batch),
-                table_files=lambda: self.tables_of(name).files,
-                relations_stand=lambda: self.relations.stand(name),
-                has_changed=lambda table: table in self.tables_of(name).changed,
-                clock=self.clock,
-            )
-            self.runs[name].restore()
-        return self.runs[name]
-
-    def _source_of(self, name: str) -> Source:
-        """Where the batches of a stream come from."""
-        stream, frame = self.catalog.streams[name], self._frames.get(name)
-        noted = is_files(stream) or (frame is not None and frame.isStreaming and tells_files(frame))
-        log = SourceLog(self._places.notes_of_spark(name)) if noted else None
-        return SparkSource(stream, lambda: self.session, log, plain=frame is None, options=self.options)
-
-    def _process_frame(self, name: str, frame: DataFrame, number: int) -> None:
-        source = self._run_of(name).source
-        assert isinstance(source, SparkSource)
-        self._process(name, source.batch(frame, number))
-
-    def _process(self, name: str, batch: Batch) -> None:
-        run = self._run_of(name)
-        with self._lock:
-            queries = self._queries_of_batch(run, batch.number)
-            synopses = self.catalog.synopses_on(name)
-            self._use_relations()
-            run.set_relations(self.relations.columns_needed(name), self.relations.names_over(name))
-        self.sink.use(name, {query.name: query.text for query in queries})
-        run.set_queries(queries, synopses)
-        run.process(batch)
-        self._hand_over(run)
-        self._tell_batch()
-
-    def _finish(self, name: str, *, close: bool) -> None:
-        """A source has been read to its end, which may be the end of the stream."""
-        run = self._run_of(name)
-        with self._lock:
-            self._join_fresh(run)
-            queries = self.catalog.queries_over(name)
-            run.set_queries(queries, self.catalog.synopses_on(name))
-            self._use_relations()
-            if close and not run.closed and run.journal is not None:
-                number = 0 if run.committed is None else run.committed.batch + 1
-                run.journal.begin(number, [to_journal(query) for query in run.queries])
-        self.sink.use(name, {query.name: query.text for query in queries})
-        if close:
-            run.finish()
-        self._hand_over(run)
-        self._tell_batch()
-
-    def _tell_batch(self) -> None:
-        if self.on_batch is not None:
-            self._answers.callbacks.call("on_batch", self.on_batch, self)
-
-    # Relations
-
-    def _relations_stay_up_to(self) -> int:
-        """How many events of a first step keep relations on the driver. With fewer cores than shards it is faster than
-        they are, and shards are for what would not fit."""
-        enough = self.session.sparkContext.defaultParallelism >= SHARDS
-        return self.options.shard_above * (1 if enough else TIMES_ON_FEW_CORES)
-
-    def _run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
-        return run_step(self.session, step, write)
-
-    def _use_relations(self) -> None:
-        """Let the relations of now take part. Who is new to running streams answers what starts after their newest
-        event."""
-        kept = {relation.root for relation in self.catalog.materialized.values()}
-        for relation in list(self.catalog.relations.values()):
-            run = self.relations.run_of(relation.streams)
-            if relation.name in run.relations:
-                continue
-            entry = run.known.get(relation.name)
-            if entry is None:
-                self._check_not_ended(relation.name, relation.streams)
-                newest = [r.newest for s in relation.streams if (r := self.runs.get(s)) and r.newest is not None]
-                start = max([t for t in (relation.start, *(t + 1 for t in newest)) if t is not None], default=None)
-            else:
-                check_text(relation.name, relation.text, entry["text"])
-                start = entry["start"]
-            self.catalog.replace_relation(joining_at(relation, start, kept))
-        self.relations.use(self.catalog.relations.values())
-        for run in self.relations.runs.values():
-            self.sink.use(run.name, {name: relation.text for name, relation in run.relations.items()})
-
-    def _hand_over(self, run: StreamRun) -> None:
-        """Let relations take what a stream has handed on, and let go what all of them have taken."""
-        name, intake = run.stream.name, run.intake
-        for relations in self.relations.over(name):
-            relations.take(name, [] if intake is None else intake.batches, run.watermark, ended=run.closed)
-        taken = self.relations.taken(name)
-        if intake is not None and taken is not None:
-            intake.forget_before(taken)
-
-    # What a restart needs
-
-    def _queries_of_batch(self, run: StreamRun, number: int) -> Sequence[SlicedAggregation]:
-        """The queries that the batch sees: as journaled if it was begun before, otherwise the present ones."""
-        journal = run.journal
-        run.begun = True
-        if journal is None or not journal.was_begun(number):
-            self._join_fresh(run)
-        queries = self.catalog.queries_over(run.stream.name)
-        if journal is None:
-            return queries
-        if journal.was_begun(number):
-            return [from_journal(entry, self.catalog) for entry in journal.queries_of(number) or []]
-        journal.begin(number, [to_journal(q) for q in queries])
-        return queries
-
-    def _join_fresh(self, run: StreamRun) -> None:
-        """Let queries join that came while the last batch was at work: they have missed all events up to its end."""
-        for name in list(self._fresh):
-            query = self.catalog.queries.get(name)
-            if query is None:
-                del self._fresh[name]
-            elif query.stream == run.stream.name:
-                del self._fresh[name]
-                self._join(run, query)
-
-    def _join(self, run: StreamRun, query: SlicedAggregation) -> None:
-        joined, how = run.enter(query)
-        self.catalog.replace_query(joined)
-        if query.backfill:
-            self._pasts[query.name] = how
-
-    def _open_checkpoint(self, manifest: Manifest) -> None:
-        """Make the checkpoint that of this run, and let queries that are new to it join now."""
-        assert self.checkpoint is not None
-        manifest.write(Path(self.checkpoint))
-        with self._lock:
-            for name in self.catalog.streams:
-                run = self._run_of(name)
-                self._rejoin(run)
-                run.show_restored(self.catalog.synopses_on(name))
-
-    def _rejoin(self, run: StreamRun) -> None:
-        assert run.journal is not None
-        known = {entry["name"]: entry for entry in run.journal.last_queries()}
-        for query in self.catalog.queries_over(run.stream.name):
-            entry = known.get(query.name)
-            if entry is None:
-                self._check_not_ended(query.name, [query.stream])
-            if run.newest is None:
-                continue
-            if entry is None:
-                self._check_joins(run, query)
-                self._join(run, query)
-            else:
-                check_text(query.name, query.text, entry["text"])
-                self.catalog.replace_query(as_journaled(query, entry, self.catalog))
 
     # Questions asked once
 
@@ -669,7 +327,7 @@ class Engine:
     @needs_spark
     def prepare(self, sql: str) -> None:
         """Let the stream keep the events that a later question will need."""
-        self._check_open()
+        self._backend.check_open()
         require("a question", sql, str, "text")
         with self._lock:
             prepare(parse_query(sql), self.catalog)
@@ -677,21 +335,19 @@ class Engine:
     @needs_spark
     def answer(self, query: Query) -> OneAnswer:
         """Answer a question that was parsed before."""
-        self._check_open()
+        self._backend.check_open()
         with self._lock:
             question = Question(query, self.catalog, self.runs, self.relations)
-            stores = {name: self.tables_of(name) for name in question.readers} if self.catalog.tables else {}
-        found = question.answer(self._evaluated, lambda by, name: stores[by].seen(name))
-        return OneAnswer(found.rows, self._own_session.current, found.answered_from, found.up_to, found.newest)
-
-    def _evaluated(self, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]) -> tuple[pa.Table, Input]:
-        return evaluated_by_spark(self.session, stream, events, groupings)
+            readers = question.readers if self.catalog.tables else []
+            stores = {name: self._tables.store_of(name) for name in readers}
+        found = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name))
+        return OneAnswer(found.rows, self._backend.session_in_use, found.answered_from, found.up_to, found.newest)
 
     # Answers
 
     def results(self, name: str) -> Results:
         """The answers of a query so far, also of one that was dropped."""
-        return self._answers.results(name, self._own_session.current)
+        return self._answers.results(name, self._backend.session_in_use)
 
     def aside(self, kind: str) -> list[pa.Table]:
         """Records that answered no query: kind is 'late', 'ahead' or 'malformed'."""
@@ -699,41 +355,12 @@ class Engine:
 
     def on_answer(self, call: OnAnswer) -> None:
         """Call with (query, rows) whenever answers are made. One that raises is logged, and the run goes on."""
-        self._check_open()
+        self._backend.check_open()
         if call is None:
             raise ArgumentError("on_answer needs a function that is called with the query's name and its rows")
         require_callable("on_answer", call, "the query's name and its rows")
         with self._lock:
             self._answers.call(call)
-
-    @property
-    def failed_callbacks(self) -> dict[str, int]:
-        """How many calls of callbacks raised, by the query that they were for or 'on_batch'. The log tells why."""
-        return dict(self._answers.callbacks.failed)
-
-    @property
-    def missing_answers(self) -> dict[str, int]:
-        """How many rows of answers, by query, were gone when a checkpoint was gone on from."""
-        return self._answers.missing
-
-    @property
-    def stopped(self) -> dict[str, str]:
-        """The queries that passed a limit and are answered no more, with the reason."""
-        known = [run.limits for run in self.runs.values()] + [run.limits for run in self.relations.runs.values()]
-        texts = {query.name: query.text for query in self.catalog.queries.values()}
-        texts |= {relation.name: relation.text for relation in self.catalog.relations.values()}
-        found = {name: stop for limits in known for name, stop in limits.stopped.items()}
-        return {name: stop.reason for name, stop in found.items() if texts.get(name) == stop.text}
-
-    @property
-    def counts(self) -> dict[str, Counts]:
-        """What was counted for each stream."""
-        return {name: run.counts for name, run in self.runs.items()}
-
-    @property
-    def answers(self) -> int:
-        """How many rows all queries have answered, those of relations too, which are of no one stream."""
-        return sum(run.counts.answers for run in self.runs.values()) + self.relations.answers
 
 
 __all__ = ["Engine"]

@@ -111,7 +111,7 @@ def _until(engine: Engine, batches: int) -> None:
 
     while engine.counts.get("trades") is None or engine.counts["trades"].batches < batches:
         engine.wait(0.05)
-        assert not any(feed.failed for feed in engine._feeds)
+        assert not engine.failed
         time.sleep(0.02)
 
 

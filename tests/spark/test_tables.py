@@ -169,7 +169,7 @@ def test_rows_from_python_are_a_table(spark: SparkSession) -> None:
         engine.stream("trades", events, time="ts")
         for name, given in (("arrow", made), ("pandas", made.to_pandas()), ("spark", spark.createDataFrame(made))):
             engine.table(name, given)
-            assert rows(engine.tables_of("trades").current(name, 0)) == [("A", 1.5), (None, 2.5)]
+            assert rows(engine._tables.store_of("trades").current(name, 0)) == [("A", 1.5), (None, 2.5)]
         with pytest.raises(CheckError, match="already a stream or table 'ARROW'"):
             engine.table("ARROW", made)
         with pytest.raises(MullionError, match="streaming"):

@@ -24,7 +24,7 @@ from mullion.language.query import (
     Statement,
 )
 from mullion.planner.explain import Explanation
-from mullion.questions import prepare
+from mullion.runtime.asking import prepare
 from mullion.service.answers import Standing
 from mullion.spark.results import OneAnswer
 from mullion.spark.sources import check_format, read_columns

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from mullion.arguments import require
-from mullion.errors import ArgumentError
+from mullion.errors import ArgumentError, MullionError
 from mullion.spark.cluster import ship
 from mullion.spark.jvm import is_dead
 from mullion.spark.session import ensure, is_running, local_session
@@ -19,12 +19,14 @@ class OwnSession:
         if given is not None and not hasattr(given, "sparkContext"):
             raise ArgumentError(f"spark is a SparkSession, not {type(given).__name__}")
         self._given, self._config = given, config
+        self._closed = False
         self._started: SparkSession | None = None
         self.current: SparkSession | None = None
         """The session in use, if one was needed so far."""
 
     def get(self) -> SparkSession:
         """The session with the settings that answers depend on; started when it is first needed."""
+        self.check_open()
         if self.current is None:
             given = self._given
             if given is None:
@@ -35,8 +37,13 @@ class OwnSession:
             ship(self.current)
         return self.current
 
+    def check_open(self) -> None:
+        if self._closed:
+            raise MullionError("the engine is closed", hint="make a new Engine; results() and counts stay readable")
+
     def close(self) -> None:
         """Stop the session if it was started here."""
+        self._closed = True
         if self._started is not None:
             if not is_dead():
                 self._started.stop()

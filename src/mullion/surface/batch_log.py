@@ -63,14 +63,14 @@ class BatchLog(logging.Handler):
         """A batch has ended, or an input."""
         with self._telling:
             for name in list(engine.runs):
-                before = self._streams.get(name) or _seen(engine.counts_at_start.get(name))
+                before = self._streams.get(name) or _seen(engine.at_start.counts.get(name))
                 now = _seen(engine.runs[name].counts)
                 if now.batches > before.batches:
                     self._streams[name] = now
                     self._tell_batch(engine, name, before, now)
 
     def _tell_batch(self, engine: Engine, name: str, before: _Seen, now: _Seen) -> None:
-        told_before = engine.answers_at_start if self._answers is None else self._answers
+        told_before = engine.at_start.answers if self._answers is None else self._answers
         events, answers = now.events - before.events, engine.answers - told_before
         seconds, self._at = time.monotonic() - self._at, time.monotonic()
         self._answers = engine.answers

@@ -24,8 +24,8 @@ def summarize(console: Console, lines: BatchLog | None, engine: Engine, seconds:
 
     now, spark_log = Seen.of(engine), log_file()
     number = len(engine.catalog.queries) + len(engine.catalog.relations)
-    events = now.events - sum(counts.events for counts in engine.counts_at_start.values())
-    answers = now.answers - engine.answers_at_start
+    events = now.events - sum(counts.events for counts in engine.at_start.counts.values())
+    answers = now.answers - engine.at_start.answers
     read, answered = plural(events, "event"), plural(answers, "answer")
     summary = f"{plural(number, 'query', 'queries')}, {read}, {answered} in {seconds:.1f} s"
     places = f"the answers are in {out / '<query>' / '*.parquet'}"

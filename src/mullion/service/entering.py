@@ -1,0 +1,130 @@
+"""Queries enter and leave: who takes part in the next batch of a stream, and in the next step of relations.
+
+A query that comes while a batch is at work enters with the next one. With a checkpoint, the queries that a batch sees
+are journaled before it begins, so that a batch that is played again sees the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mullion.algebra.sliced import SlicedAggregation
+from mullion.binding.one_window import groups_one_window
+from mullion.binding.queries import bind
+from mullion.binding.relations import bind as bind_relation
+from mullion.binding.relations import entering_at
+from mullion.catalog.catalog import Catalog
+from mullion.catalog.restart import as_journaled, check_text, from_journal, to_journal
+from mullion.errors import CheckError, NotSupported, Place
+from mullion.language.query import Query
+from mullion.runtime.sink import Sink
+from mullion.runtime.stream_run import StreamRun
+from mullion.service.answers import Standing
+from mullion.service.runs import Runs
+
+
+class Entering:
+    def __init__(self, catalog: Catalog, runs: Runs, sink: Sink) -> None:
+        self._catalog, self._runs, self._sink = catalog, runs, sink
+        self._fresh: dict[str, None] = {}
+        """Queries that came after the first batch and enter with the next."""
+        self.pasts: dict[str, str] = {}
+        """How queries that entered came by their past."""
+
+    def add(self, query: Query) -> Standing:
+        """Add a standing query to the catalog. It enters with the next batch."""
+        known = self._catalog.streams, self._catalog.tables, self._catalog.materialized
+        if not groups_one_window(query, *known):
+            relation = bind_relation(query, *known)
+            self._runs.check_not_ended(relation.name, relation.streams)
+            self._catalog.add_relation(relation, query.place)
+            return relation
+        bound = bind(query, self._catalog.streams, self._catalog.tables)
+        run = self._runs.streams.get(bound.stream)
+        self._runs.check_not_ended(bound.name, [bound.stream])
+        if run is not None and run.begun:
+            _check_can_enter(run, bound, query.place)
+            self._fresh[bound.name] = None
+        self._catalog.add_query(bound, query.place)
+        return bound
+
+    def queries_of_batch(self, run: StreamRun, number: int) -> Sequence[SlicedAggregation]:
+        """The queries that the batch sees: as journaled if it was begun before, otherwise the present ones."""
+        journal = run.journal
+        run.begun = True
+        if journal is None or not journal.was_begun(number):
+            self.enter_fresh(run)
+        queries = self._catalog.queries_over(run.stream.name)
+        if journal is None:
+            return queries
+        if journal.was_begun(number):
+            return [from_journal(entry, self._catalog) for entry in journal.queries_of(number) or []]
+        journal.begin(number, [to_journal(q) for q in queries])
+        return queries
+
+    def enter_fresh(self, run: StreamRun) -> None:
+        """Let queries enter that came while the last batch was at work: they have missed all events up to its end."""
+        for name in list(self._fresh):
+            query = self._catalog.queries.get(name)
+            if query is None:
+                del self._fresh[name]
+            elif query.stream == run.stream.name:
+                del self._fresh[name]
+                self._enter(run, query)
+
+    def _enter(self, run: StreamRun, query: SlicedAggregation) -> None:
+        entered, how = run.enter(query)
+        self._catalog.replace_query(entered)
+        if query.backfill:
+            self.pasts[query.name] = how
+
+    def enter_again(self, run: StreamRun) -> None:
+        """After a restart: queries that the checkpoint knows go on as they were, and new ones enter now."""
+        assert run.journal is not None
+        known = {entry["name"]: entry for entry in run.journal.last_queries()}
+        for query in self._catalog.queries_over(run.stream.name):
+            entry = known.get(query.name)
+            if entry is None:
+                self._runs.check_not_ended(query.name, [query.stream])
+            if run.newest is None:
+                continue
+            if entry is None:
+                _check_can_enter(run, query)
+                self._enter(run, query)
+            else:
+                check_text(query.name, query.text, entry["text"])
+                self._catalog.replace_query(as_journaled(query, entry, self._catalog))
+
+    def set_relations(self) -> None:
+        """Let the relations of now take part. Who is new to running streams answers what starts after their newest
+        event."""
+        kept = {relation.root for relation in self._catalog.materialized.values()}
+        for relation in list(self._catalog.relations.values()):
+            run = self._runs.relations.run_of(relation.streams)
+            if relation.name in run.relations:
+                continue
+            entry = run.known.get(relation.name)
+            if entry is None:
+                self._runs.check_not_ended(relation.name, relation.streams)
+                runs = [self._runs.streams[name] for name in relation.streams if name in self._runs.streams]
+                after = [run.newest + 1 for run in runs if run.newest is not None]
+                start = max([t for t in (relation.start, *after) if t is not None], default=None)
+            else:
+                check_text(relation.name, relation.text, entry["text"])
+                start = entry["start"]
+            self._catalog.replace_relation(entering_at(relation, start, kept))
+        self._runs.relations.use(self._catalog.relations.values())
+        for run in self._runs.relations.runs.values():
+            self._sink.use(run.name, {name: relation.text for name, relation in run.relations.items()})
+
+
+def _check_can_enter(run: StreamRun, query: SlicedAggregation, place: Place | None = None) -> None:
+    reason = run.can_backfill(query)
+    if reason is not None:
+        raise NotSupported(f"BACKFILL of this query ({reason})", place)
+    refused = run.refuses(query)
+    if refused is not None:
+        raise CheckError(refused[0], place, hint=refused[1])
+
+
+__all__ = ["Entering"]

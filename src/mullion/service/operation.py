@@ -1,0 +1,167 @@
+"""An engine from start to stop: what the checkpoint and the directory of answers hold is taken up, then streams are
+read."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from mullion.algebra.streams import Stream
+from mullion.arguments import require
+from mullion.catalog.catalog import Catalog
+from mullion.catalog.closing import check_close, following_after_the_end
+from mullion.errors import MullionError
+from mullion.language.parse import parse_duration
+from mullion.runtime.counts import Counts
+from mullion.runtime.stream_run import StreamRun
+from mullion.service.answers import AnswerStore
+from mullion.service.batches import Batches
+from mullion.service.entering import Entering
+from mullion.service.places import Places
+from mullion.service.runs import Runs
+from mullion.spark.backend import SparkBackend
+from mullion.spark.feed import Feed
+from mullion.spark.progress import Progress
+from mullion.spark.sources import is_endless
+
+
+@dataclass
+class AtStart:
+    """What runs before this one had counted for each stream, and answered in all."""
+
+    counts: dict[str, Counts] = field(default_factory=dict)
+    answers: int = 0
+
+
+class Operation:
+    def __init__(
+        self,
+        catalog: Catalog,
+        lock: threading.RLock,
+        places: Places,
+        answers: AnswerStore,
+        runs: Runs,
+        entering: Entering,
+        batches: Batches,
+        backend: SparkBackend,
+    ) -> None:
+        self._catalog, self._lock, self._places, self._answers = catalog, lock, places, answers
+        self._runs, self._entering, self._batches, self._backend = runs, entering, batches, backend
+        self._feeds: list[Feed] = []
+        self.stopping = threading.Event()
+        self.at_start = AtStart()
+
+    def start(self, *, follow: bool, close: bool, every: str | None, reading: Callable[[], None]) -> None:
+        """Begin to read the streams that anybody asks something of. `reading` is called when Spark is there."""
+        pause = self._pause(every, follow=follow)
+        self.stopping.clear()
+        streams = self._asked_streams()
+        if close:
+            check_close([(stream.name, not is_endless(stream)) for stream in streams], follow=follow)
+        self._take_up()
+        runs = [self._runs.of(stream.name) for stream in streams]
+        self.at_start.counts = {run.stream.name: replace(run.counts) for run in runs}
+        self.at_start.answers = self._runs.answers
+        for run in runs:
+            self._resume(run, follow=follow)
+        for run in runs:
+            self._runs.hand_over(run)
+        for run in runs:
+            self._start_feed(run, reading, close=close or self._places.checkpoint is None, every=pause)
+
+    def _asked_streams(self) -> list[Stream]:
+        catalog = self._catalog
+        asked = {query.stream for query in catalog.queries.values()}
+        asked |= {stream for relation in catalog.relations.values() for stream in relation.streams}
+        asked |= {synopsis.stream for synopsis in catalog.synopses.values()}
+        asked |= {s.name for s in catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
+        if not asked:
+            raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
+        return [stream for name, stream in catalog.streams.items() if name in asked]
+
+    def _take_up(self) -> None:
+        """Take the locks, and go on from the checkpoint; queries that are new to it enter now."""
+        self._places.take_locks()
+        manifest = self._places.manifest()
+        self._answers.claim()
+        with self._lock:
+            if manifest is not None and self._places.checkpoint is not None:
+                manifest.write(self._places.checkpoint)
+                for name in self._catalog.streams:
+                    run = self._runs.of(name)
+                    self._entering.enter_again(run)
+                    run.show_restored(self._catalog.synopses_on(name))
+            self._entering.set_relations()
+            for run in self._runs.streams.values():
+                self._runs.relations.check_standings(run.relations_stood)
+        for relations in self._runs.relations.runs.values():
+            self._answers.sink.resume(relations.name, list(relations.relations), relations.committed)
+            self._answers.note_missing(relations.answered, relations.committed)
+
+    def _resume(self, run: StreamRun, *, follow: bool) -> None:
+        """Let answers of a stream go on after its last commit."""
+        run.bounded = run.static or not (follow or is_endless(run.stream))
+        if run.closed and not run.bounded:
+            raise following_after_the_end(run.stream.name, kept=self._places.checkpoint is not None)
+        texts = {query.name: query.text for query in self._catalog.queries_over(run.stream.name)}
+        self._answers.sink.use(run.stream.name, texts)
+        self._answers.sink.resume(run.stream.name, list(texts), run.committed)
+        self._answers.note_missing(run.counts.answers_by_query, run.committed)
+
+    def _start_feed(self, run: StreamRun, reading: Callable[[], None], *, close: bool, every: int) -> None:
+        """Begin to read a stream."""
+        name = run.stream.name
+        notes = self._places.notes_of_spark(name)
+        finish = partial(self._batches.finish, name, close=close or run.static)
+        feed = self._backend.feed(run, notes, partial(self._batches.process, name), finish, every)
+        self._feeds.append(feed)
+        reading()
+        if self._places.checkpoint is not None:
+            run.go_on_from(Progress(notes))
+        feed.start()
+
+    def _pause(self, every: str | None, *, follow: bool) -> int:
+        """The time from one batch to the next, in microseconds."""
+        require("every", every, str, "a duration such as '10 s'", none=True)
+        if every is None:
+            return 0
+        if not follow and not any(map(is_endless, self._catalog.streams.values())):
+            hint = "follow the sources, or leave it out: what they hold is read at once"
+            raise MullionError("a batch every so often is for runs that follow their sources", hint=hint)
+        pause = parse_duration(every)
+        if pause < 1_000:
+            raise MullionError(f"a batch every '{every}' is too often", hint="take at least '1 ms'")
+        return pause
+
+    @property
+    def failed(self) -> bool:
+        """Whether a stream has failed in the background."""
+        return any(feed.failed for feed in self._feeds)
+
+    def wait(self, seconds: float | None) -> None:
+        """Until the sources end, one of them fails, a stop is asked for or the time is over."""
+        until = math.inf if seconds is None else time.monotonic() + seconds
+        waiting = self._feeds
+        while waiting and not self.stopping.is_set() and not self.failed:
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            waiting = [feed for feed in waiting if not feed.wait(min(0.1, max(0.01, left)))]
+
+    def stop(self) -> None:
+        """Stop after the current batch, and raise what went wrong in the background, if anything did."""
+        feeds, self._feeds = self._feeds, []
+        for feed in feeds:
+            feed.stop()
+        self._runs.close()
+        for feed in feeds:
+            feed.raise_failure()
+        if feeds:
+            self._answers.finish()
+
+
+__all__ = ["AtStart", "Operation"]

@@ -1,0 +1,105 @@
+"""The runs of an engine: one for each stream, and one for all relations over the same streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mullion.catalog.catalog import Catalog
+from mullion.catalog.closing import query_after_the_end
+from mullion.options import Options
+from mullion.runtime.relation_runs import RelationRuns
+from mullion.runtime.relation_shards import Sharding
+from mullion.runtime.sink import Sink
+from mullion.runtime.stream_run import StreamRun
+from mullion.service.places import Places
+from mullion.service.tables import Tables
+from mullion.spark.backend import SparkBackend
+from mullion.storage.journal import Journal
+
+
+class Runs:
+    def __init__(
+        self,
+        catalog: Catalog,
+        places: Places,
+        options: Options,
+        sink: Sink,
+        tables: Tables,
+        backend: SparkBackend,
+        clock: Callable[[], float],
+    ) -> None:
+        self._catalog, self._places, self._options, self._sink = catalog, places, options, sink
+        self._tables, self._backend, self._clock = tables, backend, clock
+        self.streams: dict[str, StreamRun] = {}
+        sharding = Sharding(tasks=backend.run_step, above=backend.relations_stay_up_to, writer=sink.shard_writer)
+        self.relations = RelationRuns(
+            sink,
+            options,
+            checkpoint=None if places.checkpoint is None else places.checkpoint.absolute(),
+            table=lambda reader, name, step: tables.store_of(reader).current(name, step),
+            table_files=lambda reader: tables.store_of(reader).files,
+            sharding=sharding,
+        )
+
+    def of(self, name: str) -> StreamRun:
+        """The run of a stream, which goes on from the last commit."""
+        if name not in self.streams:
+            directory = self._places.directory(name)
+            run = self.streams[name] = StreamRun(
+                self._catalog.streams[name],
+                self._sink,
+                self._options,
+                self._backend.source_of(self._catalog.streams[name], self._places.notes_of_spark(name)),
+                journal=None if directory is None else Journal(directory),
+                static=self._backend.is_static(name),
+                table=lambda table, batch: self._tables.store_of(name).current(table, batch),
+                table_files=lambda: self._tables.store_of(name).files,
+                relations_stand=lambda: self.relations.stand(name),
+                has_changed=lambda table: table in self._tables.store_of(name).changed,
+                clock=self._clock,
+            )
+            run.restore()
+        return self.streams[name]
+
+    def hand_over(self, run: StreamRun) -> None:
+        """Let relations take what a stream has handed on, and release what all of them have taken."""
+        name, intake = run.stream.name, run.intake
+        for relations in self.relations.over(name):
+            relations.take(name, [] if intake is None else intake.batches, run.watermark, ended=run.closed)
+        taken = self.relations.taken(name)
+        if intake is not None and taken is not None:
+            intake.forget_before(taken)
+
+    def check_not_ended(self, query: str, streams: Sequence[str]) -> None:
+        """Refuse a query over a stream that has ended."""
+        for name in streams:
+            if name in self.streams and self.streams[name].closed:
+                raise query_after_the_end(query, name, kept=self._places.checkpoint is not None)
+
+    @property
+    def answers(self) -> int:
+        """How many rows all queries have answered, those of relations too, which are of no one stream."""
+        return sum(run.counts.answers for run in self.streams.values()) + self.relations.answers
+
+    @property
+    def stopped(self) -> dict[str, str]:
+        """The queries that passed a limit and are answered no more, with the reason."""
+        texts = {query.name: query.text for query in self._catalog.queries.values()}
+        texts |= {relation.name: relation.text for relation in self._catalog.relations.values()}
+        limits = [run.limits for run in self.streams.values()]
+        limits += [run.limits for run in self.relations.runs.values()]
+        stops = {name: stop for known in limits for name, stop in known.stopped.items()}
+        return {name: stop.reason for name, stop in stops.items() if texts.get(name) == stop.text}
+
+    def close(self) -> None:
+        for run in self.streams.values():
+            run.close()
+
+    def discard(self) -> None:
+        """Remove what was for this run alone."""
+        for run in self.streams.values():
+            run.discard()
+        self.relations.discard()
+
+
+__all__ = ["Runs"]

@@ -1,0 +1,57 @@
+"""What can be read of an engine at any time, also after it is closed."""
+
+from __future__ import annotations
+
+from mullion.runtime.counts import Counts
+from mullion.service.answers import AnswerStore
+from mullion.service.operation import AtStart, Operation
+from mullion.service.runs import Runs
+
+
+class Status:
+    _answers: AnswerStore
+    _runs: Runs
+    _operation: Operation
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """What was counted for each stream."""
+        return {name: run.counts for name, run in self._runs.streams.items()}
+
+    @property
+    def answers(self) -> int:
+        """How many rows all queries have answered, those of relations too, which are of no one stream."""
+        return self._runs.answers
+
+    @property
+    def at_start(self) -> AtStart:
+        """What runs before this one had counted and answered."""
+        return self._operation.at_start
+
+    @property
+    def stopped(self) -> dict[str, str]:
+        """The queries that passed a limit and are answered no more, with the reason."""
+        return self._runs.stopped
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether `request_stop` was called since the start."""
+        return self._operation.stopping.is_set()
+
+    @property
+    def failed(self) -> bool:
+        """Whether a stream has failed in the background; `stop` raises why."""
+        return self._operation.failed
+
+    @property
+    def failed_callbacks(self) -> dict[str, int]:
+        """How many calls of callbacks raised, by the query that they were for or 'on_batch'. The log tells why."""
+        return dict(self._answers.callbacks.failed)
+
+    @property
+    def missing_answers(self) -> dict[str, int]:
+        """How many rows of answers, by query, were gone when a checkpoint was gone on from."""
+        return self._answers.missing
+
+
+__all__ = ["Status"]

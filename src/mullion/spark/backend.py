@@ -1,0 +1,105 @@
+"""All that an engine asks of Spark: a session, sources of batches, feeds, and work on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from mullion.algebra.streams import Stream
+from mullion.options import Options
+from mullion.planner.plan import Grouping
+from mullion.runtime.batch import Batch, Source
+from mullion.runtime.relation_shards import SHARDS
+from mullion.runtime.shard_step import Done, ShardedStep
+from mullion.runtime.sink import ShardWriter
+from mullion.runtime.stream_run import StreamRun
+from mullion.slices.kernels.partial import Input
+from mullion.spark.batch import SparkSource, evaluated_by_spark
+from mullion.spark.feed import Feed
+from mullion.spark.own_session import OwnSession
+from mullion.spark.session import adopt
+from mullion.spark.shard_tasks import run_step
+from mullion.spark.source_log import SourceLog
+from mullion.spark.sources import is_files, open_stream, tells_files, with_places
+
+TIMES_ON_FEW_CORES = 25
+"""How many times more events relations take on the driver before they go to shards, where cores are few."""
+
+
+class SparkBackend:
+    def __init__(self, given: SparkSession | None, config: Mapping[str, str], options: Options) -> None:
+        self._options = options
+        self._own = OwnSession(given, config)
+        self._frames: dict[str, DataFrame] = {}
+
+    @property
+    def session(self) -> SparkSession:
+        """The session with the settings that answers depend on; started when it is first needed."""
+        return self._own.get()
+
+    @property
+    def session_in_use(self) -> SparkSession | None:
+        """The session, if one was needed so far."""
+        return self._own.current
+
+    def check_open(self) -> None:
+        """Refuse what cannot be done any more when the engine is closed."""
+        self._own.check_open()
+
+    def close(self) -> None:
+        self._own.close()
+
+    def add_frame(self, stream: str, frame: DataFrame) -> None:
+        """The events of a stream that the user gives as a DataFrame."""
+        self._frames[stream] = with_places(adopt(self.session, frame))
+
+    def is_static(self, stream: str) -> bool:
+        """Whether all events of the stream are one batch, which the end follows."""
+        frame = self._frames.get(stream)
+        return frame is not None and not frame.isStreaming
+
+    def source_of(self, stream: Stream, notes: Path) -> Source:
+        """Where the batches of a stream come from. `notes` is where Spark notes how far it has read."""
+        frame = self._frames.get(stream.name)
+        noted = is_files(stream) or (frame is not None and frame.isStreaming and tells_files(frame))
+        log = SourceLog(notes) if noted else None
+        return SparkSource(stream, lambda: self.session, log, plain=frame is None, options=self._options)
+
+    def feed(
+        self, run: StreamRun, notes: Path, process: Callable[[Batch], None], finish: Callable[[], None], every: int
+    ) -> Feed:
+        """What calls `process` for every batch of a stream, and `finish` at its end."""
+        source = run.source
+        assert isinstance(source, SparkSource)
+        return Feed(
+            stream=run.stream,
+            frame=self._frames.get(run.stream.name),
+            open=partial(open_stream, self.session, run.stream.stored),
+            session=self.session,
+            directory=notes,
+            process=lambda frame, number: process(source.batch(frame, number)),
+            finish=finish,
+            follow=not run.bounded,
+            every=every,
+        )
+
+    def relations_stay_up_to(self) -> int:
+        """How many events of a first step keep relations on the driver. With fewer cores than shards it is faster than
+        they are, and shards are for what would not fit."""
+        enough = self.session.sparkContext.defaultParallelism >= SHARDS
+        return self._options.shard_above * (1 if enough else TIMES_ON_FEW_CORES)
+
+    def run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
+        """A step of relations, on executors."""
+        return run_step(self.session, step, write)
+
+    def evaluate(self, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]) -> tuple[pa.Table, Input]:
+        """What only Spark evaluates of kept events."""
+        return evaluated_by_spark(self.session, stream, events, groupings)
+
+
+__all__ = ["SparkBackend"]
