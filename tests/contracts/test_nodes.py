@@ -34,10 +34,10 @@ from mullion.expressions.vector import arrow_type
 from mullion.language.parse import parse_query
 from mullion.language.query import Call, Column
 from mullion.language.types import INT
-from mullion.operators.make import STRATEGIES
 from mullion.operators.network import Network
 from mullion.operators.registry import IMPLEMENTATIONS
 from mullion.operators.structures import Structures
+from mullion.options import Expiry
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import NO_STATS
 from mullion.planner.shared_joins import share_joins
@@ -58,7 +58,7 @@ COMPUTED = Project(scan("r"), (("x", Call("negative", (Column("b"),)), INT),))
 EXAMPLES[Project].insert(0, COMPUTED)
 
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
+every_strategy = pytest.mark.parametrize("strategy", list(Expiry))
 
 
 def examples(kind: type[Node]) -> list[Node]:

@@ -28,7 +28,9 @@ from mullion.algebra.nodes import AntiJoin
 from mullion.instants import EVER_BEFORE, FOREVER, NEVER
 from mullion.language.query import Column
 from mullion.operators.anti_join import AntiJoinOperator
+from mullion.operators.construction import Construction
 from mullion.operators.kernels.negation import coverage
+from mullion.options import Expiry
 
 A, B = (1, 0.0), (2, 0.0)
 K, V = Column("k"), Column("v")
@@ -39,7 +41,7 @@ def operator(
 ) -> Callable[[], AntiJoinOperator]:
     """`left` and `right`: which inputs are strict."""
     node = AntiJoin(COUNTED if left else TIMED, COUNTED if right else TIMED, tuple(keys), tuple(keys))
-    return lambda: AntiJoinOperator(node, [Told(), Told()], strategy)
+    return lambda: AntiJoinOperator(node, [Told(), Told()], Construction(Expiry(strategy)))
 
 
 def test_a_row_of_the_right_ends_a_result_and_its_end_brings_it_back() -> None:

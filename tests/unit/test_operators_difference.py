@@ -26,14 +26,16 @@ from changing import (
 )
 from mullion.algebra.nodes import Difference
 from mullion.instants import EVER_BEFORE
+from mullion.operators.construction import Construction
 from mullion.operators.difference import DifferenceOperator
+from mullion.options import Expiry
 
 A, B = (1, 0.0), (2, 0.0)
 
 
 def operator(strategy: str, *, strict: bool = False) -> Callable[[], DifferenceOperator]:
     side = COUNTED if strict else TIMED
-    return lambda: DifferenceOperator(Difference(side, side), [Told(), Told()], strategy)
+    return lambda: DifferenceOperator(Difference(side, side), [Told(), Told()], Construction(Expiry(strategy)))
 
 
 def test_the_youngest_stay_and_the_oldest_comes_back() -> None:

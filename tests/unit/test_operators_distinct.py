@@ -33,13 +33,15 @@ from mullion.algebra.nodes import Distinct
 from mullion.expressions.coding.code_table import CodeTable
 from mullion.instants import FOREVER
 from mullion.operators.base import Operator
+from mullion.operators.construction import Construction
 from mullion.operators.distinct import DeltaStar, DistinctOperator
+from mullion.options import Expiry
 
 A, B, C = ((1, 0.0), (2, 0.0), (3, 0.0))
 
 
 def operator(strategy: str, *, strict: bool = False) -> Callable[[], DistinctOperator]:
-    return lambda: DistinctOperator(Distinct(COUNTED if strict else TIMED), [Told()], strategy)
+    return lambda: DistinctOperator(Distinct(COUNTED if strict else TIMED), [Told()], Construction(Expiry(strategy)))
 
 
 def test_a_result_that_ends_is_replaced_by_the_youngest_row() -> None:
@@ -190,7 +192,7 @@ def test_codes_that_are_forgotten_mean_something_else_later() -> None:
 
 def test_texts_in_dictionaries_are_plain_in_the_result() -> None:
     schema = pa.schema([("s", pa.dictionary(pa.int32(), pa.string()))])
-    distinct = DistinctOperator(Distinct(TIMED), [Told(schema)], "upa")
+    distinct = DistinctOperator(Distinct(TIMED), [Told(schema)])
     told = distinct.advance([delta(rows_of((("a",), 0, 5), (("a",), 1, 6)), 0, 10, schema)], 10)
     assert distinct.schema == pa.schema([("s", pa.string())]) == told.fresh.rows.schema
     assert told.fresh.rows["s"].to_pylist() == ["a", "a"]

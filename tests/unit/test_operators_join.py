@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mullion.algebra.nodes import Filter, Join, Project, Scan, Union
-from mullion.expressions import hashing
+from mullion.expressions.coding import hashes
 from mullion.expressions.typing import resolve_predicate
 from mullion.instants import FOREVER
 from mullion.language.parse import parse_expression
@@ -158,14 +158,14 @@ def test_joins_give_what_the_reference_says(
 
 @given(joins(), streams(), STEPS, st.sampled_from(STRATEGIES))
 def test_colliding_hashes_are_no_equal_keys(plan: Any, events: Any, times: Any, strategy: str) -> None:
-    original = hashing.mix_in
+    original = hashes.mix_in
 
     def weak(codes: Any, more: Any) -> None:
         original(codes, more)
         codes %= 2
 
-    hashing.mix_in = weak
+    hashes.mix_in = weak
     try:
         assert same(lives_of(plan, events, times, strategy=strategy)) == same(reference_lives(plan, events))
     finally:
-        hashing.mix_in = original
+        hashes.mix_in = original

@@ -12,8 +12,10 @@ from mullion.algebra.nodes import AntiJoin, Difference, Distinct
 from mullion.language.query import Column
 from mullion.operators.anti_join import AntiJoinOperator
 from mullion.operators.base import Operator
+from mullion.operators.construction import Construction
 from mullion.operators.difference import DifferenceOperator
 from mullion.operators.distinct import DistinctOperator
+from mullion.options import Expiry
 
 K = (Column("k"),)
 EVENTS, LENGTH = 4_000, 250
@@ -26,14 +28,24 @@ def window(seed: int, values: int) -> list[Row]:
     return rows_of(*(((int(k), 0.0), at, at + LENGTH) for at, k in enumerate(drawn)))
 
 
+def chosen(strategy: str) -> Construction:
+    return Construction(Expiry(strategy))
+
+
 Make = Callable[[str, bool], Operator]
 OPERATORS: dict[str, Make] = {
-    "distinct": lambda strategy, strict: DistinctOperator(Distinct(COUNTED if strict else TIMED), [Told()], strategy),
+    "distinct": lambda strategy, strict: DistinctOperator(
+        Distinct(COUNTED if strict else TIMED), [Told()], chosen(strategy)
+    ),
     "negation": lambda strategy, strict: AntiJoinOperator(
-        AntiJoin(COUNTED if strict else TIMED, COUNTED if strict else TIMED, K, K), [Told(), Told()], strategy
+        AntiJoin(COUNTED if strict else TIMED, COUNTED if strict else TIMED, K, K),
+        [Told(), Told()],
+        chosen(strategy),
     ),
     "difference": lambda strategy, strict: DifferenceOperator(
-        Difference(COUNTED if strict else TIMED, COUNTED if strict else TIMED), [Told(), Told()], strategy
+        Difference(COUNTED if strict else TIMED, COUNTED if strict else TIMED),
+        [Told(), Told()],
+        chosen(strategy),
     ),
 }
 

@@ -107,7 +107,7 @@ STRATEGIES = st.sampled_from(["upa", "upa", "nt", "direct"])
 
 
 def restarted(network: Network, roots: Any) -> Network:
-    parts, again = network.parts(), Network(network.strategy)
+    parts, again = network.parts(), Network(network.expiry)
     again.use(roots)
     again.restore(parts)
     return again

@@ -60,7 +60,7 @@ class _Machine:
         self.relation, self.strategy, self.example = relation, strategy, example
         self.network = Network(strategy)
         self.network.use([relation.plan])
-        self.result = Result(relation, relation.plan.pattern, answer_schema(relation), strategy)
+        self.result = Result(relation, relation.plan.pattern, answer_schema(relation))
         self._look_up()
 
     def _look_up(self) -> None:

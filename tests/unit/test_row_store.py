@@ -13,11 +13,13 @@ from mullion.algebra.update_pattern import Pattern
 from mullion.instants import FOREVER
 from mullion.language.query import Column
 from mullion.language.types import BIGINT
+from mullion.operators.construction import Construction
 from mullion.operators.expressions import key_function
 from mullion.operators.join_probe import Partial, probe
 from mullion.operators.queue import Queue
-from mullion.operators.row_store import Calendar, Fifo, Hash, RowStore, Scan, store_for
+from mullion.operators.row_store import Calendar, Fifo, Hash, RowStore, Scan
 from mullion.operators.timed_rows import Retractions, TimedRows
+from mullion.options import Expiry
 
 SCHEMA = pa.schema([("k", pa.int64())])
 KEY = key_function([Column("k")], {"k": BIGINT})
@@ -36,12 +38,12 @@ def held_ids(store: RowStore) -> list[int]:
 
 
 def test_the_store_suits_the_pattern() -> None:
-    def kind(pattern: Pattern, strategy: str = "upa") -> type[RowStore]:
-        return type(store_for(pattern, strategy, SCHEMA, 1, KEY))
+    def kind(pattern: Pattern, expiry: Expiry = Expiry.PATTERN_AWARE) -> type[RowStore]:
+        return type(Construction(expiry).store(pattern, SCHEMA, 1, KEY))
 
     assert [kind(pattern) for pattern in Pattern] == [Fifo, Fifo, Calendar, Hash]
-    assert {kind(pattern, "nt") for pattern in Pattern} == {Hash}
-    assert {kind(pattern, "direct") for pattern in Pattern} == {Scan}
+    assert {kind(pattern, Expiry.NEGATIVE_TUPLES) for pattern in Pattern} == {Hash}
+    assert {kind(pattern, Expiry.SCAN) for pattern in Pattern} == {Scan}
 
 
 def test_a_fifo_drops_whole_sub_windows_from_the_front() -> None:

@@ -23,7 +23,7 @@ Space: the columns that are aggregated, of all rows that can still be seen.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,6 +41,7 @@ from mullion.language.types import BOOLEAN, Type
 from mullion.operators.bad_values import BadValues
 from mullion.operators.base import Operator, Parts
 from mullion.operators.clock import Changes, Periodic
+from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.cover import Cover
 from mullion.operators.grouped import Grouped, Moments, Rows, every_change, every_instant
 from mullion.operators.registry import implements
@@ -54,11 +55,9 @@ from mullion.slices.arrange import ranked
 class AggregatedOperator(Operator):
     width = 1
 
-    def __init__(
-        self, node: Aggregated, inputs: Sequence[Operator], strategy: str = "upa", needed: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, node: Aggregated, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
         (below,) = inputs
-        self.node, self.strategy = node, strategy
+        self.node = node
         self.schema = pa.schema([(name, arrow_type(type_)) for name, type_ in node.columns])
         self._clock = None if node.slide is None else Periodic(node.slide, node.offset)
         self._stays = all(scan.window.internal for scan in scans(node))

@@ -37,13 +37,13 @@ class Answering:
 
     def __init__(
         self,
-        strategy: str = "upa",
+        expiry: str = "upa",
         *,
         shared: bool = True,
         base: Callable[[], Path] | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self.strategy, self.shared, self._base = strategy, shared, base
+        self.expiry, self.shared, self._base = expiry, shared, base
         self.limits = limits or no_limits()
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
@@ -71,10 +71,10 @@ class Answering:
         self.materialized = {n: self.materialized[n] if n in stays else self._kept(r) for n, r in kept.items()}
 
     def _network(self) -> Network:
-        return Network(self.strategy, most=self.limits.most_held)
+        return Network(self.expiry, most=self.limits.most_held)
 
     def _result(self, relation: Relation) -> Result:
-        return Result(relation, self.plans[relation.name].pattern, answer_schema(relation), self.strategy)
+        return Result(relation, self.plans[relation.name].pattern, answer_schema(relation))
 
     def _kept(self, relation: Relation) -> MaterializedResult:
         assert self._base is not None

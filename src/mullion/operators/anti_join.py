@@ -11,7 +11,7 @@ tells when the right ends it earlier.
 
 How the left finds the rows of a key (golab 3.5.2, 3.6.4):
 
-| strategy | the left is kept in |
+| expiry | the left is kept in |
 |---|---|
 | upa | a calendar or a hash, whichever costs less for what was observed |
 | nt | a hash by key and by id: every end is told by a negative tuple |
@@ -23,7 +23,7 @@ or the left is small. In a hash every row is put on the list of its key, and fou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ from mullion.kernels.columns import Columns
 from mullion.language.query import Expr
 from mullion.operators.bad_values import bad_keys
 from mullion.operators.base import Operator, Parts
+from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.coverage import Coverage
 from mullion.operators.expressions import names_in
 from mullion.operators.kernels.negation import uncovered
@@ -45,6 +46,7 @@ from mullion.operators.multiplicities import Crossings, Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.options import Expiry
 
 NO_KEY = 0
 """The code of keys with a NULL, which equal nothing; those of other keys are larger."""
@@ -60,26 +62,24 @@ REMEMBERED = 0.9
 class AntiJoinOperator(Operator):
     """Rows of the left whose key no row of the right has. Ids: that of the left row, and the start of this stay."""
 
-    def __init__(
-        self, node: AntiJoin, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, node: AntiJoin, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
         left, right = inputs
         self.schema, self.width = decoded_schema(left.schema), left.width + 1
         self._keys = _KeyCodes(node, right)
         self._bad_keys = bad_keys(node.left_keys, node.left), bad_keys(node.right_keys, node.right)
-        told = strategy == "nt" or node.left.pattern is Pattern.STRICT
-        self.chosen = "list" if strategy == "direct" else "hash" if told else "calendar"
+        told, scans = construction.is_told(node.left.pattern), construction.scans
+        self.chosen = "list" if scans else "hash" if told else "calendar"
         """How the left is kept: "calendar", "hash" or "list"."""
         self._may_choose = self.chosen == "calendar"
         self._left = PositionedRows(
             self.schema,
             left.width,
-            by_id=told and strategy != "direct",
+            by_id=told and not scans,
             by_key=self.chosen == "hash",
-            eager=strategy == "direct",
+            eager=scans,
         )
-        counted = strategy != "upa" or node.right.pattern is Pattern.STRICT
-        self._right = Multiplicities(self._keys.schema, right.width, strategy) if counted else Coverage()
+        counted = construction.expiry is not Expiry.PATTERN_AWARE or node.right.pattern is Pattern.STRICT
+        self._right = Multiplicities(self._keys.schema, right.width, scans=scans) if counted else Coverage()
         self._since = np.empty(0, np.int64)
         self._before = EVER_BEFORE
         self._seen = _Seen()

@@ -14,19 +14,19 @@ and the start of the stay.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Difference
-from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Codes, Index, Mask, Times, grown
 from mullion.expressions.coding.code_table import CodeTable
 from mullion.expressions.coding.dictionary import decoded_schema
 from mullion.instants import EVER_BEFORE, NEVER
 from mullion.operators.base import Operator, Parts
+from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.ending_rows import EndingRows, Step
 from mullion.operators.kernels.difference import LEFT_ENDS, LEFT_STARTS, RIGHT_CHANGES, surplus
 from mullion.operators.registry import implements
@@ -42,15 +42,13 @@ EXCLUDED = EVER_BEFORE + 1
 class DifferenceOperator(Operator):
     """Rows of the left in excess of equal rows of the right, the youngest of them."""
 
-    def __init__(
-        self, node: Difference, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, node: Difference, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
         left, right = inputs
         self.schema, self.width = decoded_schema(left.schema), left.width + 1
         self._values = CodeTable(self.schema)
-        told = [strategy == "nt" or side.pattern is Pattern.STRICT for side in (node.left, node.right)]
-        self._left = EndingRows(self.schema, left.width, strategy, by_id=told[0], by_key=True)
-        self._right = EndingRows(self.schema, right.width, strategy, by_id=told[1], by_key=False)
+        told, scans = [construction.is_told(side.pattern) for side in (node.left, node.right)], construction.scans
+        self._left = EndingRows(self.schema, left.width, scans=scans, by_id=told[0], by_key=True)
+        self._right = EndingRows(self.schema, right.width, scans=scans, by_id=told[1], by_key=False)
         self._left_count, self._right_count = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._before = EVER_BEFORE
 

@@ -1,6 +1,6 @@
 """DISTINCT over windows: each value once, as long as any row has it.
 
-| input | strategy | form |
+| input | expiry | form |
 |---|---|---|
 | monotonic, weakest, weak | upa | delta*: the results, and the youngest row of each |
 | monotonic, weakest, weak | nt, direct | naive: the whole input, and the results |
@@ -14,7 +14,7 @@ there, whose end only a negative tuple can tell.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,24 +27,24 @@ from mullion.expressions.coding.dictionary import decoded_schema
 from mullion.expressions.readonly import frozen
 from mullion.instants import FOREVER, NEVER
 from mullion.operators.base import Operator, Parts
+from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.kernels.distinct import delta_star, naive
 from mullion.operators.kernels.expiry_heap import Agenda
 from mullion.operators.multiplicities import Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
+from mullion.options import Expiry
 
 
 @implements(Distinct)
 class DistinctOperator(Operator):
     """Each row once. A result has the id of the row whose life it lives, or began with."""
 
-    def __init__(
-        self, node: Distinct, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, node: Distinct, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
         (below,) = inputs
         self.schema, self.width = decoded_schema(below.schema), below.width
-        self.form = _form_of(node.input.pattern, strategy)(self.schema, self.width, strategy)
+        self.form = _form_of(node.input.pattern, construction.expiry)(self.schema, self.width, construction.expiry)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
@@ -67,7 +67,7 @@ class DistinctOperator(Operator):
 class Form(ABC):
     """A way to keep DISTINCT's state."""
 
-    def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
+    def __init__(self, schema: pa.Schema, width: int, expiry: Expiry) -> None:
         self.schema, self.width = schema, width
         self.values = CodeTable(schema)
 
@@ -88,10 +88,10 @@ class Form(ABC):
     def restore(self, parts: Parts) -> None: ...
 
 
-def _form_of(pattern: Pattern, strategy: str) -> type[Form]:
+def _form_of(pattern: Pattern, expiry: Expiry) -> type[Form]:
     if pattern is Pattern.STRICT:
         return Counting
-    return DeltaStar if strategy == "upa" else Naive
+    return DeltaStar if expiry is Expiry.PATTERN_AWARE else Naive
 
 
 class DeltaStar(Form):
@@ -105,8 +105,8 @@ class DeltaStar(Form):
     a result, constant for any other. Golab 3.5.2.
     """
 
-    def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
-        super().__init__(schema, width, strategy)
+    def __init__(self, schema: pa.Schema, width: int, expiry: Expiry) -> None:
+        super().__init__(schema, width, expiry)
         self._end, self._youngest_end = np.empty(0, np.int64), np.empty(0, np.int64)
         self._youngest_ids = np.empty((0, width), np.int64)
         self._agenda = Agenda()
@@ -176,9 +176,9 @@ class Naive(Form):
     "direct": one list, scanned for what has expired, and for the youngest row.
     """
 
-    def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
-        super().__init__(schema, width, strategy)
-        self._linked = strategy == "nt"
+    def __init__(self, schema: pa.Schema, width: int, expiry: Expiry) -> None:
+        super().__init__(schema, width, expiry)
+        self._linked = expiry is Expiry.NEGATIVE_TUPLES
         self._input = PositionedRows(schema, width, by_id=self._linked, by_key=self._linked, eager=not self._linked)
         self._row, self._promised = np.empty(0, np.int64), np.empty(0, np.int64)
         self._promises = not self._linked
@@ -255,9 +255,9 @@ class Counting(Form):
     The ids, values and ends of all rows are kept, so that a negative tuple tells what to count down.
     """
 
-    def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
-        super().__init__(schema, width, strategy)
-        self._rows = Multiplicities(schema, width, strategy)
+    def __init__(self, schema: pa.Schema, width: int, expiry: Expiry) -> None:
+        super().__init__(schema, width, expiry)
+        self._rows = Multiplicities(schema, width, scans=expiry is Expiry.SCAN)
         self._ids = np.empty((0, width), np.int64)
 
     def structures(self) -> dict[str, str]:

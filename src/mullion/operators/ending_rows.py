@@ -32,11 +32,11 @@ class Step:
 
 
 class EndingRows:
-    """`by_id`: whether negative tuples may come. `by_key`: whether rows are looked for by their codes."""
+    """`scans`: whether ends are found by looking at all rows. `by_id`: whether retractions may come. `by_key`: whether
+    rows are looked for by their codes."""
 
-    def __init__(self, schema: pa.Schema, width: int, strategy: str, *, by_id: bool, by_key: bool) -> None:
-        self._listed = strategy == "direct"
-        hashed = not self._listed
+    def __init__(self, schema: pa.Schema, width: int, *, scans: bool, by_id: bool, by_key: bool) -> None:
+        self._listed, hashed = scans, not scans
         self.kept = PositionedRows(schema, width, by_id=by_id and hashed, by_key=by_key and hashed, eager=self._listed)
         self._agenda = Agenda()
 

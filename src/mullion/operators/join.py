@@ -26,15 +26,15 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Join
 from mullion.algebra.nodes.join_view import HIDDEN_START
-from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Ids, Times
 from mullion.instants import FOREVER
 from mullion.operators.bad_values import BadConditions, bad_keys
 from mullion.operators.base import Operator, Parts, TooManyRows
+from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.join_probe import Partial, extended, probe
 from mullion.operators.registry import implements
-from mullion.operators.row_store import Cut, Hash, RowStore, store_for
+from mullion.operators.row_store import Cut, Hash, RowStore
 from mullion.operators.sub_window import SubWindow
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import START, id_names
@@ -42,28 +42,26 @@ from mullion.operators.timed_tables import START, id_names
 
 @implements(Join)
 class JoinOperator(Operator):
-    """`needed`: the columns that somebody above reads; all by default."""
+    """Keeps the rows of each input, and gives the columns that somebody above reads."""
 
     picks_columns = True
 
-    def __init__(
-        self, node: Join, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, node: Join, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
         self.node = node
         self.types = node.types
         self.widths = [source.width for source in inputs]
         self.width = sum(self.widths)
         self.lets_go = any(part.releases for part in node.parts)
         self.stores = [
-            store_for(part.kept_as, strategy, source.schema, source.width, key_function(keys, part.types))
+            construction.store(part.kept_as, source.schema, source.width, key_function(keys, part.types))
             for part, keys, source in zip(node.parts, node.keys, inputs, strict=True)
         ]
         self.places = {f"{i}.{name}": (i, name) for i, source in enumerate(inputs) for name in source.schema.names}
         self.places |= {f"{HIDDEN_START}{i}": (i, START) for i in range(len(inputs))}
-        self.schema = self._schema(inputs, needed)
+        self.schema = self._schema(inputs, construction.needed)
         self._bad_keys = [bad_keys(keys, part) for part, keys in zip(node.parts, node.keys, strict=True)]
         self._bad_residual = BadConditions(node.residual, node)
-        strict = strategy == "nt" or any(part.pattern is Pattern.STRICT for part in node.parts)
+        strict = any(construction.is_told(part.pattern) for part in node.parts)
         self.results = Hash(pa.schema([]), self.width) if strict and self.lets_go else None
         self.orders: dict[int, Sequence[int]] = {}
         """In which order the new rows of an input probe the others; those with the fewest rows first by default."""

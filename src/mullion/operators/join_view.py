@@ -12,7 +12,7 @@ arrays with its own constants, and only what is left is copied.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from mullion.algebra.nodes.join_view import HIDDEN_START
 from mullion.expressions.arrays import Mask, Times
 from mullion.operators.bad_values import BadConditions
 from mullion.operators.base import Operator
+from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import is_true
 from mullion.operators.registry import implements
 from mullion.operators.stateless import FilterOperator
@@ -35,11 +36,7 @@ class JoinViewOperator(Operator):
     picks_columns = True
 
     def __init__(
-        self,
-        node: JoinView | Filter,
-        inputs: Sequence[Operator],
-        strategy: str,
-        needed: Collection[str] | None = None,
+        self, node: JoinView | Filter, inputs: Sequence[Operator], construction: Construction = DEFAULT
     ) -> None:
         view = node.input if isinstance(node, Filter) else node
         assert isinstance(view, JoinView)
@@ -47,7 +44,7 @@ class JoinViewOperator(Operator):
         self.predicate = node.predicate if isinstance(node, Filter) else None
         self._bad = BadConditions(self.predicate, view)
         fields = [field for field in inputs[0].schema if not field.name.startswith(HIDDEN_START)]
-        self.schema = pa.schema([field for field in fields if needed is None or field.name in needed])
+        self.schema = pa.schema([field for field in fields if construction.reads(field.name)])
         self.width = inputs[0].width
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
@@ -75,11 +72,9 @@ class JoinViewOperator(Operator):
 
 
 @implements(Filter)
-def filter_operator(
-    node: Filter, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-) -> Operator:
+def filter_operator(node: Filter, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> Operator:
     """A filter is one with the view of a join that it stands on."""
-    return (JoinViewOperator if node.input.takes_filters else FilterOperator)(node, inputs, strategy, needed)
+    return (JoinViewOperator if node.input.takes_filters else FilterOperator)(node, inputs, construction)
 
 
 def _starts(lives: TimedRows, count: int) -> list[Times]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from mullion.algebra.nodes import Node
 from mullion.operators import (  # noqa: F401
@@ -18,15 +18,13 @@ from mullion.operators import (  # noqa: F401
     window,
 )
 from mullion.operators.base import Operator
+from mullion.operators.construction import Construction
 from mullion.operators.registry import IMPLEMENTATIONS
 
-STRATEGIES = ("upa", "nt", "direct")
+
+def make(node: Node, inputs: Sequence[Operator], construction: Construction) -> Operator:
+    """The operator of a node over those of its inputs; a scan's input is its stream."""
+    return IMPLEMENTATIONS[type(node)](node, inputs, construction)
 
 
-def make(node: Node, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None) -> Operator:
-    """The operator of a node over those of its inputs; a scan's input is its stream. `needed`: the columns that
-    somebody above reads, for operators that can do with fewer."""
-    return IMPLEMENTATIONS[type(node)](node, inputs, strategy, needed)
-
-
-__all__ = ["STRATEGIES", "make"]
+__all__ = ["make"]

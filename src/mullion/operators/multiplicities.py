@@ -36,10 +36,10 @@ class Crossings:
 
 
 class Multiplicities:
-    """Counts of rows by code. The rows are kept as the strategy wants them: hashed by id, or in one list ("direct")."""
+    """Counts of rows by code. The rows are hashed by id, or kept in one list that is scanned."""
 
-    def __init__(self, schema: pa.Schema, width: int, strategy: str) -> None:
-        self._rows = EndingRows(schema, width, strategy, by_id=True, by_key=False)
+    def __init__(self, schema: pa.Schema, width: int, *, scans: bool) -> None:
+        self._rows = EndingRows(schema, width, scans=scans, by_id=True, by_key=False)
         self._count = np.zeros(0, np.int64)
 
     @property

@@ -37,14 +37,16 @@ from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.bad_values import BadEvents
 from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.column_pruning import in_order, needs, takes
+from mullion.operators.construction import Construction
 from mullion.operators.covers import Covered, covers, lives_in
 from mullion.operators.expressions import schema_of
 from mullion.operators.join import JoinOperator
 from mullion.operators.join_migration import refit_state
-from mullion.operators.make import STRATEGIES, make
+from mullion.operators.make import make
 from mullion.operators.stateless import Narrowed
 from mullion.operators.structures import StreamEvents
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.options import Expiry
 from mullion.planner.shared_joins import Shared, share_joins
 
 
@@ -70,10 +72,9 @@ class Working:
 
 
 class Network:
-    def __init__(self, strategy: str = "upa", *, most: int = sys.maxsize) -> None:
+    def __init__(self, expiry: str = Expiry.PATTERN_AWARE, *, most: int = sys.maxsize) -> None:
         """`most`: how many rows an operator may give in one step."""
-        assert strategy in STRATEGIES, strategy
-        self.strategy, self._most = strategy, most
+        self.expiry, self._most = Expiry(expiry), most
         self.failed: dict[Node, int] = {}
         """Nodes that would have given more rows than they may, and how many: whoever stands on them must leave. Of
         joins that are shared, a view with windows of its own."""
@@ -96,7 +97,7 @@ class Network:
         """Work for these plans from now on."""
         self.roots = tuple(dict.fromkeys(roots))
         before, shaped = self.working, {shape: join for join, shape in self.shapes.items()}
-        shared = _as_they_are(self.roots) if self.strategy == "nt" else share_joins(self.roots)
+        shared = _as_they_are(self.roots) if self.expiry is Expiry.NEGATIVE_TUPLES else share_joins(self.roots)
         self.plans, self.shapes = dict(shared.plans), dict(shared.shapes)
         old: dict[Node, Working] = dict(before)
         old |= {join: before[shaped[shape]] for join, shape in self.shapes.items() if shape in shaped}
@@ -125,7 +126,7 @@ class Network:
         else:
             below = [working[source].operator for source in node.operator_inputs]
             inputs = [Narrowed(source, names) for source, names in zip(below, taken, strict=True)]
-        made = Working(node, make(node, inputs, self.strategy, needed), needed, taken, inputs)
+        made = Working(node, make(node, inputs, Construction(self.expiry, needed)), needed, taken, inputs)
         made.operator.most_rows = self._most
         if old is not None:
             self._hand_on(old.operator.parts(), old.takes, made)

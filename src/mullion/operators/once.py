@@ -41,7 +41,7 @@ def answer_now(
             working.operator.table_changed(prepare(node.lookup, table(node.lookup.table)), EVER_BEFORE)
     once = _at_one_instant(relation, now)
     assert once.stop is not None
-    result = Result(once, relation.root.pattern, answer_schema(once), "upa", asked_once=True)
+    result = Result(once, relation.root.pattern, answer_schema(once), asked_once=True)
     result.take(network.advance(events, now + 1)[relation.root])
     rows = result.answers(once.stop)
     return rows if relation.slide is not None else _as_of(rows, relation.longest, now)

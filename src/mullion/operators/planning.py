@@ -18,19 +18,19 @@ from mullion.planner.rewrites import Chosen, all_plans, optimise_together
 from mullion.planner.shared_joins import share_joins
 
 
-def chosen_plans(relations: Sequence[Relation], stats: Stats, strategy: str) -> dict[str, Node]:
+def chosen_plans(relations: Sequence[Relation], stats: Stats, expiry: str) -> dict[str, Node]:
     """The plans of relations that join together, by the names of the relations."""
-    chosen = optimise_together([relation.plan for relation in relations], stats, strategy)
+    chosen = optimise_together([relation.plan for relation in relations], stats, expiry)
     return {relation.name: plan.root for relation, plan in zip(relations, chosen, strict=True)}
 
 
 def plans_at_work(
-    relations: Sequence[Relation], at_work: Mapping[str, Node], stats: Stats, strategy: str
+    relations: Sequence[Relation], at_work: Mapping[str, Node], stats: Stats, expiry: str
 ) -> list[Chosen]:
     """The plans by which relations run, or would run if they began now, with what else was considered."""
-    model = CostModel(stats, strategy)
+    model = CostModel(stats, expiry)
     found = []
-    for relation, now in zip(relations, optimise_together([r.plan for r in relations], stats, strategy), strict=True):
+    for relation, now in zip(relations, optimise_together([r.plan for r in relations], stats, expiry), strict=True):
         root = at_work.get(relation.name, now.root)
         other = Chosen(root, model.plan(root), (), ((now.root, now.cost),))
         found.append(now if root == now.root else other)

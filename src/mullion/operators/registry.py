@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from mullion.algebra.nodes import Node
 from mullion.operators.base import Operator
+from mullion.operators.construction import Construction
 
-Factory = Callable[[Any, Sequence[Operator], str, Collection[str] | None], Operator]
-"""Makes the operator of a node over those of its inputs, by a strategy. The last are the columns that somebody above
-reads, for operators that can do with fewer; None: all."""
+Factory = Callable[[Any, Sequence[Operator], Construction], Operator]
+"""Makes the operator of a node over those of its inputs."""
 F = TypeVar("F", bound=Factory)
 
 IMPLEMENTATIONS: dict[type[Node], Factory] = {}

@@ -54,12 +54,11 @@ class Result:
         relation: Relation,
         pattern: Pattern,
         schema: pa.Schema | None = None,
-        strategy: str = "upa",
         *,
         asked_once: bool = False,
     ) -> None:
         """`asked_once`: a question about one instant, which is told also where no window holds an event."""
-        self.relation, self.pattern, self.strategy = relation, pattern, strategy
+        self.relation, self.pattern = relation, pattern
         self.schema = answer_schema(relation) if schema is None else schema
         self._signed = has_sign(relation)
         self._periodic = None if relation.slide is None else Periodic(relation.slide, relation.offset)

@@ -15,7 +15,7 @@ that are in the window need not be kept here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +25,7 @@ from mullion.algebra.nodes import ResultWindow
 from mullion.expressions.arrays import Times
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Operator, Parts
+from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import as_table, from_table
@@ -34,15 +35,9 @@ from mullion.operators.timed_tables import as_table, from_table
 class ResultWindowOperator(Operator):
     width = 1
 
-    def __init__(
-        self,
-        node: ResultWindow,
-        inputs: Sequence[Operator],
-        strategy: str = "upa",
-        needed: Collection[str] | None = None,
-    ) -> None:
+    def __init__(self, node: ResultWindow, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
         (below,) = inputs
-        self.node, self.schema, self.strategy = node, below.schema, strategy
+        self.node, self.schema = node, below.schema
         self._window = node.window
         self._count = 0
         """How many rows came so far."""

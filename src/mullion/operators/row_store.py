@@ -22,7 +22,6 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.hashes import Keys, keys_of
 from mullion.instants import EVER_BEFORE, FOREVER
@@ -346,17 +345,6 @@ class Scan(RowStore):
         return window.scan(retracted, codes, released=released)
 
 
-def store_for(
-    pattern: Pattern, strategy: str, schema: pa.Schema, width: int, key: KeyFunction | None = None
-) -> RowStore:
-    """The store for rows that leave in this way."""
-    if strategy == "direct":
-        return Scan(schema, width, key)
-    if strategy == "nt" or pattern is Pattern.STRICT:
-        return Hash(schema, width, key)
-    return Calendar(schema, width, key) if pattern is Pattern.WEAK else Fifo(schema, width, key)
-
-
 def _taken(window: SubWindow, rows: Index) -> TimedRows:
     return window.timed if len(rows) == len(window) else window.timed.take(rows)
 
@@ -372,4 +360,4 @@ def _as_cuts(ends: pa.Table) -> pa.Table:
     return ends.rename_columns({"chunk": "window"}).append_column("held", ends["end"])
 
 
-__all__ = ["Calendar", "Cut", "Fifo", "Hash", "RowStore", "Scan", "no_key", "store_for"]
+__all__ = ["Calendar", "Cut", "Fifo", "Hash", "RowStore", "Scan", "no_key"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from mullion.algebra.nodes import Filter, Project, Union
 from mullion.expressions.arrays import Ids
 from mullion.operators.bad_values import BadConditions, BadValues
 from mullion.operators.base import Operator
+from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import computed, is_true, schema_of
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
@@ -21,11 +22,9 @@ class FilterOperator(Operator):
 
     picks_columns = True
 
-    def __init__(
-        self, node: Filter, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, node: Filter, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
         self.node = node
-        fields = [field for field in inputs[0].schema if needed is None or field.name in needed]
+        fields = [field for field in inputs[0].schema if construction.reads(field.name)]
         self.schema, self.width = pa.schema(fields), inputs[0].width
         self._bad = BadConditions(node.predicate, node.input)
 
@@ -45,9 +44,7 @@ class ProjectOperator(Operator):
 
     picks_columns = True
 
-    def __init__(
-        self, node: Project, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, node: Project, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
         self.node = node
         self.schema, self.width = schema_of(node.columns), inputs[0].width
         self._bad = BadValues([expr for _, expr, _ in node.items], node.input.types)
@@ -66,9 +63,7 @@ class UnionOperator(Operator):
 
     picks_columns = True
 
-    def __init__(
-        self, node: Union, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, node: Union, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
         self.schema = inputs[0].schema
         self.width = max(source.width for source in inputs) + 1
 

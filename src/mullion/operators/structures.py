@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mullion.algebra.nodes import Node, Scan
-from mullion.algebra.update_pattern import Pattern
 from mullion.operators.base import Operator
+from mullion.operators.construction import Construction
 from mullion.operators.expressions import schema_of
 from mullion.operators.make import make
 from mullion.operators.timed_rows import Delta
+from mullion.options import Expiry
 
 
 class StreamEvents(Operator):
@@ -27,7 +28,7 @@ class Structures:
     """Structures of operators under one strategy; equal nodes are looked at once."""
 
     def __init__(self, strategy: str) -> None:
-        self.strategy = strategy
+        self._construction = Construction(Expiry(strategy))
         self._operators: dict[Node, Operator] = {}
 
     def of(self, node: Node) -> dict[str, str]:
@@ -36,14 +37,14 @@ class Structures:
 
     def hears_negatives(self, node: Node) -> bool:
         """Whether negative tuples reach an operator."""
-        return any(self.strategy == "nt" or below.pattern is Pattern.STRICT for below in node.inputs)
+        return any(self._construction.is_told(below.pattern) for below in node.inputs)
 
     def operator(self, node: Node) -> Operator:
         found = self._operators.get(node)
         if found is None:
             below = [self.operator(below) for below in node.operator_inputs]
             inputs = [StreamEvents(node, list(node.types))] if isinstance(node, Scan) else below
-            found = self._operators[node] = make(node, inputs, self.strategy)
+            found = self._operators[node] = make(node, inputs, self._construction)
         return found
 
 

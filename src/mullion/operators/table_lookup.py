@@ -5,7 +5,7 @@ Not retroactive: a row keeps what the table had when it came. Retroactive: it ha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from mullion.expressions.arrays import Ids, Index, Times
 from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.kernels.lookup import Prepared, attach, probe
 from mullion.operators.base import Operator, Parts
+from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import computed, schema_of
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Hash
@@ -28,10 +29,10 @@ UNTIL = "#until"
 
 @implements(TableLookup)
 def table_lookup_operator(
-    node: TableLookup, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
+    node: TableLookup, inputs: Sequence[Operator], construction: Construction = DEFAULT
 ) -> TableLookupOperator:
     kind = RetroactiveOperator if node.retroactive else TableLookupOperator
-    return kind(node, inputs, strategy, needed)
+    return kind(node, inputs, construction)
 
 
 class TableLookupOperator(Operator):
@@ -41,12 +42,10 @@ class TableLookupOperator(Operator):
 
     picks_columns = True
 
-    def __init__(
-        self, node: TableLookup, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, node: TableLookup, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
         self.node = node
         self.width = inputs[0].width + 1
-        added = [(name, type_) for name, type_ in node.lookup.types().items() if needed is None or name in needed]
+        added = [(name, type_) for name, type_ in node.lookup.types().items() if construction.reads(name)]
         self.schema = pa.schema([*inputs[0].schema, *schema_of(added)])
         self.prepared: Prepared | None = None
         self.most = 1
@@ -108,10 +107,8 @@ class RetroactiveOperator(TableLookupOperator):
     that of the row, the version of the table in which this was found first, and a number.
     """
 
-    def __init__(
-        self, node: TableLookup, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-    ) -> None:
-        super().__init__(node, inputs, strategy)
+    def __init__(self, node: TableLookup, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
+        super().__init__(node, inputs, Construction(construction.expiry))
         self.below = inputs[0].width
         self.width = self.below + 2
         self.kept = Hash(self.schema.append(pa.field(UNTIL, pa.int64())), self.width)

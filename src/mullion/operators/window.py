@@ -9,13 +9,13 @@
 | [PARTITION BY k ROWS n] | from ts until the n-th later event with the same k |
 
 Windows of time know all ends when events come. Windows of rows learn them later: the event that pushes another one out
-makes a negative tuple of it (golab 3.2.2). Under the strategy `nt` windows of time do so too: they promise nothing,
-remember who is inside, and announce every end.
+makes a negative tuple of it (golab 3.2.2). Where all ends are told (`nt`), windows of time do so too: they promise
+nothing, remember who is inside, and announce every end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,22 +25,22 @@ from mullion.expressions.arrays import Times
 from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Operator, Parts
+from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import computed
 from mullion.operators.queue import Queue
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import id_names
+from mullion.options import Expiry
 
 
 @implements(Scan)
-def window_operator(
-    node: Scan, inputs: Sequence[Operator], strategy: str, needed: Collection[str] | None = None
-) -> Operator:
+def window_operator(node: Scan, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> Operator:
     """The window of a scan over its stream's events, which live forever."""
     (stream,) = inputs
     window = node.window
     if window.rows is None:
-        return TimeWindow(node, stream, announces=strategy == "nt" and not window.internal)
+        return TimeWindow(node, stream, announces=construction.expiry is Expiry.NEGATIVE_TUPLES and not window.internal)
     if node.partition:
         return PartitionedWindow(node, stream)
     return RowWindow(node, stream)

@@ -99,7 +99,7 @@ class InShards:
             groups=tuple(self.groups),
             events={stream: self._handed(stream, events, mark) for stream, events in settled.items()},
             tables=self._handed_tables(table, mark),
-            strategy=self.options.expiry,
+            expiry=self.options.expiry,
             shared=self.options.is_shared,
         )
         done = self.sharding.tasks(step, self.sharding.writer())

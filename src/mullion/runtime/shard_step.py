@@ -121,7 +121,7 @@ class ShardedStep:
     events: Mapping[str, Path]
     """Those of all shards, by stream."""
     tables: Mapping[str, Path]
-    strategy: str = "upa"
+    expiry: str = "upa"
     shared: bool = True
 
     @property
@@ -164,7 +164,7 @@ class _Shard:
 
     def use(self, step: ShardedStep) -> None:
         def begun() -> Answering:
-            return Answering(step.strategy, shared=step.shared)
+            return Answering(step.expiry, shared=step.shared)
 
         self.groups = {group.name: self.groups.get(group.name) or begun() for group in step.groups}
         for group in step.groups:
