@@ -24,17 +24,17 @@ from hypothesis import strategies as st
 
 import any_relation
 from any_window import KINDS, TICKS, ticks, windows_of
-from by_operators import bind_relation
+from by_slices import bind
 from mullion import reference
 from mullion.algebra.relation import Relation
-from mullion.binding.one_window import groups_one_window
-from mullion.binding.queries import bind
-from mullion.binding.relations import entering_at
+from mullion.binding import relations
+from mullion.binding.entering import entering_at
 from mullion.engine import Engine
 from mullion.errors import MullionError
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query
+from mullion.planner.physical import sliced
 from mullion.planner.rules import make_plan
 from mullion.reference.relations import answer_relation
 from mullion.slices.inputs import kernel_columns
@@ -248,14 +248,10 @@ class Oracle:
         return {stream for name in present for stream in self.streams_of(name)} | ({"trades"} if once else set())
 
     def streams_of(self, name: str) -> Sequence[str]:
-        bound = self.bound(name)
-        return bound.streams if isinstance(bound, Relation) else [bound.stream]
+        return self.bound(name).streams
 
-    def bound(self, name: str) -> Any:
-        query = parse_query(self.trial.texts[name])
-        if not groups_one_window(query, STREAMS, any_relation.TABLES, {}):
-            return bind_relation(query, STREAMS, any_relation.TABLES)
-        return bind(query, STREAMS, any_relation.TABLES)
+    def bound(self, name: str) -> Relation:
+        return relations.bind(parse_query(self.trial.texts[name]), STREAMS, any_relation.TABLES)
 
     def begins(self, run: int) -> None:
         """Queries that join with this run answer what starts after the newest event."""
@@ -285,7 +281,8 @@ class Oracle:
     def check(self, name: str, table: pa.Table) -> None:
         query, bound = parse_query(self.trial.texts[name]), self.bound(name)
         start = max((t for t in (query.start_at, self.starts.get(name)) if t is not None), default=None)
-        if isinstance(bound, Relation):
+        plan = sliced(bound, STREAMS)
+        if plan is None:
             relation = entering_at(bound, start, frozenset())
             tables = {"named": (any_relation.NAMED, self.trial.table)}
             wanted = answer_relation(relation, any_relation.STREAMS, self.kept, tables)
@@ -295,7 +292,7 @@ class Oracle:
             assert found == right, f"{bound.text}\ntoo many: {found - right}\nmissing: {right - found}"
         else:
             right = reference.answer(replace(query, start_at=start), TICKS, self.kept["trades"]).rows
-            assert_same(bound, rows_of(bound, table), right)
+            assert_same(plan, rows_of(plan, table), right)
 
     def asks_once(self, engine: Engine, run: int) -> None:
         """Every question is answered for the time that it states, or refused when what it needs was not kept."""

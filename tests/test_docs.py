@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from by_operators import bind_relation
 from mullion.aggregates import REGISTRY
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.one_window import groups_one_window
-from mullion.binding.queries import bind
+from mullion.binding.relations import bind
 from mullion.engine import Engine
 from mullion.language.dialect import AGGREGATES
 from mullion.language.parse import parse_script
@@ -58,11 +56,9 @@ def test_scripts_are_right(path: Path) -> None:
                 made = Table(statement.name, statement.columns, statement.format, retroactive=statement.retroactive)
                 tables[statement.name] = made
             if isinstance(statement, CreateQuery):
-                query = statement.query
-                if not groups_one_window(query, streams, tables, relations):
-                    relations[str(query.name)] = bind_relation(query, streams, tables, relations)
-                else:
-                    bind(query, streams, tables)
+                bound = bind(statement.query, streams, tables, relations)
+                if bound.materialized:
+                    relations[bound.name] = bound
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.binding.queries import bind
+from by_slices import bind
 from mullion.expressions.pool import Pool
 from mullion.expressions.shared import shared
 from mullion.language.parse import parse_expression, parse_query

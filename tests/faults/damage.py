@@ -92,7 +92,7 @@ def answered(engine: EngineWithoutSpark, out: Path) -> dict[str, Any]:
     for stream in ("a", "b"):
         engine.end(stream)
     found: dict[str, Any] = {text: _rows(engine.ask(text).to_arrow()) for text in QUESTIONS}
-    for name in engine.catalog.queries.keys() | engine.catalog.relations.keys():
+    for name in engine.catalog.queries:
         found[name] = _rows(engine.results(name).to_arrow())
     return found
 

@@ -94,7 +94,7 @@ def ran(spark: SparkSession, folder: Path, queries: str, ahead: str = "", **opti
 
 def told(engine: Engine) -> dict[str, Any]:
     """All answers, to questions too, and what was counted."""
-    names = [*engine.catalog.queries, *engine.catalog.relations]
+    names = [*engine.catalog.queries]
     found: dict[str, Any] = {name: engine.results(name).to_arrow().to_pylist() for name in names}
     if "row_window" in names:
         found |= {question: engine.ask(question).to_arrow().to_pylist() for question in QUESTIONS}

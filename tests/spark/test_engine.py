@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from by_slices import bind
 from mullion import reference
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.engine import Engine
 from mullion.errors import EnvironmentProblem
 from mullion.expressions.vector import Vector

@@ -57,7 +57,7 @@ def text_of(millis: int | None) -> str:
 
 def told(engine: Engine) -> dict[str, Any]:
     engine.run()
-    names = [*engine.catalog.queries, *engine.catalog.relations]
+    names = [*engine.catalog.queries]
     found = {name: sorted(engine.results(name).to_arrow().to_pylist(), key=repr) for name in names}
     counts = engine.counts["s"]
     late = [row["x"] for rows in engine.aside("late") for row in rows.to_pylist()]

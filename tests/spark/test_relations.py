@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from by_operators import bind_relation
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.relations import entering_at
+from mullion.binding.entering import entering_at
 from mullion.engine import Engine
 from mullion.errors import NotSupported
 from mullion.language.parse import parse_query

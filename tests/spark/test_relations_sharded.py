@@ -69,7 +69,7 @@ def on_the_driver(spark: SparkSession, script: str, tmp_path_factory: pytest.Tem
 
 
 def placed(engine: Engine) -> dict[str, str]:
-    return {name: engine.relations.placed(relation) for name, relation in engine.catalog.relations.items()}
+    return {name: engine.relations.placed(relation) for name, relation in engine.catalog.queries.items()}
 
 
 def answers(out: Path) -> dict[str, list[Any]]:

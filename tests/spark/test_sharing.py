@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from by_slices import bind
 from mullion import reference
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import bind
 from mullion.engine import Engine
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mullion.algebra.nodes import TableLookup, nodes
 from mullion.algebra.streams import Table
 from mullion.engine import Engine
 from mullion.errors import CheckError, CheckpointError, MullionError, SourceError
@@ -178,4 +179,6 @@ def test_rows_from_python_are_a_table(spark: SparkSession) -> None:
         assert engine.catalog.tables["limits"].retroactive and not engine.catalog.tables["arrow"].retroactive
         window = "[RANGE '1 min' SLIDE '1 min']"
         engine.query(f"SELECT max(cp) AS m FROM trades {window} t, arrow a WHERE t.symbol = a.symbol", name="joined")
-        assert [lookup.name for lookup in engine.catalog.query("joined").lookups] == ["arrow[symbol = symbol]"]
+        assert [
+            node.lookup.name for node in nodes(engine.catalog.known("joined").root) if isinstance(node, TableLookup)
+        ] == ["arrow[symbol = symbol]"]

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from by_slices import bind
 from mullion import UserAggregate, reference, register_aggregate
 from mullion.aggregates import REGISTRY
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.engine import Engine
 from mullion.errors import CheckError, MullionError
 from mullion.expressions.vector import Vector

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from by_slices import bind
 from mullion import reference
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.spark.results import OneAnswer

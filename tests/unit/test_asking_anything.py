@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from by_slices import bind
 from mullion import reference
-from mullion.binding.queries import bind
 from mullion.errors import MullionError
 from mullion.language.parse import parse_query
 from unit.test_asking import STREAM, micros

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from by_slices import bind
 from mullion import reference
-from mullion.algebra.sliced import SlicedAggregation
-from mullion.binding.queries import bind
 from mullion.errors import MullionError
 from mullion.language.parse import parse_query
+from mullion.planner.sliced import SlicedAggregation
 from unit.test_asking import STREAM, Event, batches, micros
 from unit.test_core_differential import assert_same, rows_of
 from without_spark import local_engine

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from any_window import KINDS, TICKS, examples_of, ticks, windows_of
 from joins import CLOSE, SECTORS, close_rows, joined_queries, sector_rows
 from mullion import reference
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.kernels.lookup import prepare
 from mullion.language.parse import parse_query
 from mullion.language.query import TIME_AXIS
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.ordered import Ordered
 from mullion.slices import tier as tiers
 from mullion.slices.bounds import EVERYWHERE, sift

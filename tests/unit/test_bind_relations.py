@@ -7,7 +7,6 @@ import re
 import pyarrow as pa
 import pytest
 
-from by_operators import bind_relation
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.nodes import (
     Aggregated,
@@ -27,15 +26,15 @@ from mullion.algebra.nodes import (
 )
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.one_window import groups_one_window
-from mullion.binding.queries import bind
-from mullion.binding.relations import entering_at
-from mullion.errors import NotSupported, TextError
+from mullion.binding.entering import entering_at
+from mullion.binding.relations import bind
+from mullion.errors import TextError
 from mullion.expressions.typing import resolve, resolve_predicate
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column, Expr, Named, Window
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP
 from mullion.planner.answer_schema import answer_schema
+from mullion.planner.physical import sliced
 
 A = Stream("a", (("ts", TIMESTAMP), ("k", STRING), ("v", INT)), "ts")
 B = Stream("b", (("ts", TIMESTAMP), ("k", STRING), ("v", BIGINT)), "ts")
@@ -53,9 +52,9 @@ def full(text: str) -> str:
 
 
 def bound(text: str, **materialized: Relation) -> Relation:
-    query = parse_query(full(text))
-    assert not groups_one_window(query, STREAMS, TABLES, materialized)
-    return bind_relation(query, STREAMS, TABLES, materialized)
+    relation = bind(parse_query(full(text)), STREAMS, TABLES, materialized)
+    assert sliced(relation, STREAMS) is None
+    return relation
 
 
 def root(text: str, **materialized: Relation) -> Node:
@@ -203,12 +202,9 @@ def test_streams_joined_through_a_table() -> None:
     assert found == project(Join((left, scan(B)), keys(CLOSE.column("k"), "k")), "`0.v`")
 
 
-def test_a_retroactive_table_makes_aggregates_relational() -> None:
-    text = full("SELECT max(most) AS m FROM a [], r WHERE a.k = r.k")
+def test_operators_run_aggregates_with_a_retroactive_table() -> None:
     aggregated = root("SELECT max(most) AS m FROM a [], r WHERE a.k = r.k")
     assert [node.retroactive for node in nodes(aggregated) if isinstance(node, TableLookup)] == [True]
-    with pytest.raises(NotSupported, match="RETROACTIVE"):
-        bind(parse_query(text), STREAMS, TABLES)
 
 
 def test_distinct_is_over_the_items() -> None:
@@ -423,10 +419,8 @@ def test_a_materialised_aggregate_of_one_stream_is_a_relation() -> None:
         "SELECT count(DISTINCT k) FROM a [ROWS 5]",
     ],
 )
-def test_aggregates_over_one_stream_stay_what_they_were(text: str) -> None:
-    query = parse_query(full(text))
-    assert groups_one_window(query, STREAMS, TABLES, {})
-    bind(query, STREAMS, TABLES)
+def test_slices_run_aggregates_over_one_stream(text: str) -> None:
+    assert sliced(bind(parse_query(full(text)), STREAMS, TABLES), STREAMS) is not None
 
 
 def test_the_columns_of_answers() -> None:
@@ -582,7 +576,7 @@ def test_what_is_refused_names_its_place(marked: str, message: str) -> None:
     before, _, rest = full(marked).partition("«")
     place, _, after = rest.partition("»")
     with pytest.raises(TextError) as refused:
-        bind_relation(parse_query(before + place + after), STREAMS, TABLES)
+        bind(parse_query(before + place + after), STREAMS, TABLES)
     error = refused.value
     assert re.match(message, error.message + (f"\n  {error.hint}" if error.hint else "")), str(error)
     assert error.place is not None and error.place.start == len(before)

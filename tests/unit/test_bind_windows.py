@@ -5,14 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from mullion.algebra.sliced import SlicedAggregation
+from by_slices import bind
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.engine import Engine
 from mullion.errors import CheckError, TextError
 from mullion.language.parse import parse_query
 from mullion.language.query import Axis, Column
 from mullion.language.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP
+from mullion.planner.sliced import SlicedAggregation
 
 COLUMNS = (
     *(("ts", TIMESTAMP), ("symbol", STRING), ("price", DOUBLE)),

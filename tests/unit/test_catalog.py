@@ -9,11 +9,9 @@ from types import FrameType
 
 import pytest
 
-from by_operators import bind_relation
 from mullion.algebra.relation import Relation
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import bind
+from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
 from mullion.engine import Engine
 from mullion.errors import CheckError, MullionError
@@ -33,17 +31,17 @@ def catalog(*names: str) -> Catalog:
     return made
 
 
-def query(name: str, stream: str = "trades") -> SlicedAggregation:
+def query(name: str, stream: str = "trades") -> Relation:
     text = f"SELECT count(*) AS n FROM {stream} [RANGE '10 s' SLIDE '5 s']"
     return bind(parse_query(text, name=name), {"trades": TRADES, "Quotes": QUOTES})
 
 
-def names(queries: list[SlicedAggregation]) -> list[str]:
+def names(queries: list[Relation]) -> list[str]:
     return [query.name for query in queries]
 
 
 def test_a_query_is_found_whatever_the_case() -> None:
-    assert catalog("Total").query("tOTAL").name == "Total"
+    assert catalog("Total").known("tOTAL").name == "Total"
 
 
 @pytest.mark.parametrize("again", ["Total", "total", "TOTAL"])
@@ -67,7 +65,7 @@ def test_streams_and_tables_share_their_names(again: str) -> None:
 
 def test_an_unknown_query_is_refused_with_the_nearest() -> None:
     made = catalog("Total", "other")
-    for ask in (made.query, made.drop_query):
+    for ask in (made.known, made.drop_query):
         with pytest.raises(CheckError, match=r"unknown query 'totl'\n  did you mean 'Total'\?"):
             ask("totl")
     assert [*made.queries] == ["Total", "other"]
@@ -77,9 +75,9 @@ def test_a_dropped_name_is_free_again_in_any_case() -> None:
     made = catalog("Total", "other")
     made.drop_query("TOTAL")
     with pytest.raises(CheckError, match="unknown query 'Total'"):
-        made.query("Total")
+        made.known("Total")
     made.add_query(query("total", "quotes"))
-    assert made.query("Total").name == "total"
+    assert made.known("Total").name == "total"
     assert [*made.queries] == ["other", "total"]
     assert names(made.queries_over("trades")) == ["other"]
     assert names(made.queries_over("Quotes")) == ["total"]
@@ -88,7 +86,7 @@ def test_a_dropped_name_is_free_again_in_any_case() -> None:
 def test_queries_over_a_stream_keep_the_order_they_came_in() -> None:
     made = catalog("b", "a", "c")
     made.add_query(query("q", "quotes"))
-    made.replace_query(made.query("a"))
+    made.replace_query(made.known("a"))
     assert names(made.queries_over("trades")) == ["b", "a", "c"]
     assert names(made.queries_over("nothing")) == []
 
@@ -96,7 +94,7 @@ def test_queries_over_a_stream_keep_the_order_they_came_in() -> None:
 def test_a_replaced_query_is_replaced_everywhere() -> None:
     made, later = catalog("a"), query("a")
     made.replace_query(later)
-    assert made.query("a") is later and made.queries_over("trades") == [later]
+    assert made.known("a") is later and made.queries_over("trades") == [later]
 
 
 def test_a_copy_and_its_original_go_their_own_ways() -> None:
@@ -108,10 +106,10 @@ def test_a_copy_and_its_original_go_their_own_ways() -> None:
     before.add_query(query("d"))
     assert names(before.queries_over("trades")) == [*before.queries] == ["a", "b", "d"]
     assert names(after.queries_over("trades")) == [*after.queries] == ["b", "c"]
-    assert before.query("A").name == "a" and "news" not in before.streams
+    assert before.known("A").name == "a" and "news" not in before.streams
     before.add_table(Table("News", COLUMNS, "parquet"))
     with pytest.raises(CheckError):
-        before.query("c")
+        before.known("c")
 
 
 def test_a_free_name_is_free() -> None:
@@ -180,33 +178,34 @@ def test_the_thousandth_query_comes_and_goes_as_cheaply_as_the_first() -> None:
 def relation(
     name: str, text: str = "SELECT t.price FROM trades [NOW] t, Quotes [NOW] q WHERE t.symbol = q.symbol"
 ) -> Relation:
-    return bind_relation(parse_query(text, name=name), {"trades": TRADES, "Quotes": QUOTES}, {})
+    return bind(parse_query(text, name=name), {"trades": TRADES, "Quotes": QUOTES})
 
 
-def test_relations_and_queries_share_their_names() -> None:
+def test_queries_of_every_kind_share_their_names() -> None:
     made = catalog("Total")
-    made.add_relation(relation("Pairs"))
+    made.add_query(relation("Pairs"))
     for again in ("total", "PAIRS"):
-        with pytest.raises(CheckError, match=f"there is already a query '{again}'"):
-            made.add_relation(relation(again))
-        with pytest.raises(CheckError, match=f"there is already a query '{again}'"):
-            made.add_query(query(again))
-    assert made.known("pairs") is made.relations["Pairs"] and made.known("TOTAL") is made.queries["Total"]
-    with pytest.raises(CheckError, match="'pairs' is no aggregate over a single stream"):
-        made.query("pairs")
+        for kind in (relation, query):
+            with pytest.raises(CheckError, match=f"there is already a query '{again}'"):
+                made.add_query(kind(again))
+    assert made.known("pairs") is made.queries["Pairs"] and made.known("TOTAL") is made.queries["Total"]
     with pytest.raises(CheckError, match="unknown query 'pair'\n  did you mean 'Pairs'"):
         made.known("pair")
 
 
-def test_relations_are_found_until_they_are_dropped() -> None:
+def test_queries_are_found_by_all_their_streams_until_they_are_dropped() -> None:
     made = catalog()
-    made.add_relation(relation("pairs"))
-    made.add_relation(replace(relation("prices", "SELECT price FROM trades [NOW]"), materialized=True))
+    made.add_query(relation("pairs"))
+    made.add_query(replace(relation("prices", "SELECT price FROM trades [NOW]"), materialized=True))
     before = made.copy()
-    assert list(made.relations) == ["pairs", "prices"] and list(made.materialized) == ["prices"]
-    moved = replace(made.relations["pairs"], start=5)
-    made.replace_relation(moved)
-    assert made.relations["pairs"] == moved
+    assert names(made.queries_over("trades")) == ["pairs", "prices"]
+    assert names(made.queries_over("Quotes")) == ["pairs"] and list(made.materialized) == ["prices"]
+    moved = replace(made.queries["pairs"], start=5)
+    made.replace_query(moved)
+    assert made.queries_over("Quotes") == [moved]
     made.drop_query("PAIRS")
-    assert list(made.relations) == ["prices"] and list(before.relations) == ["pairs", "prices"]
+    assert made.queries_over("Quotes") == [] and list(made.queries) == ["prices"]
+    assert names(before.queries_over("Quotes")) == ["pairs"]
+    made.drop_query("prices")
+    assert made.materialized == {} and list(before.materialized) == ["prices"]
     made.add_query(query("pairs"))

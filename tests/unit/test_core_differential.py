@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from by_slices import bind
 from joins import joined_examples
 from mullion import reference
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import bind
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.language.parse import parse_query
@@ -27,6 +26,7 @@ from mullion.language.types import Type
 from mullion.options import Options, Sharing
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
+from mullion.planner.sliced import SlicedAggregation
 from mullion.slices import tier as tiers
 from mullion.slices.finalize import Work
 from mullion.slices.kernels.partial import ARRIVAL, TIME, Input, Job, partials

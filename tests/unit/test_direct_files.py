@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from by_slices import bind
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, TIMESTAMP_NTZ, decimal
 from mullion.planner.rules import make_plan

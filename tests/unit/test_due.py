@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.algebra.sliced import AnswerTemplate, SlicedAggregation
 from mullion.language.query import Column, Period
 from mullion.language.types import STRING
+from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.planner.slices import edges_between
 from mullion.slices.due import Cursor, Seen, due_windows, first_end, last_end
 

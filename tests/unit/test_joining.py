@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from by_slices import bind
 from memory_batch import MemorySource
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, TIMESTAMP
 from mullion.options import Options
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.stream_run import StreamRun
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", INT)), "ts")
@@ -38,8 +38,8 @@ def test_windows_start_after_the_newest_event_and_not_before_start_at(
 ) -> None:
     at = "" if start_at is None else f"START AT TIMESTAMP '{_text(start_at)}'"
     text = f"CREATE QUERY q {at} AS SELECT count(*) AS c FROM s [RANGE 4 us SLIDE 2 us]"
-    joined, _ = run(newest).enter(bind(parse_query(text), {"s": STREAM}))
-    assert joined.start == (start_at if newest is None else start)
+    entrance, _ = run(newest).enter(bind(parse_query(text), {"s": STREAM}))
+    assert entrance.start == (start_at if newest is None else start)
 
 
 def _text(micros: int) -> str:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from by_slices import bind
 from mullion.aggregates import REGISTRY, Invertible, Partial, State
 from mullion.aggregates.exact_sums import CoarseSum, Residue
 from mullion.aggregates.sum import SumOfIntegers
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL
 from mullion.language.parse import parse_query

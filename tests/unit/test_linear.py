@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from by_operators import bind_relation
+from by_slices import bind
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.errors import MullionError, closest
 from mullion.language.parse import parse_query, parse_script
 from mullion.language.types import INT, TIMESTAMP

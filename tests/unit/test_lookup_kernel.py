@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from by_slices import bind
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.streams import Table
-from mullion.binding.queries import bind
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector
 from mullion.kernels.lookup import attach, prepare, probe

@@ -22,7 +22,7 @@ def told(script: str) -> list[tuple[str, int]]:
     engine = Engine()
     with pytest.raises(MullionError) as refused:
         engine.execute(script)
-    assert not engine.catalog.streams and not engine.catalog.queries and not engine.catalog.relations
+    assert not engine.catalog.streams and not engine.catalog.queries
     found = refused.value.errors if isinstance(refused.value, Mistakes) else (refused.value,)
     assert all(re.search(re.escape(str(error)), str(refused.value)) for error in found)
     return [(error.message, error.place.line) for error in found]  # type: ignore[attr-defined]

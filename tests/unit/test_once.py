@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from any_window import KINDS, examples_of
 from mullion import reference
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query, Window
 from mullion.language.types import DOUBLE, STRING, TIMESTAMP
 from mullion.planner.plan import Plan
+from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.coverage import Coverage
 from mullion.slices.kernels.partial import Input
 from mullion.slices.once import (

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from by_slices import bind
 from lives_in_steps import Life, Source, deltas, lives_of, one, relations, steps
 from mullion.algebra.nodes import Aggregated, Scan
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import FOREVER, THE_END
 from mullion.language.parse import parse_query

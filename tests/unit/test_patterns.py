@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from by_slices import bind
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.errors import CheckError, NotSupported
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.functions.patterns import LONGEST, like_regex

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mullion.algebra.sliced import SlicedAggregation
+from by_slices import bind
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import bind
 from mullion.language.parse import parse_query
 from mullion.language.query import Period
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
@@ -19,6 +18,7 @@ from mullion.planner.cost import Observed, least_rate_to_share
 from mullion.planner.explain import Explanation
 from mullion.planner.plan import FRAGMENTS, ROWS, Plan
 from mullion.planner.rules import make_plan, reconsider
+from mullion.planner.sliced import SlicedAggregation
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "explain.txt"
 TRADES = Stream(

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from by_slices import bind
 from mullion.aggregates import Partial
 from mullion.aggregates.extremes import Largest
 from mullion.aggregates.spread import Moments
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.expressions.arrays import Index
 from mullion.language.parse import parse_query
 from mullion.language.query import Period

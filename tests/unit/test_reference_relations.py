@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from by_operators import bind_relation
+from by_slices import bind
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.nodes import (
@@ -28,7 +29,6 @@ from mullion.algebra.nodes import (
 )
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import bind
 from mullion.expressions.typing import resolve, resolve_predicate
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column, Expr, Window

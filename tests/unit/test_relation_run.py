@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from by_operators import bind_relation
-from mullion.binding.relations import entering_at
+from mullion.binding.entering import entering_at
 from mullion.language.parse import parse_query
 from mullion.options import Options, Sharing
 from mullion.runtime.relation_run import RelationRun

@@ -21,7 +21,7 @@ from any_relation import STREAMS as ANY_STREAMS
 from any_relation import TABLES as ANY_TABLES
 from any_relation import Example, examples
 from by_operators import bind_relation
-from mullion.binding.relations import entering_at
+from mullion.binding.entering import entering_at
 from mullion.expressions.vector import Vector
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.language.parse import parse_query

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mullion.binding.queries import bind
+from by_slices import bind
 from mullion.errors import CheckError
 from mullion.language.parse import parse_query
 from strategies import TRADES, Event

@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from by_slices import bind
 from memory_batch import MemoryBatch, MemorySource
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
+from mullion.binding import relations
+from mullion.binding.entering import entered
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckpointError
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP
 from mullion.options import Options
+from mullion.planner.physical import sliced_of
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime import sharding_choice
 from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
@@ -71,8 +74,10 @@ class Course:
 
     def enter(self, text: str, name: str) -> str:
         """Let a query enter; how it comes by its past."""
-        entered, how = self.run.enter(query(text, name))
-        self.queries = [*self.queries, entered]
+        relation = relations.bind(parse_query(text, name=name), {"s": STREAM})
+        (plan,) = sliced_of([relation], {"s": STREAM})
+        entrance, how = self.run.enter(plan)
+        self.queries = [*self.queries, *sliced_of([entered(relation, entrance)], {"s": STREAM})]
         return how
 
     def end(self) -> None:

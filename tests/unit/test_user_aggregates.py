@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mullion
+from by_slices import bind
 from contracts.algebra import VALUES
 from mullion import UserAggregate, register_aggregate
 from mullion.aggregates import REGISTRY
 from mullion.aggregates.user import InvertibleUserPartial, UserDefined, UserPartial, partial_of
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
 from mullion.errors import AggregateError, CheckError, MullionError
 from mullion.expressions.vector import Vector
 from mullion.language.dialect import AGGREGATES

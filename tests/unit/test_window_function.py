@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.binding.queries import bind
+from by_slices import bind
 from mullion.language.parse import parse_query
 from mullion.language.query import Named
 from mullion.language.render import render

@@ -1,4 +1,4 @@
-"""Windows checked against their stream, and laid over an axis."""
+"""Windows of queries that group their events, checked against their stream."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from mullion.algebra.streams import Stream
 from mullion.errors import CheckError, Place, closest
-from mullion.instants import EVERYTHING
-from mullion.language.query import Axis, Expr, Period, Window
+from mullion.language.query import Window
 
 
 def checked_window(window: Window | None, stream: Stream, place: Place | None) -> Window:
@@ -47,14 +46,4 @@ def _in_time(window: Window) -> Window:
     return window
 
 
-def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]:
-    """The axis of a window, and its bounds on it."""
-    order = window.attribute or ""
-    if partition:
-        return Period(1, 1), Axis("partitions", partition=partition)
-    if window.rows is not None:
-        return Period(window.rows, window.slide_rows or 1), Axis("rows")
-    if window.slide is None:
-        return Period(1, 1), Axis("events", order)
-    kind = "column" if order else "time"
-    return Period(EVERYTHING if window.range is None else window.range, window.slide, window.offset), Axis(kind, order)
+__all__ = ["checked_window"]

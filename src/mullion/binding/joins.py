@@ -1,4 +1,4 @@
-"""FROM and WHERE taken apart: the stream, the lookups of its tables, and the conditions that are left.
+"""FROM taken apart: its sources, the lookups of tables, and the conditions that are left.
 
 Inner joins are filters over lookups, so their order does not matter and all their conditions stand beside WHERE's. An
 equality between a table and what is found before it becomes a key of the table's lookup. Lookups are put in an order
@@ -12,61 +12,15 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from mullion.algebra.column_names import conjuncts
-from mullion.algebra.lookups import Lookup, event_types
+from mullion.algebra.lookups import Lookup
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.grouping import no_aggregate
 from mullion.binding.scope import Columned, Scope, called
 from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.expressions.functions import NAMES
 from mullion.expressions.typing import resolve, resolve_predicate
-from mullion.language.query import Call, Column, Derived, Expr, Join, Named, Query, Source, rewrite, walk
+from mullion.language.query import Call, Column, Derived, Expr, Join, Named, Source, rewrite, walk
 from mullion.language.render import render
-from mullion.language.types import Type
-
-
-@dataclass(frozen=True)
-class Joined:
-    """What a query reads. `where` is over the columns of events, not resolved; inner lookups are part of it."""
-
-    source: Named
-    stream: Stream
-    scope: Scope
-    lookups: tuple[Lookup, ...]
-    types: Mapping[str, Type]
-    where: Expr | None
-
-
-def join(query: Query, streams: Mapping[str, Stream], tables: Mapping[str, Table]) -> Joined:
-    """The sources of a query. Raises CheckError or NotSupported with the place."""
-    if isinstance(query.source, Derived):
-        raise NotSupported("a sub-query in FROM", query.source.place)
-    if query.where is not None:
-        no_aggregate(query.where, "WHERE")
-    parts = Parts()
-    parts.take(query.source)
-    sources: list[Named] = []
-    for source in parts.sources:
-        if isinstance(source, Derived):
-            raise NotSupported("a sub-query in FROM", source.place)
-        sources.append(source)
-    relations = [known_relation(source, streams, tables) for source in sources]
-    for source, relation in zip(sources, relations, strict=True):
-        if isinstance(relation, Table) and relation.retroactive:
-            raise NotSupported("a question asked once about a RETROACTIVE table", source.place)
-    scope = Scope(sources, relations, alone=len(sources) == 1)
-    number = _the_stream(sources, relations)
-    stream = relations[number]
-    assert isinstance(stream, Stream)
-    if len(relations) == 1:
-        where = None if query.where is None else scope.plain(query.where)
-        return Joined(sources[0], stream, scope, (), stream.types, where)
-    conditions = parts.conditions(scope) + where_conditions(query.where, scope)
-    attaching = Attaching(scope, parts, number, conditions)
-    attaching.attach([i for i in range(len(sources)) if i != number])
-    found = [*attaching.found, *(scope.plain(condition) for condition in attaching.conditions)]
-    where = None if not found else found[0] if len(found) == 1 else Call("and", tuple(found))
-    lookups = tuple(lookup for _, lookup in attaching.attached)
-    return Joined(sources[number], stream, scope, lookups, event_types(stream, lookups), where)
 
 
 def known_relation(
@@ -86,18 +40,6 @@ def known_relation(
         hint = closest(source.name, [*streams, *tables, *others]) or declare
         raise CheckError(f"unknown {what} '{source.name}'", source.place, hint=hint)
     return found
-
-
-def _the_stream(sources: list[Named], relations: list[Stream | Table]) -> int:
-    numbers = [i for i, relation in enumerate(relations) if isinstance(relation, Stream)]
-    for source, relation in zip(sources, relations, strict=True):
-        check_no_window(source, relation)
-    if not numbers:
-        hint = "join it to a stream with a window"
-        raise CheckError(f"'{relations[0].name}' is a table, and a query needs a stream", sources[0].place, hint=hint)
-    if len(numbers) > 1:
-        raise NotSupported("a join of two streams", sources[numbers[1]].place)
-    return numbers[0]
 
 
 def check_no_window(source: Named | Derived, relation: Columned) -> None:
@@ -167,12 +109,6 @@ class Attaching:
         self.known = {base}
         self.attached: list[tuple[int, Lookup]] = []
         self.found: list[Expr] = []
-
-    def attach(self, tables: list[int]) -> None:
-        """Attach all these tables, or refuse."""
-        rest = self.attach_what_it_can(tables)
-        if rest:
-            raise self.unlinked(rest[0])
 
     def attach_what_it_can(self, tables: list[int]) -> list[int]:
         """The tables that are left over."""
@@ -283,13 +219,7 @@ class Attaching:
         return CheckError(message, source.place, hint=f"join it by an equality, such as {clause} {equality}")
 
 
-def where_conditions(where: Expr | None, scope: Scope) -> list[Expr]:
-    """The conditions of WHERE, settled."""
-    everything = range(len(scope.sources))
-    return [] if where is None else [scope.settled(condition, everything) for condition in conjuncts(where)]
-
-
 _LOOKUPS: WeakValueDictionary[Lookup, Lookup] = WeakValueDictionary()
 """Queries with equal lookups hold the same one, and with it its name and its hash."""
 
-__all__ = ["Attaching", "Joined", "Parts", "check_no_window", "join", "known_relation", "where_conditions"]
+__all__ = ["Attaching", "Parts", "check_no_window", "known_relation"]

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mullion.algebra.nodes import Node, ResultWindow, Scan, is_aggregates, scans
+from mullion.algebra.nodes import Node, ResultWindow, is_aggregates, scans
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.algebra.window_aggregate import bounds_of
+from mullion.binding.entering import entering_at
 from mullion.binding.internal_windows import check_internal
 from mullion.binding.one_window import groups_one_window
 from mullion.binding.relational_sources import Context, Read, Rows, over_results, read
@@ -76,24 +77,6 @@ def bind(
     )
     start = None if query.backfill else query.start_at
     return entering_at(bound, start, {relation.root for relation in read_by.values()})
-
-
-def entering_at(relation: Relation, start: int | None, kept: frozenset[Node] | set[Node] = frozenset()) -> Relation:
-    """The relation as it enters at an event time: windows without a length in time, and those whose results stay, hold
-    what comes from then on.
-
-    `kept` are the results of materialised queries, which are read as they are.
-    """
-
-    def since(node: Node) -> Node:
-        if node in kept:
-            return node
-        if isinstance(node, Scan):
-            has_an_end = node.window.range is not None and not node.window.internal
-            return node if has_an_end or node.since == start else replace(node, since=start)
-        return node.with_inputs(tuple(since(part) for part in node.inputs))
-
-    return replace(relation, start=start, root=since(relation.root))
 
 
 class _Binder:
@@ -220,4 +203,4 @@ def _check_names(selected: Selected, place: Place | None) -> None:
             raise CheckError(f"a column of the answer cannot be called '{name}'", place, hint=hint)
 
 
-__all__ = ["RESERVED_NAMES", "bind", "entering_at"]
+__all__ = ["RESERVED_NAMES", "bind"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mullion.algebra.relation import Relation
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream, Table
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckError, Place, closest
@@ -13,26 +12,26 @@ class Catalog:
     """Names are found whatever their case, and no two differ by case alone.
 
     Adding, finding and dropping take the same time however many there are: beside the dicts, in the order of
-    registration, stand the names as registered by their lower case, and the queries of each stream. `queries` are
-    aggregates over a single stream, `relations` all others.
+    registration, stand the names as registered by their lower case, and the queries of each stream.
     """
 
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {}
         self.tables: dict[str, Table] = {}
-        self.queries: dict[str, SlicedAggregation] = {}
-        self.relations: dict[str, Relation] = {}
+        self.queries: dict[str, Relation] = {}
+        self.materialized: dict[str, Relation] = {}
+        """The queries that others may read in FROM."""
         self.synopses: dict[str, Synopsis] = {}
         self._relation_names: dict[str, str] = {}
         self._query_names: dict[str, str] = {}
-        self._over: dict[str, dict[str, SlicedAggregation]] = {}
+        self._over: dict[str, dict[str, Relation]] = {}
         self._free = 1
 
     def copy(self) -> Catalog:
         other = Catalog()
         other.streams, other.tables, other.queries = self.streams.copy(), self.tables.copy(), self.queries.copy()
         other._relation_names, other._query_names = self._relation_names.copy(), self._query_names.copy()
-        other.relations = self.relations.copy()
+        other.materialized = self.materialized.copy()
         other._over = {stream: queries.copy() for stream, queries in self._over.items()}
         other._free = self._free
         other.synopses = self.synopses.copy()
@@ -63,61 +62,42 @@ class Catalog:
     def synopses_on(self, stream: str) -> list[Synopsis]:
         return [synopsis for synopsis in self.synopses.values() if synopsis.stream == stream]
 
-    def add_query(self, query: SlicedAggregation, place: Place | None = None) -> None:
+    def add_query(self, query: Relation, place: Place | None = None) -> None:
         _new(query.name, self._query_names, "query", place)
         self.replace_query(query)
 
-    def replace_query(self, query: SlicedAggregation) -> None:
-        """Put the query in the place of the one of its name, which reads the same stream."""
+    def replace_query(self, query: Relation) -> None:
+        """Put the query in the place of the one of its name, which reads the same streams."""
         self.queries[query.name] = query
-        self._over.setdefault(query.stream, {})[query.name] = query
-
-    def add_relation(self, relation: Relation, place: Place | None = None) -> None:
-        """Add a query over relations. It shares the names of all queries."""
-        _new(relation.name, self._query_names, "query", place)
-        self.replace_relation(relation)
-
-    def replace_relation(self, relation: Relation) -> None:
-        """Put the relation in the place of the one of its name, which reads the same streams."""
-        self.relations[relation.name] = relation
-
-    @property
-    def materialized(self) -> dict[str, Relation]:
-        """The queries that others may read in FROM."""
-        return {name: relation for name, relation in self.relations.items() if relation.materialized}
-
-    def query(self, name: str, place: Place | None = None) -> SlicedAggregation:
-        """A query of aggregates over a single stream."""
-        query = self.known(name, place)
-        if isinstance(query, Relation):
-            raise CheckError(f"query '{name}' is no aggregate over a single stream", place)
-        return query
+        for stream in query.streams:
+            self._over.setdefault(stream, {})[query.name] = query
+        if query.materialized:
+            self.materialized[query.name] = query
 
     def knows(self, name: str) -> bool:
         """Whether there is a query of this name."""
         return name.lower() in self._query_names
 
-    def known(self, name: str, place: Place | None = None) -> SlicedAggregation | Relation:
-        """The query of either kind that has this name."""
+    def known(self, name: str, place: Place | None = None) -> Relation:
+        """The query of this name."""
         found = self._query_names.get(name.lower())
         if found is None:
-            raise CheckError(f"unknown query '{name}'", place, hint=closest(name, [*self.queries, *self.relations]))
-        return self.queries[found] if found in self.queries else self.relations[found]
+            raise CheckError(f"unknown query '{name}'", place, hint=closest(name, self.queries))
+        return self.queries[found]
 
     def drop_query(self, name: str, place: Place | None = None) -> None:
         query = self.known(name, place)
-        del self._query_names[query.name.lower()]
-        if isinstance(query, SlicedAggregation):
-            del self.queries[query.name], self._over[query.stream][query.name]
-            return
-        del self.relations[query.name]
+        del self._query_names[query.name.lower()], self.queries[query.name]
+        self.materialized.pop(query.name, None)
+        for stream in query.streams:
+            del self._over[stream][query.name]
 
-    def queries_over(self, stream: str) -> list[SlicedAggregation]:
+    def queries_over(self, stream: str) -> list[Relation]:
         return list(self._over.get(stream, {}).values())
 
     def free_name(self) -> str:
         """A name that no query has. Numbers below the last one given are not tried again."""
-        self._free = max(self._free, len(self.queries) + len(self.relations) + 1)
+        self._free = max(self._free, len(self.queries) + 1)
         while f"query_{self._free}" in self._query_names:
             self._free += 1
         return f"query_{self._free}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from mullion.algebra.sliced import SlicedAggregation, entering_at
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
-from mullion.binding.queries import bind
+from mullion.binding.entering import Entrance, entered
+from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
 from mullion.errors import CheckpointError
 from mullion.language.parse import parse_query
@@ -42,20 +43,41 @@ def check_text(name: str, now: str, then: str) -> None:
         raise CheckpointError(f"query '{name}' is not the one that the checkpoint knows", hint=hint)
 
 
-def to_journal(query: SlicedAggregation) -> dict[str, Any]:
+class Standing(Protocol):
+    """A query as it entered, in whatever form it is run."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def start(self) -> int | None: ...
+
+    @property
+    def after(self) -> int | None: ...
+
+    @property
+    def tag(self) -> str: ...
+
+    @property
+    def entered_after(self) -> int | None: ...
+
+
+def to_journal(query: Standing) -> dict[str, Any]:
     entry = {"name": query.name, "text": query.text}
     return entry | {key: value for key, name in _ENTERED.items() if (value := getattr(query, name)) is not None}
 
 
-def from_journal(entry: Mapping[str, Any], catalog: Catalog) -> SlicedAggregation:
-    query = bind(parse_query(entry["text"]), catalog.streams, catalog.tables)
-    return as_journaled(replace(query, name=entry["name"]), entry, catalog)
+def from_journal(entry: Mapping[str, Any], catalog: Catalog) -> Relation:
+    relation = bind(parse_query(entry["text"]), catalog.streams, catalog.tables)
+    return as_journaled(replace(relation, name=entry["name"]), entry)
 
 
-def as_journaled(query: SlicedAggregation, entry: Mapping[str, Any], catalog: Catalog) -> SlicedAggregation:
-    """The query as it entered the stream."""
-    entered = replace(query, **{name: entry.get(key, "" if key == "tag" else None) for key, name in _ENTERED.items()})
-    return entering_at(entered, entered.start, catalog.streams[query.stream])
+def as_journaled(relation: Relation, entry: Mapping[str, Any]) -> Relation:
+    """The relation as it entered the stream."""
+    return entered(relation, Entrance(**{name: entry[key] for key, name in _ENTERED.items() if key in entry}))
 
 
 _ENTERED = {"start": "start", "after": "after", "tag": "tag", "joined": "entered_after"}

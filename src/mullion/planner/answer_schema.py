@@ -1,4 +1,4 @@
-"""The columns of a relational query's answers.
+"""The columns of a query's answers.
 
     window_start, window_end, the items [, inserted_at, expires_at [, sign]]
 
@@ -14,20 +14,26 @@ from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
 from mullion.algebra.nodes import is_aggregates
 from mullion.algebra.relation import Relation
 from mullion.algebra.update_pattern import Pattern
+from mullion.algebra.window_aggregate import bounds_of, window_aggregate
 from mullion.expressions.vector import arrow_type
-from mullion.language.types import INT, TIMESTAMP
+from mullion.language.types import INT, TIMESTAMP, Type
 
 
 def answer_schema(relation: Relation) -> pa.Schema:
     """The columns of the answers, with their types."""
     types = [type_ for _, type_ in relation.root.columns]
-    fields = [(name, arrow_type(TIMESTAMP)) for name in WINDOW_COLUMNS]
+    fields = [(name, arrow_type(_bounds(relation))) for name in WINDOW_COLUMNS]
     fields += [(name, arrow_type(type_)) for name, type_ in zip(relation.names, types, strict=False)]
     if has_lives(relation):
         fields += [(name, arrow_type(TIMESTAMP)) for name in ("inserted_at", "expires_at")]
         if has_sign(relation):
             fields.append(("sign", arrow_type(INT)))
     return pa.schema(fields)
+
+
+def _bounds(relation: Relation) -> Type:
+    parts = window_aggregate(relation.root)
+    return TIMESTAMP if parts is None else bounds_of(parts.scan)
 
 
 def has_lives(relation: Relation) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.instants import EVERYTHING
 from mullion.language.query import Axis, Window
 from mullion.language.render import duration_text, render, render_window
+from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import paired
 
 

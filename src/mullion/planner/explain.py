@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from mullion.aggregates import Invertible
 from mullion.aggregates.base import FULL, PSEUDO
 from mullion.algebra.bound_aggregate import BoundAggregate
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS
 from mullion.language.render import duration_text, render
@@ -19,6 +18,7 @@ from mullion.planner.cost import least_rate_to_share
 from mullion.planner.cuts import axis_text, cut_text, has_slices, paired_slices, window_text
 from mullion.planner.drawing import Box, svg
 from mullion.planner.plan import Grouping, Plan
+from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import first_edges, paned, slices_of
 from mullion.planner.synopses import shared_synopses
 

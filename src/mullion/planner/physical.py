@@ -8,19 +8,19 @@ Where both could, slices do: their partials never move rows, and all queries ove
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from mullion.algebra.nodes import Scan
 from mullion.algebra.relation import Relation
-from mullion.algebra.sliced import TEMPLATES, AnswerTemplate, SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.algebra.window_aggregate import WindowAggregate, bounds_of, window_aggregate
 from mullion.expressions.shared import shared
 from mullion.expressions.typing import resolve_predicate
 from mullion.instants import EVERYTHING
 from mullion.language.query import Axis, Call, Column, Expr, Literal, Order, Period, Window
+from mullion.planner.sliced import TEMPLATES, AnswerTemplate, SlicedAggregation
 
 
 def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregation | None:
@@ -32,6 +32,16 @@ def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregati
     made = None if parts is None else _sliced(relation, parts, streams[parts.scan.stream])
     _SLICED[relation] = made
     return made
+
+
+def sliced_of(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> list[SlicedAggregation]:
+    """What slices run of these."""
+    return [plan for relation in relations if (plan := sliced(relation, streams)) is not None]
+
+
+def by_operators(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> list[Relation]:
+    """What operators run of these."""
+    return [relation for relation in relations if sliced(relation, streams) is None]
 
 
 def _sliced(relation: Relation, parts: WindowAggregate, stream: Stream) -> SlicedAggregation:
@@ -105,4 +115,4 @@ def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]
 _SLICED: WeakKeyDictionary[Relation, SlicedAggregation | None] = WeakKeyDictionary()
 """What was made of a relation before."""
 
-__all__ = ["sliced"]
+__all__ = ["by_operators", "sliced", "sliced_of"]

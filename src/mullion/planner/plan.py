@@ -24,13 +24,13 @@ from mullion.aggregates import Invertible, Partial
 from mullion.aggregates.count import Count
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.lookups import Lookup
-from mullion.algebra.sliced import AnswerTemplate, SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.language.query import TIME_AXIS, Axis, Expr, Literal, Period
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
 from mullion.options import DEFAULTS, Options, Slicing
 from mullion.planner.fragments import PredicateIndex
+from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.planner.slices import Grid, Progressions
 
 NO_GRID = Grid(1, 0)

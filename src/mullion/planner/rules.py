@@ -8,7 +8,6 @@ from itertools import chain
 from typing import TypeVar
 
 from mullion.algebra.lookups import Lookup, event_types
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.expressions.evaluate import is_fallible, is_kernel_only
 from mullion.instants import EVERYTHING
@@ -19,6 +18,7 @@ from mullion.planner.cost import NOTHING_SEEN, Observed, aggregation, choose
 from mullion.planner.cuts import amount_text
 from mullion.planner.fragments import compared_in
 from mullion.planner.plan import EVENTS, FRAGMENTS, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
+from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import common_grid, edge_at, slices_of
 from mullion.planner.synopses import synopses_text
 

@@ -39,12 +39,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
-from mullion.algebra.sliced import SlicedAggregation
+from mullion.algebra.nodes import Aggregated
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
-from mullion.binding.queries import bind
+from mullion.algebra.window_aggregate import WindowAggregate, bounds_of, window_aggregate
+from mullion.binding.relations import bind
 from mullion.expressions.vector import Vector
 from mullion.language.limits import FURTHEST
-from mullion.language.query import Query
+from mullion.language.query import Column, Query
 from mullion.language.types import DATE, Type
 from mullion.reference.aggregates import aggregate, canonical, sort_key
 from mullion.reference.expressions import contribution, passes, value
@@ -102,19 +104,22 @@ def ask(query: Query, stream: Stream, events: Rows, tables: Tables | None = None
 
 
 def _answer(query: Query, stream: Stream, events: Rows, tables: Tables, windows: Callable[..., list[View]]) -> Answer:
-    bound = bind(query, {stream.name: stream}, {name: table for name, (table, _) in tables.items()})
-    found = [TableRows(lookup, tables[lookup.table][1]) for lookup in bound.lookups]
-    axis = bound.frame.attribute or stream.time_column
+    relation = bind(query, {stream.name: stream}, {name: table for name, (table, _) in tables.items()})
+    parts = window_aggregate(relation.root)
+    assert parts is not None, "not an aggregate over the window of one stream"
+    found = [TableRows(lookup, tables[lookup.table][1]) for lookup in parts.lookups]
+    axis = parts.scan.window.attribute or stream.time_column
     timed = [event for event in events if event[stream.time_column] is not None and event[axis] is not None]
     timed = [event for event in timed if abs(_place(stream, event, axis)) <= FURTHEST]
     # Stable: events of one time stay as they arrived.
     ordered = sorted(timed, key=lambda event: (event[axis], event[stream.time_column]))
-    seen = [_event(bound, stream, event, axis, found) for event in ordered]
+    seen = [_event(parts, stream, event, axis, found) for event in ordered]
     rows = []
-    for view in windows(bound, [event.time for event in seen], [event.partition for event in seen]):
-        rows += _answer_window(bound, view, [row for place in view.held for row in seen[place].rows])
-    types = (bound.template.bounds, bound.template.bounds, *(type_ for _, type_ in bound.template.items))
-    return Answer((*WINDOW_COLUMNS, *bound.template.names), types, rows)
+    for view in windows(relation, [event.time for event in seen], [event.partition for event in seen]):
+        rows += _answer_window(relation, parts, view, [row for place in view.held for row in seen[place].rows])
+    bounds = bounds_of(parts.scan)
+    shown = parts.project.items[: len(relation.names)]
+    return Answer((*WINDOW_COLUMNS, *relation.names), (bounds, bounds, *(type_ for _, _, type_ in shown)), rows)
 
 
 def _joined(stream: Stream, event: Mapping[str, Any], lookups: list[TableRows]) -> list[dict[str, Vector]]:
@@ -130,44 +135,45 @@ def _place(stream: Stream, event: Mapping[str, Any], axis: str) -> int:
 
 
 def _event(
-    query: SlicedAggregation, stream: Stream, event: Mapping[str, Any], axis: str, lookups: list[TableRows]
+    parts: WindowAggregate, stream: Stream, event: Mapping[str, Any], axis: str, lookups: list[TableRows]
 ) -> _Event:
     joined = _joined(stream, event, lookups)
     return _Event(
         time=_place(stream, event, axis),
-        partition=tuple(canonical(value(key, joined[0])) for key in query.axis.partition),
-        rows=[_row(query, columns) for columns in joined if passes(query.predicate, columns)],
+        partition=tuple(canonical(value(key, joined[0])) for key in parts.scan.partition),
+        rows=[_row(parts.aggregated, columns) for columns in joined if passes(parts.where, columns)],
     )
 
 
-def _row(query: SlicedAggregation, columns: Mapping[str, Vector]) -> _Row:
-    keys = tuple(canonical(value(key, columns)) for key in query.keys)
-    return _Row(keys, tuple(contribution(bound, columns) for bound in query.template.aggregates))
+def _row(grouped: Aggregated, columns: Mapping[str, Vector]) -> _Row:
+    keys = tuple(canonical(value(key, columns)) for key, _ in grouped.keys)
+    return _Row(keys, tuple(contribution(bound, columns) for bound in grouped.aggregates))
 
 
-def _answer_window(query: SlicedAggregation, view: View, held: list[_Row]) -> list[tuple[Any, ...]]:
-    shape, bounds = query.template, (view.start, view.end)
-    groups: dict[tuple[Any, ...], list[_Row]] = {} if query.keys else {(): held}
-    if query.keys:
+def _answer_window(relation: Relation, parts: WindowAggregate, view: View, held: list[_Row]) -> list[tuple[Any, ...]]:
+    grouped, bounds, items = parts.aggregated, (view.start, view.end), parts.project.items
+    groups: dict[tuple[Any, ...], list[_Row]] = {} if grouped.keys else {(): held}
+    if grouped.keys:
         for event in held:
             groups.setdefault(event.keys, []).append(event)
     found = []
     for keys, events in groups.items():
-        columns = {name: Vector.of(shape.bounds, [at]) for name, at in zip(WINDOW_COLUMNS, bounds, strict=True)}
-        for i, (type_, key) in enumerate(zip(shape.keys, keys, strict=True)):
+        columns = {n: Vector.of(bounds_of(parts.scan), [at]) for n, at in zip(WINDOW_COLUMNS, bounds, strict=True)}
+        for i, ((_, type_), key) in enumerate(zip(grouped.keys, keys, strict=True)):
             columns[f"#k{i}"] = Vector.of(type_, [key])
-        for i, bound in enumerate(shape.aggregates):
+        for i, bound in enumerate(grouped.aggregates):
             values = [argument for event in events for argument in event.arguments[i]]
             columns[f"#a{i}"] = Vector.of(bound.result, [aggregate(bound, values)])
-        if passes(shape.having, columns):
-            row = (*bounds, *(value(expr, columns) for expr, _ in shape.items))
-            found.append((row, [value(order.expr, columns) for order in shape.order_by], keys))
-    for i in reversed(range(len(shape.keys))):
+        if passes(parts.having, columns):
+            row = {name: value(expr, columns) for name, expr, _ in items}
+            found.append(((*bounds, *list(row.values())[: len(relation.names)]), row, keys))
+    for i in reversed(range(len(grouped.keys))):
         found.sort(key=lambda f: sort_key(f[2][i], nulls_low=True))
-    for i, order in reversed(list(enumerate(shape.order_by))):
-        nulls_low = order.nulls_first != order.descending
-        found.sort(key=lambda f: sort_key(f[1][i], nulls_low=nulls_low), reverse=order.descending)
-    return [row for row, _, _ in found[: shape.limit]]
+    for expr, descending, nulls_first in reversed(relation.order_by):
+        assert isinstance(expr, Column)
+        nulls_low = nulls_first != descending
+        found.sort(key=lambda f: sort_key(f[1][expr.name], nulls_low=nulls_low), reverse=descending)
+    return [row for row, _, _ in found[: relation.limit]]
 
 
 __all__ = ["Answer", "answer", "ask"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from mullion.algebra.sliced import SlicedAggregation
+from mullion.algebra.nodes import has_total, scans
+from mullion.algebra.relation import Relation
 from mullion.language.query import Window
 
 
@@ -25,9 +26,9 @@ Partitions = Sequence[Hashable]
 """For each event, what PARTITION BY makes of it."""
 
 
-def answered(query: SlicedAggregation, times: Sequence[int], partitions: Partitions) -> list[View]:
+def answered(query: Relation, times: Sequence[int], partitions: Partitions) -> list[View]:
     """All windows that a standing query answers, in their order; `times` ascend."""
-    frame, since = query.frame, _since(query)
+    frame, since = _frame(query), _since(query)
     if frame.slide is not None and frame.range is not None:
         return _periodic(query, times)
     if frame.slide is not None:
@@ -37,14 +38,15 @@ def answered(query: SlicedAggregation, times: Sequence[int], partitions: Partiti
     else:
         found = [_at(frame, times, since, instant) for instant in _changes(frame, times, since)]
     found = [view for view in found if _is_asked(query, view)]
-    return found if query.keys else _between_events(found)
+    return _between_events(found) if has_total(query.root) else found
 
 
-def newest(query: SlicedAggregation, times: Sequence[int], partitions: Partitions) -> View | None:
+def newest(query: Relation, times: Sequence[int], partitions: Partitions) -> View | None:
     """The window of a question that is asked once, at the end of the input; None when there is none yet."""
     if not times:
         return None
-    frame, since, now = query.frame, query.frame.since, times[-1]
+    frame, now = _frame(query), times[-1]
+    since = frame.since
     if frame.slide is not None:
         end = now - (now - frame.offset) % frame.slide
         return _before(frame, times, since, end)
@@ -54,12 +56,18 @@ def newest(query: SlicedAggregation, times: Sequence[int], partitions: Partition
     return _at(frame, times, since, now)
 
 
-def _since(query: SlicedAggregation) -> int | None:
+def _since(query: Relation) -> int | None:
     """Where the query begins to count. Everything so far, asked from some instant on, is everything since then."""
-    return query.start if query.frame.unbounded else query.frame.since
+    frame = _frame(query)
+    return query.start if frame.unbounded else frame.since
 
 
-def _is_asked(query: SlicedAggregation, view: View) -> bool:
+def _frame(query: Relation) -> Window:
+    (scan,) = scans(query.root)
+    return scan.window
+
+
+def _is_asked(query: Relation, view: View) -> bool:
     """Whether the query has joined before the window and leaves after it."""
     begun = query.start is None or view.start is None or view.start >= query.start
     return begun and (query.after is None or view.end > query.after) and (query.stop is None or view.end <= query.stop)
@@ -71,9 +79,9 @@ def _between_events(views: list[View]) -> list[View]:
     return views[holding[0] : holding[-1] + 1] if holding else []
 
 
-def _periodic(query: SlicedAggregation, times: Sequence[int]) -> list[View]:
+def _periodic(query: Relation, times: Sequence[int]) -> list[View]:
     """RANGE r SLIDE s: the windows that hold an event, and without GROUP BY those between them."""
-    frame = query.frame
+    frame = _frame(query)
     assert frame.range is not None and frame.slide is not None
     asked = set()
     for time in times:
@@ -83,7 +91,7 @@ def _periodic(query: SlicedAggregation, times: Sequence[int]) -> list[View]:
                 asked.add(end)
             end += frame.slide
     ends = sorted(asked)
-    if ends and not query.keys:
+    if ends and has_total(query.root):
         ends = list(range(ends[0], ends[-1] + 1, frame.slide))
     return [_before(frame, times, None, end) for end in ends]
 

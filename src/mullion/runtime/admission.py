@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import Future
-from dataclasses import replace
 
-from mullion.algebra.sliced import SlicedAggregation, entering_at
+from mullion.binding.entering import Entrance
 from mullion.errors import MullionError
 from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.backfill import Backfill, Past, SideJobs
 from mullion.runtime.planning import SHARED
 from mullion.runtime.stream_state import StreamState
@@ -23,34 +23,35 @@ class Admission:
         self._state = state
         self._side_jobs = SideJobs()
 
-    def enter(self, query: SlicedAggregation) -> tuple[SlicedAggregation, str]:
-        """The query as it enters after the last batch, and how its BACKFILL is served.
+    def enter(self, query: SlicedAggregation) -> tuple[Entrance, str]:
+        """How the query enters after the last batch, and how its BACKFILL is served.
 
         Its windows start after the newest event, because what the stream held up to it is gone. With BACKFILL they end
         after it: from sub-windows that others keep, or by reading the source again.
         """
         state = self._state
+        entrance = Entrance(query.start, query.after, query.tag, query.entered_after)
         if state.newest is None:
-            return query, "it joins before the first event"
+            return entrance, "it joins before the first event"
         if not query.backfill:
             start = self._start_of(query)
-            return entering_at(query, start if query.start is None else max(start, query.start), state.stream), ""
+            return entrance._replace(start=start if query.start is None else max(start, query.start)), ""
+        from_now_on = entrance._replace(start=state.newest + 1, after=None)
         if query.axis != TIME_AXIS or query.window.range == EVERYTHING:
-            why = "not possible: its windows stand on all events before, or on their order"
-            return entering_at(replace(query, after=None), state.newest + 1, state.stream), why
+            return from_now_on, "not possible: its windows stand on all events before, or on their order"
         after = state.newest if query.after is None else query.after
         since = first_end(after, query.window) - query.window.range
-        query = replace(query, after=after)
+        entrance = entrance._replace(after=after)
         if since > state.newest:
-            return query, "no event came before its first window"
+            return entrance, "no event came before its first window"
         shared = state.sets.get(SHARED)
         if shared is not None and shared.coverage.serves(query, since):
-            return query, "from the sub-windows that other queries keep"
+            return entrance, "from the sub-windows that other queries keep"
         reason = self.unreadable_again(query)
         if reason is None and state.committed is not None:
             how = "by reading the stream's files again, beside the stream"
-            return replace(query, tag=query.name, entered_after=state.committed.batch), how
-        return replace(query, after=None, start=state.newest + 1), f"not possible any more: {reason}"
+            return entrance._replace(tag=query.name, entered_after=state.committed.batch), how
+        return from_now_on, f"not possible any more: {reason}"
 
     def _start_of(self, query: SlicedAggregation) -> int:
         """Where the windows begin of a query that enters now: after all that was seen."""
@@ -84,8 +85,8 @@ class Admission:
 
     def can_backfill(self, query: SlicedAggregation) -> str | None:
         """Why the query's past cannot be answered; None when it can."""
-        entered, how = self.enter(query)
-        return how if entered.backfill and entered.after is None and self._state.newest is not None else None
+        entrance, how = self.enter(query)
+        return how if query.backfill and entrance.after is None and self._state.newest is not None else None
 
     def start_side_jobs(self) -> None:
         """Begin to read the past of queries that have entered; their answers wait for it."""

@@ -20,11 +20,8 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import scans
 from mullion.algebra.relation import Relation
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
-from mullion.binding.one_window import groups_one_window
-from mullion.binding.queries import bind
-from mullion.binding.relations import bind as bind_relation
+from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
 from mullion.errors import CheckError, MullionError, NotSupported, closest
 from mullion.instants import EVERYTHING
@@ -33,6 +30,7 @@ from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events
 from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, last_instant, reading_kept
 from mullion.planner.answer_schema import answer_schema
+from mullion.planner.physical import sliced
 from mullion.runtime.questions import Evaluate, View, bounds_of
 from mullion.runtime.relation_run import run_name
 from mullion.runtime.relation_runs import RelationRuns
@@ -62,11 +60,12 @@ class Question:
     def __init__(self, query: Query, catalog: Catalog, runs: Mapping[str, StreamRun], relations: RelationRuns) -> None:
         self._query, self._runs = query, runs
         self._bound = None if query.approximate else bound(query, catalog)
+        self._plan = None if self._bound is None else sliced(self._bound, catalog.streams)
         self._stream = stream_asked(query, catalog) if query.approximate else None
         self._synopses = [] if self._stream is None else catalog.synopses_on(self._stream.name)
         self._from_kept: FromKept | None = None
         self._kept: dict[str, KeptResult] = {}
-        if isinstance(self._bound, Relation):
+        if self._bound is not None and self._plan is None:
             self._from_kept = reading_kept(self._bound, catalog.materialized)
         if self._from_kept is not None:
             self._kept = relations.materialized(self._from_kept.reads)
@@ -74,9 +73,9 @@ class Question:
     @property
     def readers(self) -> list[str]:
         """The stream or the relations as which it looks into tables."""
-        if isinstance(self._bound, Relation):
-            return [run_name(self._bound.streams)]
-        return [] if self._bound is None else [self._bound.stream]
+        if self._bound is None:
+            return []
+        return [run_name(self._bound.streams) if self._plan is None else self._plan.stream]
 
     def answer(self, evaluate: Evaluate, table: TablesOf) -> Found:
         """`evaluate` computes what the kernel cannot, `table(reader, name)` gives the rows of a table as the reader
@@ -90,19 +89,20 @@ class Question:
     ) -> tuple[pa.Table, str, int | None]:
         if self._stream is not None:
             return bounds_of(self._query, self._stream, views[self._stream.name], self._synopses)
-        if isinstance(self._bound, Relation):
-            return self._from_relations(self._bound, views, newest, table)
         assert self._bound is not None
-        view = views[self._bound.stream]
+        if self._plan is None:
+            return self._from_relations(self._bound, views, newest, table)
+        view = views[self._plan.stream]
         if view is None:
-            return self._bound.template.schema.empty_table(), "no events", None
-        return view.ask(self._bound, evaluate, partial(table, self._bound.stream))
+            return answer_schema(self._bound).empty_table(), "no events", None
+        return view.ask(self._plan, evaluate, partial(table, self._plan.stream))
 
     @property
     def _streams(self) -> Sequence[str]:
-        if isinstance(self._bound, Relation):
-            return self._bound.streams
-        return [asked.name if (asked := self._stream) is not None else self._bound.stream]  # type: ignore[union-attr]
+        if self._stream is not None:
+            return [self._stream.name]
+        assert self._bound is not None
+        return self._bound.streams
 
     def _view(self, stream: str) -> View | None:
         """What the last commit of a stream left; None while there was no event."""
@@ -126,13 +126,10 @@ class Question:
         return rows, "the events that the streams keep", min(newest, last_instant(relation, newest))
 
 
-def bound(query: Query, catalog: Catalog) -> SlicedAggregation | Relation:
-    """The question checked, as an aggregate over a stream or a relation."""
-    known = catalog.streams, catalog.tables, catalog.materialized
-    if groups_one_window(query, *known):
-        return bind(query, *known[:2])
+def bound(query: Query, catalog: Catalog) -> Relation:
+    """The question checked."""
     _check_once(query)
-    return bind_relation(query, *known)
+    return bind(query, catalog.streams, catalog.tables, catalog.materialized)
 
 
 def _check_once(query: Query) -> None:
@@ -158,9 +155,7 @@ def prepare(query: Query, catalog: Catalog) -> None:
         stream_asked(query, catalog)
         return
     asked = bound(query, catalog)
-    if not isinstance(asked, Relation):
-        _keep_for(asked.frame, asked.stream, catalog)
-    elif reading_kept(asked, catalog.materialized) is None:
+    if sliced(asked, catalog.streams) is not None or reading_kept(asked, catalog.materialized) is None:
         for scan in scans(asked.root):
             _keep_for(scan.window, scan.stream, catalog, asked.slide)
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.kernels.lookup import prepare
 from mullion.options import Options, Way
 from mullion.planner.rules import make_plan
+from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.runtime.batch import Batch, Source
 from mullion.runtime.lookup_tables import TableAt

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.expressions.vector import arrow_type
@@ -21,6 +20,7 @@ from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis
 from mullion.options import Options
 from mullion.planner.plan import Grouping
+from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.axis import AxisSet, axis_name, by_axis
 from mullion.slices.column_synopses import Fed
 from mullion.slices.finalize import Answers, Work

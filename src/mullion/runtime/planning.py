@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.catalog.restart import to_journal
 from mullion.catalog.synopses import Synopsis
 from mullion.language.query import TIME_AXIS
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.batch import Batch
 from mullion.runtime.sharding_choice import ShardingChoice
 from mullion.runtime.sharing_set import SharingSet

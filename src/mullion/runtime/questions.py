@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckError, MullionError, NotSupported
@@ -27,6 +26,7 @@ from mullion.language.types import BIGINT, DOUBLE, TIMESTAMP
 from mullion.operators.network import Events as Relational
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.kept_events import KeptEvents
 from mullion.slices.column_synopses import Fed
 from mullion.slices.coverage import Coverage

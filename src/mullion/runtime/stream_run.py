@@ -23,9 +23,10 @@ import time
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
-from mullion.algebra.sliced import SlicedAggregation
+from mullion.binding.entering import Entrance
 from mullion.catalog.closing import more_after_the_end
 from mullion.catalog.synopses import Synopsis
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.admission import Admission
 from mullion.runtime.answers import Answering
 from mullion.runtime.batch import Batch
@@ -76,8 +77,8 @@ class StreamRun(StreamState):
         """What relations want of the next batch's events, and the queries that they answer."""
         self.wanted, self.relations = columns, tuple(names)
 
-    def enter(self, query: SlicedAggregation) -> tuple[SlicedAggregation, str]:
-        """The query as it enters after the last batch, and how its BACKFILL is served."""
+    def enter(self, query: SlicedAggregation) -> tuple[Entrance, str]:
+        """How the query enters after the last batch, and how its BACKFILL is served."""
         return self._admission.enter(query)
 
     def refuses(self, query: SlicedAggregation) -> tuple[str, str] | None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.catalog.synopses import Synopsis
 from mullion.options import Options
 from mullion.planner.cost import NOTHING_SEEN, Observed
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.ahead import Ahead
 from mullion.runtime.batch import Source
 from mullion.runtime.batch_input import BatchInput, Notes

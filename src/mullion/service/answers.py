@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from mullion.algebra.relation import Relation
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.arguments import require
 from mullion.catalog.catalog import Catalog
 from mullion.options import Options
 from mullion.planner.answer_schema import answer_schema
+from mullion.planner.physical import sliced
 from mullion.runtime.relation_run import run_name
 from mullion.service.places import Places
 from mullion.sinks.callback import CallbackSink, OnAnswer
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from mullion.spark.types import SparkSession
 
 log = logging.getLogger("mullion")
-
-Standing = SlicedAggregation | Relation
 
 
 class AnswerStore:
@@ -61,18 +59,17 @@ class AnswerStore:
             self.missing[name] = rows
             answered[name] -= rows
 
-    def note_dropped(self, queries: Iterable[Standing]) -> None:
+    def note_dropped(self, queries: Iterable[Relation]) -> None:
         """Remember whose answers stay, until another query takes the name."""
         for query in queries:
             self.callbacks.forget(query.name)
-            self._dropped[query.name.lower()] = query.name, columns_of(query)
+            self._dropped[query.name.lower()] = query.name, answer_schema(query)
         for name in [name for name in self._dropped if self._catalog.knows(name)]:
             self._memory.forget(self._dropped.pop(name)[0])
 
     def finish(self) -> None:
         """All input was read: every query has a file, also one without answers."""
-        asked: list[Standing] = [*self._catalog.queries.values(), *self._catalog.relations.values()]
-        self.sink.finish({query.name: columns_of(query) for query in asked})
+        self.sink.finish({query.name: answer_schema(query) for query in self._catalog.queries.values()})
 
     def call(self, on_answer: OnAnswer, query: str | None = None) -> None:
         """Hand answers to a callback: those of one query, or of all."""
@@ -86,18 +83,18 @@ class AnswerStore:
         gone = None if self._catalog.knows(name) else self._dropped.get(name.lower())
         if gone is None:
             query = self._catalog.known(name)
-            spelt, schema, tables = query.name, columns_of(query), self._tables_of(query)
+            spelt, schema, tables = query.name, answer_schema(query), self._tables_of(query)
         else:
             spelt, schema = gone
             tables = (self._files or self._memory).tables(spelt)
         whole = pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in tables)])
         return Results(whole, session, spelt, self._memory.dropped.get(spelt, 0))
 
-    def _tables_of(self, query: Standing) -> list[pa.Table]:
+    def _tables_of(self, query: Relation) -> list[pa.Table]:
         """What is there under its name; nothing when it is of another query that had the name until now."""
         if self._files is None:
             return self._memory.tables(query.name)
-        run = run_name(query.streams) if isinstance(query, Relation) else query.stream
+        run = run_name(query.streams) if sliced(query, self._catalog.streams) is None else query.streams[0]
         return self._files.tables(query.name) if self._files.are_of(query.name, run, query.text) else []
 
     def aside(self, kind: str) -> list[pa.Table]:
@@ -105,9 +102,4 @@ class AnswerStore:
         return (self._files or self._memory).aside_tables(kind)
 
 
-def columns_of(query: Standing) -> pa.Schema:
-    """The columns of a query's answers."""
-    return answer_schema(query) if isinstance(query, Relation) else query.template.schema
-
-
-__all__ = ["AnswerStore", "Standing", "columns_of"]
+__all__ = ["AnswerStore"]

@@ -46,7 +46,7 @@ class Batches:
         run = self._runs.of(name)
         with self._lock:
             self._entering.enter_fresh(run)
-            queries = self._catalog.queries_over(name)
+            queries = self._entering.sliced_over(name)
             run.set_queries(queries, self._catalog.synopses_on(name))
             self._entering.set_relations()
             if close and not run.closed and run.journal is not None:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mullion.algebra.sliced import SlicedAggregation
-from mullion.binding.one_window import groups_one_window
-from mullion.binding.queries import bind
-from mullion.binding.relations import bind as bind_relation
-from mullion.binding.relations import entering_at
+from mullion.algebra.relation import Relation
+from mullion.binding.entering import entered, entering_at
+from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.restart import as_journaled, check_text, from_journal, to_journal
 from mullion.errors import CheckError, NotSupported, Place
 from mullion.language.query import Query
+from mullion.planner.physical import by_operators, sliced, sliced_of
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.sink import Sink
 from mullion.runtime.stream_run import StreamRun
-from mullion.service.answers import Standing
 from mullion.service.runs import Runs
 
 
@@ -31,22 +30,22 @@ class Entering:
         self.pasts: dict[str, str] = {}
         """How queries that entered came by their past."""
 
-    def add(self, query: Query) -> Standing:
+    def add(self, query: Query) -> Relation:
         """Add a standing query to the catalog. It enters with the next batch."""
-        known = self._catalog.streams, self._catalog.tables, self._catalog.materialized
-        if not groups_one_window(query, *known):
-            relation = bind_relation(query, *known)
-            self._runs.check_not_ended(relation.name, relation.streams)
-            self._catalog.add_relation(relation, query.place)
-            return relation
-        bound = bind(query, self._catalog.streams, self._catalog.tables)
-        run = self._runs.streams.get(bound.stream)
-        self._runs.check_not_ended(bound.name, [bound.stream])
-        if run is not None and run.begun:
-            _check_can_enter(run, bound, query.place)
+        catalog = self._catalog
+        bound = bind(query, catalog.streams, catalog.tables, catalog.materialized)
+        self._runs.check_not_ended(bound.name, bound.streams)
+        plan = sliced(bound, catalog.streams)
+        run = None if plan is None else self._runs.streams.get(plan.stream)
+        if plan is not None and run is not None and run.begun:
+            _check_can_enter(run, plan, query.place)
             self._fresh[bound.name] = None
-        self._catalog.add_query(bound, query.place)
+        catalog.add_query(bound, query.place)
         return bound
+
+    def sliced_over(self, stream: str) -> list[SlicedAggregation]:
+        """What slices run of a stream's queries."""
+        return sliced_of(self._catalog.queries_over(stream), self._catalog.streams)
 
     def queries_of_batch(self, run: StreamRun, number: int) -> Sequence[SlicedAggregation]:
         """The queries that the batch sees: as journaled if it was begun before, otherwise the present ones."""
@@ -54,11 +53,12 @@ class Entering:
         run.begun = True
         if journal is None or not journal.was_begun(number):
             self.enter_fresh(run)
-        queries = self._catalog.queries_over(run.stream.name)
+        queries = self.sliced_over(run.stream.name)
         if journal is None:
             return queries
         if journal.was_begun(number):
-            return [from_journal(entry, self._catalog) for entry in journal.queries_of(number) or []]
+            then = [from_journal(entry, self._catalog) for entry in journal.queries_of(number) or []]
+            return sliced_of(then, self._catalog.streams)
         journal.begin(number, [to_journal(q) for q in queries])
         return queries
 
@@ -68,13 +68,13 @@ class Entering:
             query = self._catalog.queries.get(name)
             if query is None:
                 del self._fresh[name]
-            elif query.stream == run.stream.name:
+            elif (plan := sliced(query, self._catalog.streams)) is not None and plan.stream == run.stream.name:
                 del self._fresh[name]
-                self._enter(run, query)
+                self._enter(run, query, plan)
 
-    def _enter(self, run: StreamRun, query: SlicedAggregation) -> None:
-        entered, how = run.enter(query)
-        self._catalog.replace_query(entered)
+    def _enter(self, run: StreamRun, query: Relation, plan: SlicedAggregation) -> None:
+        entrance, how = run.enter(plan)
+        self._catalog.replace_query(entered(query, entrance))
         if query.backfill:
             self.pasts[query.name] = how
 
@@ -83,23 +83,26 @@ class Entering:
         assert run.journal is not None
         known = {entry["name"]: entry for entry in run.journal.last_queries()}
         for query in self._catalog.queries_over(run.stream.name):
-            entry = known.get(query.name)
+            plan, entry = sliced(query, self._catalog.streams), known.get(query.name)
+            if plan is None:
+                continue
             if entry is None:
-                self._runs.check_not_ended(query.name, [query.stream])
+                self._runs.check_not_ended(query.name, query.streams)
             if run.newest is None:
                 continue
             if entry is None:
-                _check_can_enter(run, query)
-                self._enter(run, query)
+                _check_can_enter(run, plan)
+                self._enter(run, query, plan)
             else:
                 check_text(query.name, query.text, entry["text"])
-                self._catalog.replace_query(as_journaled(query, entry, self._catalog))
+                self._catalog.replace_query(as_journaled(query, entry))
 
     def set_relations(self) -> None:
         """Let the relations of now take part. Who is new to running streams answers what starts after their newest
         event."""
         kept = {relation.root for relation in self._catalog.materialized.values()}
-        for relation in list(self._catalog.relations.values()):
+        relations = by_operators(self._catalog.queries.values(), self._catalog.streams)
+        for at, relation in enumerate(relations):
             run = self._runs.relations.run_of(relation.streams)
             if relation.name in run.relations:
                 continue
@@ -112,8 +115,9 @@ class Entering:
             else:
                 check_text(relation.name, relation.text, entry["text"])
                 start = entry["start"]
-            self._catalog.replace_relation(entering_at(relation, start, kept))
-        self._runs.relations.use(self._catalog.relations.values())
+            relations[at] = entering_at(relation, start, kept)
+            self._catalog.replace_query(relations[at])
+        self._runs.relations.use(relations)
         for run in self._runs.relations.runs.values():
             self._sink.use(run.name, {name: relation.text for name, relation in run.relations.items()})
 

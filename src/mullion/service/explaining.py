@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.catalog.catalog import Catalog
 from mullion.language.query import TIME_AXIS, Axis
 from mullion.options import Options
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.explain import Explanation
+from mullion.planner.physical import by_operators, sliced_of
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices.axis import by_axis
@@ -39,13 +40,14 @@ class Explainer:
             name = self._catalog.known(name).name
         plans = [plan for stream in self._catalog.streams.values() for plan in self._plans(stream, name)]
         observed = {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
-        shown = [relation for relation in self._catalog.relations.values() if name in (None, relation.name)]
+        named = [query for query in self._catalog.queries.values() if name in (None, query.name)]
+        shown = by_operators(named, self._catalog.streams)
         relations = self._relations.explain(shown, self._relations.observed()) if shown else None
         return Explanation(tuple(plans), self._options.sharing, name, observed, dict(self._pasts), relations)
 
     def _plans(self, stream: Stream, name: str | None) -> list[Plan]:
         """The plans over a stream that serve the query, or all of them."""
-        queries = self._catalog.queries_over(stream.name)
+        queries = sliced_of(self._catalog.queries_over(stream.name), self._catalog.streams)
         alone = [[query] for query in queries if name in (None, query.name)]
         return [
             self._plan(stream, axis, placed)

@@ -75,8 +75,7 @@ class Operation:
 
     def _asked_streams(self) -> list[Stream]:
         catalog = self._catalog
-        asked = {query.stream for query in catalog.queries.values()}
-        asked |= {stream for relation in catalog.relations.values() for stream in relation.streams}
+        asked = {stream for query in catalog.queries.values() for stream in query.streams}
         asked |= {synopsis.stream for synopsis in catalog.synopses.values()}
         asked |= {s.name for s in catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
         if not asked:
@@ -107,7 +106,7 @@ class Operation:
         run.bounded = run.static or not (follow or is_endless(run.stream))
         if run.closed and not run.bounded:
             raise following_after_the_end(run.stream.name, kept=self._places.checkpoint is not None)
-        texts = {query.name: query.text for query in self._catalog.queries_over(run.stream.name)}
+        texts = {query.name: query.text for query in self._entering.sliced_over(run.stream.name)}
         self._answers.sink.use(run.stream.name, texts)
         self._answers.sink.resume(run.stream.name, list(texts), run.committed)
         self._answers.note_missing(run.counts.answers_by_query, run.committed)

@@ -85,7 +85,6 @@ class Runs:
     def stopped(self) -> dict[str, str]:
         """The queries that passed a limit and are answered no more, with the reason."""
         texts = {query.name: query.text for query in self._catalog.queries.values()}
-        texts |= {relation.name: relation.text for relation in self._catalog.relations.values()}
         limits = [run.limits for run in self.streams.values()]
         limits += [run.limits for run in self.relations.runs.values()]
         stops = {name: stop for known in limits for name, stop in known.stopped.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.mistakes import ScriptMistakes
 from mullion.catalog.catalog import Catalog
@@ -25,7 +26,6 @@ from mullion.language.query import (
 )
 from mullion.planner.explain import Explanation
 from mullion.runtime.asking import prepare
-from mullion.service.answers import Standing
 from mullion.spark.results import OneAnswer
 from mullion.spark.sources import check_format, read_columns
 
@@ -43,7 +43,7 @@ class Statements:
         questions: list[Query],
         *,
         session: Callable[[], SparkSession],
-        add: Callable[[Query], Standing],
+        add: Callable[[Query], Relation],
         explain: Callable[[str | None], Explanation],
         answer: Callable[[Query], OneAnswer],
         can_answer: Callable[[], bool],
@@ -51,12 +51,12 @@ class Statements:
         self._catalog, self._questions, self._session = catalog, questions, session
         self._add, self._explain, self._answer, self._can_answer = add, explain, answer, can_answer
 
-    def execute(self, script: str) -> tuple[list[Explanation | OneAnswer], list[Standing]]:
+    def execute(self, script: str) -> tuple[list[Explanation | OneAnswer], list[Relation]]:
         """What the script's EXPLAINs and questions say, and the queries that it dropped."""
         parsed = read_script(script)
         mistakes = ScriptMistakes(parsed)
         before, waiting = self._catalog.copy(), list(self._questions)
-        said, dropped = list[Explanation | OneAnswer](), list[Standing]()
+        said, dropped = list[Explanation | OneAnswer](), list[Relation]()
         try:
             for statement in parsed.statements:
                 try:
@@ -82,7 +82,7 @@ class Statements:
         elif statement.name is not None:
             self._catalog.known(statement.name, statement.place)
 
-    def _execute(self, statement: Statement, dropped: list[Standing]) -> Explanation | OneAnswer | None:
+    def _execute(self, statement: Statement, dropped: list[Relation]) -> Explanation | OneAnswer | None:
         catalog = self._catalog
         match statement:
             case CreateStream():

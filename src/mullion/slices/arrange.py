@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.aggregates.extremes import float_order
-from mullion.algebra.sliced import AnswerTemplate
 from mullion.expressions.arrays import Index
+from mullion.planner.sliced import AnswerTemplate
 
 
 def arrange(query: Index, table: pa.Table, template: AnswerTemplate, *, final: bool = True) -> tuple[Index, pa.Table]:

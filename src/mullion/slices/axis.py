@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.expressions.arrays import Times
 from mullion.instants import ORIGIN
@@ -31,6 +30,7 @@ from mullion.options import DEFAULTS, Options
 from mullion.planner.cost import Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
+from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.due import Due, shown
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.instants import Instants, Numbered, instants_of, needed_from

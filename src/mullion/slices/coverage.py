@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.expressions.arrays import Times
 from mullion.planner.plan import EVENTS, ROWS, Grouping, Plan, StateColumn, grouping_name, lane_of, states_of
+from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import edges_between, most_edges, residues
 
 Edges = tuple[int, ...] | None

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.expressions.arrays import Times
 from mullion.instants import EVERYTHING, NO_START
 from mullion.language.query import Period
+from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import edges_between, most_edges
 
 

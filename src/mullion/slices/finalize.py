@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.sliced import AnswerTemplate
 from mullion.expressions.arrays import Index, Times
 from mullion.expressions.evaluate import count_bad, evaluate
 from mullion.expressions.vector import Vector
 from mullion.instants import NO_START
 from mullion.language.query import Column, Expr, walk
 from mullion.planner.plan import Grouping, states_of
+from mullion.planner.sliced import AnswerTemplate
 from mullion.planner.slices import distinct
 from mullion.slices.arrange import arrange
 from mullion.slices.due import Due

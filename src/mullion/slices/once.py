@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.algebra.streams import Stream
 from mullion.expressions.arrays import Times
 from mullion.expressions.coding.dictionary import codes_of, combine
@@ -25,6 +24,7 @@ from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis, Expr, Period, Window
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
+from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.coverage import Coverage
 from mullion.slices.due import Due
 from mullion.slices.finalize import Work, finalize

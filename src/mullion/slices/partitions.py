@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.expressions.arrays import Index, Times
 from mullion.expressions.coding.canonical import canonical_floats
 from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.kernels.columns import Columns
 from mullion.kernels.lookup import Prepared
 from mullion.planner.plan import Grouping
+from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.axis import AxisSet, Marks
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, finalize

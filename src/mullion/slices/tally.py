@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.expressions.arrays import Times
 from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.planner.fragments import compared_in
 from mullion.planner.plan import Grouping
+from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.slices.due import first_end
 from mullion.slices.subwindow import SubWindows, has_states

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.sliced import SlicedAggregation
 from mullion.errors import CheckpointError
 from mullion.expressions.arrays import Times
 from mullion.instants import EVERYTHING, ORIGIN
 from mullion.language.query import Period
 from mullion.planner.plan import Grouping, Plan, lane_of, states_of
+from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.slices.due import Cursor, Due, Runs, Seen, due_windows, first_end
 from mullion.slices.finalize import Answers, Work, finalize

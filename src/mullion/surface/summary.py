@@ -23,7 +23,7 @@ def summarize(console: Console, lines: BatchLog | None, engine: Engine, seconds:
     from mullion.spark.jvm import log_file
 
     now, spark_log = Seen.of(engine), log_file()
-    number = len(engine.catalog.queries) + len(engine.catalog.relations)
+    number = len(engine.catalog.queries)
     events = now.events - sum(counts.events for counts in engine.at_start.counts.values())
     answers = now.answers - engine.at_start.answers
     read, answered = plural(events, "event"), plural(answers, "answer")
@@ -55,7 +55,7 @@ def write_stats(file: Path, engine: Engine, seconds: float) -> None:
     facts = {
         "mullion": __version__,
         "seconds": round(seconds, 3),
-        "queries": len(engine.catalog.queries) + len(engine.catalog.relations),
+        "queries": len(engine.catalog.queries),
         "answers": engine.answers,
         "missing_answers": engine.missing_answers,
         "stopped": engine.stopped,

@@ -8,20 +8,17 @@ answers of all queries of one template are made together.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate, column_types
 from mullion.algebra.lookups import Lookup
-from mullion.algebra.streams import Stream
 from mullion.expressions.evaluate import is_fallible
 from mullion.expressions.pool import Pool
-from mullion.expressions.shared import shared
-from mullion.expressions.typing import resolve_predicate
 from mullion.expressions.vector import arrow_type
-from mullion.language.query import TIME_AXIS, Axis, Call, Column, Expr, Literal, Order, Period, Window
+from mullion.language.query import TIME_AXIS, Axis, Expr, Order, Period, Window
 from mullion.language.types import TIMESTAMP, Type
 
 
@@ -102,8 +99,6 @@ class SlicedAggregation:
     """What `window` is laid over."""
     frame: Window = NO_WINDOW
     """The window as it was written."""
-    where: Expr | None = None
-    """What it selects by whenever it starts; `predicate` may ask more."""
 
     def event_expressions(self) -> Iterator[Expr]:
         """What is evaluated on the events that the query selects."""
@@ -112,20 +107,8 @@ class SlicedAggregation:
             yield from aggregate.expressions()
 
 
-def entering_at(query: SlicedAggregation, start: int | None, stream: Stream) -> SlicedAggregation:
-    """The query as it enters at an event time, whatever it was before. A window over everything so far holds what comes
-    from then on."""
-    query = replace(query, start=start, predicate=query.where)
-    if start is None or not query.frame.unbounded:
-        return query
-    place = Column(query.frame.attribute or stream.time_column)
-    since = resolve_predicate(Call("ge", (place, Literal(start, query.template.bounds))), dict(stream.types))
-    both = since if query.where is None else Call("and", (since, query.where))
-    return replace(query, predicate=shared(both), frame=replace(query.frame, since=start))
-
-
 TEMPLATES: Pool[AnswerTemplate] = Pool()
 """Queries of equal templates hold the same one: a thousand of them cost the memory of one, and compare at once."""
 
 
-__all__ = ["TEMPLATES", "AnswerTemplate", "SlicedAggregation", "entering_at"]
+__all__ = ["TEMPLATES", "AnswerTemplate", "SlicedAggregation"]

@@ -1,0 +1,45 @@
+"""How a relation enters streams that may be at work already."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
+from typing import NamedTuple
+
+from mullion.algebra.nodes import Node, Scan
+from mullion.algebra.relation import Relation
+
+
+class Entrance(NamedTuple):
+    """What entering decides of a query; each is a field of `Relation`."""
+
+    start: int | None = None
+    after: int | None = None
+    tag: str = ""
+    entered_after: int | None = None
+
+
+def entered(relation: Relation, entrance: Entrance) -> Relation:
+    """The relation as it entered."""
+    return replace(entering_at(relation, entrance.start), **entrance._asdict())
+
+
+def entering_at(relation: Relation, start: int | None, kept: Set[Node] = frozenset()) -> Relation:
+    """The relation as it enters at an event time, whatever it was before: windows without a length in time, and those
+    whose results stay, hold what comes from then on.
+
+    `kept` are the results of materialised queries, which are read as they are.
+    """
+
+    def since(node: Node) -> Node:
+        if node in kept:
+            return node
+        if isinstance(node, Scan):
+            has_an_end = node.window.range is not None and not node.window.internal
+            return node if has_an_end or node.since == start else replace(node, since=start)
+        return node.with_inputs(tuple(since(part) for part in node.inputs))
+
+    return replace(relation, start=start, root=since(relation.root))
+
+
+__all__ = ["Entrance", "entered", "entering_at"]
