@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from mullion.surface.cli import app
 DOCS = Path(__file__).parent
 SOURCE = Path(mullion.__file__).parent
 WIDTH = 100
+NOT_RUN = ("multiway.py", "multiway_loops.py")
+"""Algorithms that benchmarks compare and no query runs."""
 
 
 def cli_page() -> str:
@@ -57,7 +60,8 @@ def algorithms_page() -> str:
     lines = [
         "# Algorithms",
         "",
-        "Made from the cards in the code: what each does, what it requires, what it costs.",
+        "Made from the cards in the code, of all that queries run: what each does, what it requires, what it costs.",
+        "Papers are cited by the keys of the [bibliography](bibliography.md).",
         "",
         "| algorithm | what it does | card |",
         "|---|---|---|",
@@ -72,12 +76,15 @@ def algorithms_page() -> str:
 
 
 def _cards() -> Iterator[tuple[Path, str, str]]:
+    """Of modules, classes and functions with a line `Time:`, in the order of files."""
     for path in sorted(SOURCE.rglob("*.py")):
+        if path.name in NOT_RUN:
+            continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 card = ast.get_docstring(node) or ""
                 if "\nTime:" in card:
-                    yield path, node.name, card
+                    yield path, path.stem if isinstance(node, ast.Module) else node.name, card
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -98,7 +105,32 @@ def _sentences(text: str) -> Iterator[str]:
         yield fact
 
 
-PAGES = {"cli.md": cli_page, "functions.md": functions_page, "algorithms.md": algorithms_page}
+ROOMS = "<!-- rooms: written by docs/generate.py -->\n", "<!-- end of rooms -->"
+
+
+def contributing_page() -> str:
+    """CONTRIBUTING as it is, with the rooms as the order of imports and their own documentation tell them."""
+    before, rest = (DOCS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8").split(ROOMS[0])
+    after = rest.split(ROOMS[1])[1]
+    table = ["| room | holds |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in _rooms())]
+    return before + ROOMS[0] + "\n".join(table) + "\n" + ROOMS[1] + after
+
+
+def _rooms() -> Iterator[tuple[str, str]]:
+    """Each package or module of the product, those that others may import first, with its first paragraph."""
+    for layer in runpy.run_path(str(DOCS.parent / "tests" / "test_imports.py"))["LAYERS"]:
+        package = SOURCE / layer
+        path = package / "__init__.py" if package.is_dir() else package.with_suffix(".py")
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        yield f"{layer}/" if package.is_dir() else path.name, " ".join(text.partition("\n\n")[0].split())
+
+
+PAGES = {
+    "cli.md": cli_page,
+    "functions.md": functions_page,
+    "algorithms.md": algorithms_page,
+    "../CONTRIBUTING.md": contributing_page,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

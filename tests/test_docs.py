@@ -92,6 +92,24 @@ def test_every_link_leads_somewhere() -> None:
             assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
+CITATION = re.compile(r"\(([a-z][a-z-]+) (?:\d+\.\d|Figure|Table|Algorithm|Definition|inequality|formula)")
+NO_PAPERS = {"section", "sections"}
+
+
+def test_every_paper_that_is_cited_is_in_the_bibliography() -> None:
+    """A citation is a key and a section, figure, table or algorithm, such as (golab 3.5.2)."""
+    bibliography = (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")
+    keys = set(re.findall(r"^\| `([a-z-]+)` \|", bibliography, re.MULTILINE))
+    cited = {
+        (key, path.relative_to(ROOT).as_posix())
+        for folder in ("src", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
+        for key in CITATION.findall(path.read_text(encoding="utf-8"))
+    }
+    assert {key for key, _ in cited} >= {"golab", "krishnamurthy", "li"}
+    assert [(key, path) for key, path in sorted(cited) if key not in keys | NO_PAPERS] == []
+
+
 def test_missed_bars_are_told() -> None:
     """Beside those that were met, with what was measured."""
     told = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")

@@ -18,7 +18,10 @@ query is answered is for its result to say.
 At the end of the input the rows of the last instant end with it, but for those that the next one would have as well:
 groups of windows that never let go do not leave.
 
+Requires: an associative combine; sums, counts and averages are subtracted, others are combined anew (see `grouped`).
+Time: O(n log n) for the n rows of the groups that a step touches, where all can be subtracted.
 Space: the columns that are aggregated, of all rows that can still be seen.
+Guarantee: one row a group at every instant that is answered, with the values of the rows that live then.
 """
 
 from __future__ import annotations

@@ -19,6 +19,12 @@ How the left finds the rows of a key (golab 3.5.2, 3.6.4):
 
 In a calendar expiry costs nothing, and a key is searched for by a scan of all rows: good while the right seldom changes
 or the left is small. In a hash every row is put on the list of its key, and found there.
+
+Requires: equal keys on both sides.
+Time: O(log k) for a right row that starts or ends the coverage of one of k keys, constant for any other; then the left
+rows of that key, found in a hash, or among all left rows in a calendar.
+Space: the window of the left; of the right one entry a key, or its rows if it is strict.
+Guarantee: a result for each stretch of a left row's life in which no right row has its key.
 """
 
 from __future__ import annotations

@@ -95,14 +95,15 @@ def _form_of(pattern: Pattern, expiry: Expiry) -> type[Form]:
 
 
 class DeltaStar(Form):
-    """Results, and for each the youngest row that outlives it, if any: at most twice the output.
+    """DISTINCT by delta*: the results, and for each the youngest row that outlives it, if any.
 
         time     0     5      8       12      15        rows of one value: [0, 10), [5, 15), [8, 18)
         result   [0, 10)              [10, 18)
         youngest       [5,15) [8,18)
 
-    Requires: an input whose rows end as they promise. Time: logarithmic in the output for a row that starts or ends
-    a result, constant for any other. Golab 3.5.2.
+    Requires: an input whose rows end as they promise.
+    Time: logarithmic in the output for a row that starts or ends a result, constant for any other (golab 3.5.2).
+    Space: at most twice the output, whatever the windows hold.
     """
 
     def __init__(self, schema: pa.Schema, width: int, expiry: Expiry) -> None:

@@ -10,6 +10,7 @@ What can be subtracted exactly (`Invertible`) is had from two running sequences,
 come and in the order in which they leave (golab 2.3.4): no row is looked at once for every instant that sees it. For
 everything else rows are repeated, once for each of these instants, in parts that bound the memory.
 
+Requires: an associative combine.
 Time: O(n log n + m) for n rows and m moments where all can be subtracted; O(p) for p pairs of a row and a moment else.
 """
 

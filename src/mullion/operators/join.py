@@ -13,7 +13,11 @@ longer are gone too. They need not be kept to be told: the row probes the others
 Only where INTERNAL windows meet strict inputs are results kept, by their ids: a row may be forgotten long before its
 results end.
 
-Time: per step, new rows and results, with a factor of the number of sub-windows; space: the windows of the inputs.
+Requires: equal keys; any other condition is checked on the pairs that keys find.
+Time: O(f log n + r) a step for f new rows that probe n kept ones and find r results, for each sub-window that is
+probed: at most log2(n) + 1 of them.
+Space: the windows of the inputs, with the columns that anybody reads.
+Guarantee: each result once, found by the last of its rows.
 """
 
 from __future__ import annotations

@@ -8,9 +8,12 @@ not matter any more: it is the new window that it falls out of.
     [ROWS 2]                 [2, 7)     [3, 7)     [7, ..)    [7, ..)     at 7 the third and the fourth push both out
     [ROWS 2 SLIDE 2]         [3, 7)     [3, 7)     [7, ..)    [7, ..)     they come and go in twos
 
-Requires: nothing. Time: O(n log n) for n rows of a delta. Space: none for windows of time; of rows those that wait for
-their SLIDE, fewer than m. An event is known by its number, and when number j must leave is known from j alone, so rows
-that are in the window need not be kept here.
+An event is known by its number, and when number j must leave is known from j alone, so rows that are in the window need
+not be kept here.
+
+Requires: nothing.
+Time: O(n log n) for n rows of a delta.
+Space: none for windows of time; of rows those that wait for their SLIDE, fewer than m.
 """
 
 from __future__ import annotations

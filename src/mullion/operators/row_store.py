@@ -10,6 +10,10 @@
 All hold sub-windows sorted by key, so that all of them are probed in the same way, and all can cut rows off. They
 differ in how rows are put together and in what it costs to let them go. A few large sub-windows are faster to probe
 than many small ones, so neighbours are merged (see `merging`).
+
+Requires: an update pattern for each input, which the algebra gives; `Scan` and `Hash` serve any.
+Time: O(log n) copies of a row in its life; expiry is free in `Fifo` and `Calendar`, which drop whole sub-windows.
+Space: the rows that live, and those of sub-windows that are not yet dropped: less than a day in a `Calendar`.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from mullion.operators.planning import chosen_plans, recorded_plan
 from mullion.operators.state_files import StateFiles, files_of
 from mullion.options import DEFAULTS, Options
 from mullion.planner.relation_stats import Stats
+from mullion.runtime.lookup_tables import no_table
 from mullion.runtime.relation_shards import InShards, Sharding
 from mullion.runtime.sink import Sink
 from mullion.slices.answered import count_rows, still_counted
@@ -58,10 +59,6 @@ def run_name(streams: Sequence[str]) -> str:
     'relations/orders+payments'
     """
     return "relations/" + "+".join(map(quoted, streams))
-
-
-def no_table(name: str, step: int) -> pa.Table:
-    raise AssertionError(f"no table '{name}'")
 
 
 @dataclass

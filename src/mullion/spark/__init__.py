@@ -1,1 +1,1 @@
-"""The only package that knows Spark."""
+"""The only package that knows Spark: sessions, sources, clusters, and batches as Spark hands them over."""
