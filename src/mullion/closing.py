@@ -21,20 +21,20 @@ class Closes(Protocol):
 _open: WeakSet[Closes] = WeakSet()
 
 
-def close_at_exit(one: Closes) -> None:
+def close_at_exit(engine: Closes) -> None:
     """Close it when the interpreter ends, unless it is gone by then.
 
     Registered anew each time: who registers last is called first, and must be before the bridge to Java is down.
     """
-    _open.add(one)
+    _open.add(engine)
     atexit.unregister(_close_all)
     atexit.register(_close_all)
 
 
 def _close_all() -> None:
-    for one in list(_open):
+    for engine in list(_open):
         try:
-            one.close()
+            engine.close()
         except Exception as problem:
             # A batch at work finds no threads any more. It is cut off as by a kill: the next run plays it again.
             if "interpreter shutdown" in str(problem):

@@ -43,7 +43,7 @@ def rows_of(batch: int, number: int) -> pa.Table:
 def opened(out: Path, queries: list[str], committed: int | None) -> ParquetSink:
     sink = ParquetSink(out)
     sink.claim(MINE)
-    sink.use("s", {name: f"text of {name}" for name in queries})
+    sink.set_queries("s", {name: f"text of {name}" for name in queries})
     sink.resume("s", queries, None if committed is None else Mark(committed))
     return sink
 
@@ -326,8 +326,8 @@ def test_another_query_of_the_same_name_begins_anew(tmp_path: Path, eager: None)
     for batch in range(4):
         play(sink, batch, {"q": 1, "r": 1})
         sink.committed("s", Mark(batch))
-    sink.use("s", {"r": "text of r"})
-    sink.use("s", {"r": "text of r", "q": "another"})
+    sink.set_queries("s", {"r": "text of r"})
+    sink.set_queries("s", {"r": "text of r", "q": "another"})
     other = pa.table({"total": [1.5]})
     sink.write("s", Mark(4), [Answers(("q",), [0, 1], other)])
     sink.committed("s", Mark(4))
@@ -336,7 +336,7 @@ def test_another_query_of_the_same_name_begins_anew(tmp_path: Path, eager: None)
     assert len(read(tmp_path, "r")) == 4
     again = ParquetSink(tmp_path)
     again.claim(MINE)
-    again.use("s", {"r": "text of r", "q": "another"})
+    again.set_queries("s", {"r": "text of r", "q": "another"})
     again.resume("s", ["r", "q"], Mark(4))
     assert [table.to_pylist() for table in again.tables("q")] == [[{"total": 1.5}]]
     ParquetSink(tmp_path).claim(Owner("other"), overwrite=True)
@@ -347,7 +347,7 @@ def test_another_query_of_the_same_name_begins_anew(tmp_path: Path, eager: None)
 def test_nothing_is_put_away_where_there_were_no_answers(tmp_path: Path) -> None:
     sink = opened(tmp_path, ["q"], None)
     sink.finish({"q": SCHEMA})
-    sink.use("s", {"q": "another"})
+    sink.set_queries("s", {"q": "another"})
     assert not (tmp_path / "_earlier").exists()
     assert sink.tables("q") == []
 
@@ -355,8 +355,8 @@ def test_nothing_is_put_away_where_there_were_no_answers(tmp_path: Path) -> None
 def test_the_same_query_goes_on(tmp_path: Path) -> None:
     sink = opened(tmp_path, ["q"], None)
     play(sink, 0, {"q": 1})
-    sink.use("s", {})
-    sink.use("s", {"q": "text of q"})
+    sink.set_queries("s", {})
+    sink.set_queries("s", {"q": "text of q"})
     play(sink, 5, {"q": 1})
     assert read(tmp_path, "q") == [(0, 0), (5, 0)]
 
@@ -364,8 +364,8 @@ def test_the_same_query_goes_on(tmp_path: Path) -> None:
 def test_marks_of_relations_are_not_those_of_streams(tmp_path: Path) -> None:
     sink = opened(tmp_path, ["q"], None)
     play(sink, 0, {"q": 1})
-    sink.use("s", {})
-    sink.use("relations/s", {"q": "text of q"})
+    sink.set_queries("s", {})
+    sink.set_queries("relations/s", {"q": "text of q"})
     sink.write("relations/s", Mark(0), [Answers(("q",), [0, 1], rows_of(7, 1))])
     assert read(tmp_path, "q") == [(7, 0)]
     assert read(tmp_path / "_earlier" / "q", "000000") == [(0, 0)]

@@ -32,7 +32,7 @@ class Sink(ABC):
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         """Keep records of a stream that answer no query: kind is one of ASIDE."""
 
-    def use(self, stream: str, queries: Mapping[str, str]) -> None:  # noqa: B027
+    def set_queries(self, stream: str, queries: Mapping[str, str]) -> None:  # noqa: B027
         """The queries that are answered from now on under the marks of a stream, or of relations: names and texts."""
 
     def committed(self, stream: str, mark: Mark) -> None:  # noqa: B027

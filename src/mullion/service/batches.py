@@ -35,7 +35,7 @@ class Batches:
             synopses = self._catalog.synopses_on(name)
             self._entering.set_relations()
             run.set_relations(relations.columns_needed(name), relations.names_over(name))
-        self._sink.use(name, {query.name: query.text for query in queries})
+        self._sink.set_queries(name, {query.name: query.text for query in queries})
         run.set_queries(queries, synopses)
         run.process(batch)
         self._runs.hand_over(run)
@@ -52,7 +52,7 @@ class Batches:
             if close and not run.closed and run.journal is not None:
                 number = 0 if run.committed is None else run.committed.batch + 1
                 run.journal.begin(number, [to_journal(query) for query in run.queries])
-        self._sink.use(name, {query.name: query.text for query in queries})
+        self._sink.set_queries(name, {query.name: query.text for query in queries})
         if close:
             run.finish()
         self._runs.hand_over(run)

@@ -119,7 +119,7 @@ class Entering:
             self._catalog.replace_query(relations[at])
         self._runs.relations.use(relations)
         for run in self._runs.relations.runs.values():
-            self._sink.use(run.name, {name: relation.text for name, relation in run.relations.items()})
+            self._sink.set_queries(run.name, {name: relation.text for name, relation in run.relations.items()})
 
 
 def _check_can_enter(run: StreamRun, query: SlicedAggregation, place: Place | None = None) -> None:

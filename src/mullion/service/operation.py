@@ -107,7 +107,7 @@ class Operation:
         if run.closed and not run.bounded:
             raise following_after_the_end(run.stream.name, kept=self._places.checkpoint is not None)
         texts = {query.name: query.text for query in self._entering.sliced_over(run.stream.name)}
-        self._answers.sink.use(run.stream.name, texts)
+        self._answers.sink.set_queries(run.stream.name, texts)
         self._answers.sink.resume(run.stream.name, list(texts), run.committed)
         self._answers.note_missing(run.counts.answers_by_query, run.committed)
 

@@ -40,8 +40,8 @@ class CallbackSink(Sink):
         self._of_query.pop(query.lower(), None)
 
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:
-        for some in answers:
-            for name, table in some:
+        for group in answers:
+            for name, table in group:
                 for call in tuple(self._of_all):
                     self.call(name, call, name, table)
                 if (call_of_query := self._of_query.get(name.lower())) is not None:

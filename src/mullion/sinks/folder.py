@@ -49,14 +49,14 @@ class Folder:
 
     @property
     def is_there(self) -> bool:
-        return self._current is not None or self._found() is not None
+        return self._current is not None or self._seen_by_readers() is not None
 
     @property
     def directory(self) -> Path:
         """The generation that readers see; the first is made if there is none."""
         with self.lock:
             if self._current is None:
-                self._current = self._found()
+                self._current = self._seen_by_readers()
             if self._current is None:
                 self.link.mkdir(parents=True)
                 self._current = self.link
@@ -67,7 +67,7 @@ class Folder:
         """Which generation readers see."""
         return 0 if self.directory == self.link else int(self.directory.parent.name)
 
-    def _found(self) -> Path | None:
+    def _seen_by_readers(self) -> Path | None:
         """What is there of a run before this one. A link that was lost on the way to a change is made again."""
         if self.link.is_symlink():
             target = self.out / os.readlink(self.link)
@@ -195,7 +195,7 @@ class Folder:
                 self._retire(self._before)
                 self._before = None
 
-    def let_go(self, generation: Path) -> None:
+    def release(self, generation: Path) -> None:
         """Remove a generation that a run before this one left, unless it is the one that readers see."""
         with self.lock:
             if generation != self.directory:
@@ -205,7 +205,7 @@ class Folder:
         """Remove all other generations."""
         self._before = None
         for generation in self._generations():
-            self.let_go(generation)
+            self.release(generation)
 
     def _retire(self, generation: Path) -> None:
         """Remove Mullion's files of a generation; those of others stay with the folder."""

@@ -50,9 +50,9 @@ class MemorySink(Sink):
         return [
             table
             for _, answers in sorted(self.answers.items(), key=lambda item: item[0])
-            for some in answers
-            if query in some.queries
-            for name, table in some
+            for group in answers
+            if query in group.queries
+            for name, table in group
             if name == query
         ]
 
@@ -60,21 +60,21 @@ class MemorySink(Sink):
         """Another query has taken the name: what is here is not its own."""
         self.dropped.pop(query, None)
         for at, answers in list(self.answers.items()):
-            self.answers[at] = [_without(some, query) for some in answers]
+            self.answers[at] = [_without(group, query) for group in answers]
 
     def aside_tables(self, kind: str) -> list[pa.Table]:
         return [table for (of, _, _), table in list(self.asides.items()) if of == kind]
 
 
 def _rows(answers: Sequence[Answers]) -> int:
-    return sum(len(some.table) for some in answers)
+    return sum(len(group.table) for group in answers)
 
 
 def _numbers(answers: Sequence[Answers]) -> list[tuple[str, int]]:
     return [
         (name, high - low)
-        for some in answers
-        for name, low, high in zip(some.queries, some.bounds, some.bounds[1:], strict=False)
+        for group in answers
+        for name, low, high in zip(group.queries, group.bounds, group.bounds[1:], strict=False)
         if high > low
     ]
 

@@ -49,37 +49,37 @@ def owner_of(out: Path) -> Owner | None:
         return None
 
 
-def is_owner(out: Path, mine: Owner) -> bool:
-    found = owner_of(out)
-    return found is not None and found.id == mine.id
+def is_owner(out: Path, owner: Owner) -> bool:
+    known = owner_of(out)
+    return known is not None and known.id == owner.id
 
 
-def of_another(out: Path, mine: Owner) -> MullionError:
-    """What to say of answers that are not mine."""
-    found = owner_of(out)
-    if found is None:
+def of_another(out: Path, owner: Owner) -> MullionError:
+    """What to say of answers of another run."""
+    known = owner_of(out)
+    if known is None:
         theirs = "answers that do not say which run wrote them"
-    elif found.checkpoint is not None and found.checkpoint == mine.checkpoint:
-        theirs = f"answers of an earlier checkpoint in {found.checkpoint}, begun {found.since}"
+    elif known.checkpoint is not None and known.checkpoint == owner.checkpoint:
+        theirs = f"answers of an earlier checkpoint in {known.checkpoint}, begun {known.since}"
     else:
-        theirs = f"answers of {found.text}, begun {found.since}"
-    hint = f"name another directory, or remove those answers with --overwrite (Engine: overwrite=True){_go_on(found)}"
-    return MullionError(f"{out} holds {theirs}; this is {_this(mine)}", hint=hint)
+        theirs = f"answers of {known.text}, begun {known.since}"
+    hint = f"name another directory, or remove those answers with --overwrite (Engine: overwrite=True){_go_on(known)}"
+    return MullionError(f"{out} holds {theirs}; this is {_this(owner)}", hint=hint)
 
 
-def _this(mine: Owner) -> str:
-    return "a run without checkpoint" if mine.checkpoint is None else f"a run with the checkpoint {mine.checkpoint}"
+def _this(owner: Owner) -> str:
+    return "a run without checkpoint" if owner.checkpoint is None else f"a run with the checkpoint {owner.checkpoint}"
 
 
-def _go_on(found: Owner | None) -> str:
-    if found is None or found.checkpoint is None or not Path(found.checkpoint).exists():
+def _go_on(known: Owner | None) -> str:
+    if known is None or known.checkpoint is None or not Path(known.checkpoint).exists():
         return ""
-    return f", or go on where they end with --checkpoint {found.checkpoint}"
+    return f", or go on where they end with --checkpoint {known.checkpoint}"
 
 
-def take_over(out: Path, mine: Owner) -> None:
-    """From now on the answers here are mine."""
-    write_whole(out / OWN / "owner.json", json.dumps(asdict(mine), indent=2).encode())
+def take_over(out: Path, owner: Owner) -> None:
+    """From now on the answers here are its own."""
+    write_whole(out / OWN / "owner.json", json.dumps(asdict(owner), indent=2).encode())
 
 
 __all__ = ["OWN", "Owner", "is_owner", "lock_of", "of_another", "owner_of", "take_over"]

@@ -56,17 +56,17 @@ class ParquetSink(Sink):
                 self._remove_all()
             take_over(self.directory, owner)
         for generation in sorted((self.directory / OWN).glob("[0-9]*/*")):
-            self._folder(generation.name).let_go(generation)
+            self._folder(generation.name).release(generation)
         shutil.rmtree(self.directory / OWN / NEW, ignore_errors=True)
         for left in (self.directory / OWN).glob("*.tmp"):
             left.unlink()
 
     def _has_answers(self) -> bool:
-        return any(folder.files() for folder in self._found()) or any(files_in(place) for place in self._put_away())
+        return any(folder.files() for folder in self._on_disk()) or any(files_in(place) for place in self._put_away())
 
     def _remove_all(self) -> None:
         """Remove every file that a sink wrote, and the folders that hold nothing else."""
-        for folder in self._found():
+        for folder in self._on_disk():
             if folder.files():
                 folder.remove()
         for place in self._put_away():
@@ -80,7 +80,7 @@ class ParquetSink(Sink):
         (self.directory / OWN / "queries.json").unlink(missing_ok=True)
         self._folders, self._identities = {}, None
 
-    def _found(self) -> Iterator[Folder]:
+    def _on_disk(self) -> Iterator[Folder]:
         """All folders that are there."""
         names = sorted(path.name for path in self.directory.iterdir()) if self.directory.is_dir() else []
         return (self._folder(name) for name in names if name not in (OWN, EARLIER) and self._is_folder(name))
@@ -100,7 +100,7 @@ class ParquetSink(Sink):
 
     # What a run writes
 
-    def use(self, stream: str, queries: Mapping[str, str]) -> None:
+    def set_queries(self, stream: str, queries: Mapping[str, str]) -> None:
         """Where another query had one of the names, its answers are put away: never two meanings in a folder."""
         if self._queries.get(stream) == queries:
             return
@@ -136,8 +136,8 @@ class ParquetSink(Sink):
 
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:
         by_query: dict[str, list[pa.Table]] = {}
-        for some in answers:
-            for name, table in some:
+        for group in answers:
+            for name, table in group:
                 by_query.setdefault(name, []).append(table)
         fault_point("before answers")
         with ThreadPoolExecutor(4) as pool:
@@ -168,11 +168,11 @@ class ParquetSink(Sink):
     def missing(self, rows: Mapping[str, int], committed: Mark) -> dict[str, int]:
         """How many of the rows that queries had answered up to a commit are not there any more. What was put away for
         another query of the name is there."""
-        found = {name: sum(_rows(file, committed) for file in self._folder(name).files()) for name in rows}
+        kept = {name: sum(_rows(file, committed) for file in self._folder(name).files()) for name in rows}
         for place in self._put_away():
-            if place.parent.name in found:
-                found[place.parent.name] += sum(_rows(file, committed) for file in files_in(place))
-        return {name: number - found[name] for name, number in rows.items() if found[name] < number}
+            if place.parent.name in kept:
+                kept[place.parent.name] += sum(_rows(file, committed) for file in files_in(place))
+        return {name: number - kept[name] for name, number in rows.items() if kept[name] < number}
 
     # Few files
 

@@ -26,9 +26,9 @@ class SeveralSinks(Sink):
         for sink in self.sinks:
             sink.aside(kind, stream, mark, rows)
 
-    def use(self, stream: str, queries: Mapping[str, str]) -> None:
+    def set_queries(self, stream: str, queries: Mapping[str, str]) -> None:
         for sink in self.sinks:
-            sink.use(stream, queries)
+            sink.set_queries(stream, queries)
 
     def committed(self, stream: str, mark: Mark) -> None:
         for sink in self.sinks:

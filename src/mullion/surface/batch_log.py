@@ -31,7 +31,7 @@ COUNTED = ("late", "ahead", "malformed")
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Counted:
     """How far a stream was when its last line was written."""
 
     batches: int = 0
@@ -47,7 +47,7 @@ class BatchLog(logging.Handler):
     def __init__(self, write: Callable[[str], None], form: str = "text", clock: Clock = time.time) -> None:
         super().__init__(logging.WARNING)
         self._write, self._json, self._clock = write, form == "json", clock
-        self._streams: dict[str, _Seen] = {}
+        self._streams: dict[str, _Counted] = {}
         self._answers: int | None = None
         self._at = time.monotonic()
         self._telling = threading.Lock()
@@ -63,22 +63,22 @@ class BatchLog(logging.Handler):
         """A batch has ended, or an input."""
         with self._telling:
             for name in list(engine.runs):
-                before = self._streams.get(name) or _seen(engine.at_start.counts.get(name))
-                now = _seen(engine.runs[name].counts)
+                before = self._streams.get(name) or _counted(engine.at_start.counts.get(name))
+                now = _counted(engine.runs[name].counts)
                 if now.batches > before.batches:
                     self._streams[name] = now
-                    self._tell_batch(engine, name, before, now)
+                    self._write_batch(engine, name, before, now)
 
-    def _tell_batch(self, engine: Engine, name: str, before: _Seen, now: _Seen) -> None:
-        told_before = engine.at_start.answers if self._answers is None else self._answers
-        events, answers = now.events - before.events, engine.answers - told_before
+    def _write_batch(self, engine: Engine, name: str, before: _Counted, now: _Counted) -> None:
+        answered_before = engine.at_start.answers if self._answers is None else self._answers
+        events, answers = now.events - before.events, engine.answers - answered_before
         seconds, self._at = time.monotonic() - self._at, time.monotonic()
         self._answers = engine.answers
         watermark = engine.runs[name].watermark
         aside = {kind: getattr(now, kind) - getattr(before, kind) for kind in COUNTED}
-        told = [plural(events, "event"), plural(answers, "answer"), *(f"{n:,} {k}" for k, n in aside.items() if n)]
-        told += [] if watermark is None else [f"watermark {instant(watermark)}"]
-        text = f"batch {now.batches} of {name}: {', '.join(told)}, {seconds:.1f} s"
+        parts = [plural(events, "event"), plural(answers, "answer"), *(f"{n:,} {k}" for k, n in aside.items() if n)]
+        parts += [] if watermark is None else [f"watermark {instant(watermark)}"]
+        text = f"batch {now.batches} of {name}: {', '.join(parts)}, {seconds:.1f} s"
         facts = {"stream": name, "batch": now.batches, "events": events, "answers": answers, **aside}
         self.say("batch", text, **facts, watermark=iso(watermark), seconds=round(seconds, 3))
 
@@ -130,10 +130,10 @@ def iso(microseconds: int | None) -> str | None:
         return f"{microseconds} us"
 
 
-def _seen(counts: Counts | None) -> _Seen:
+def _counted(counts: Counts | None) -> _Counted:
     if counts is None:
-        return _Seen()
-    return _Seen(counts.batches, counts.events, counts.late, counts.ahead, counts.malformed)
+        return _Counted()
+    return _Counted(counts.batches, counts.events, counts.late, counts.ahead, counts.malformed)
 
 
 __all__ = ["BatchLog"]

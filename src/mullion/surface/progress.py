@@ -26,7 +26,7 @@ RATE_OVER = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Position:
     """How far an engine is, over all its streams. The watermark is that of the stream furthest behind."""
 
     events: int = 0
@@ -34,7 +34,7 @@ class Seen:
     watermark: int | None = None
 
     @classmethod
-    def of(cls, engine: Engine) -> Seen:
+    def of(cls, engine: Engine) -> Position:
         counts = engine.counts.values()
         marks = [run.watermark for run in engine.runs.values() if run.watermark is not None]
         return cls(sum(c.events for c in counts), engine.answers, min(marks, default=None))
@@ -52,7 +52,7 @@ class Progress:
         self._live: Live | None = None
         self._doing = ""
         self._began = time.monotonic()
-        self._seen: Seen | None = None
+        self._seen: Position | None = None
         self._samples: deque[tuple[float, int]] = deque()
 
     def show(self, doing: str) -> None:
@@ -76,10 +76,10 @@ class Progress:
 
     def begin(self, engine: Engine) -> None:
         """From here on events count for the rate: a continued run starts with those of the runs before it."""
-        self._samples = deque([(time.monotonic(), Seen.of(engine).events)])
+        self._samples = deque([(time.monotonic(), Position.of(engine).events)])
 
     def saw(self, engine: Engine) -> None:
-        self._seen = Seen.of(engine)
+        self._seen = Position.of(engine)
         self._samples.append((time.monotonic(), self._seen.events))
         while len(self._samples) > 2 and self._samples[-1][0] - self._samples[1][0] > RATE_OVER:
             self._samples.popleft()
@@ -120,13 +120,13 @@ def instant(microseconds: int | None) -> str:
     return f"{moment(microseconds).replace(tzinfo=None, microsecond=0).isoformat(sep=' ')} UTC"
 
 
-def plural(number: int, one: str, many: str | None = None) -> str:
+def plural(number: int, singular: str, many: str | None = None) -> str:
     """A number with its noun.
 
     >>> plural(1, "query", "queries"), plural(2000, "event")
     ('1 query', '2,000 events')
     """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 
 def warnings(
@@ -143,20 +143,20 @@ def warnings(
         yield f"{plural(rows, 'row')} that query {query} had answered before this run were not in {out} any more"
     for query, reason in (stopped or {}).items():
         yield f"query {query} is stopped: {reason}"
-    for name, told in counts.items():
-        if told.late:
-            hit = ", ".join(f"{query} {number:,}" for query, number in told.late_by_query.items() if number)
+    for name, counted in counts.items():
+        if counted.late:
+            hit = ", ".join(f"{query} {number:,}" for query, number in counted.late_by_query.items() if number)
             missed = f" (missed by {hit})" if hit else ""
-            yield f"{plural(told.late, 'event')} of {name} came too late{missed}; kept in {out / '_late'}"
-        if told.odd_times:
-            yield told.odd_times
-        if told.ahead:
-            what = plural(told.ahead, "event")
+            yield f"{plural(counted.late, 'event')} of {name} came too late{missed}; kept in {out / '_late'}"
+        if counted.odd_times:
+            yield counted.odd_times
+        if counted.ahead:
+            what = plural(counted.ahead, "event")
             yield f"{what} of {name} lay further past the clock than AHEAD allows; kept in {out / '_ahead'}"
-        if told.malformed:
-            what = plural(told.malformed, "record")
+        if counted.malformed:
+            what = plural(counted.malformed, "record")
             yield f"{what} of {name} did not parse or had no event time; kept in {out / '_malformed'}"
-        yield from _bad_values(told.bad_by_query)
+        yield from _bad_values(counted.bad_by_query)
     yield from _bad_values(relations or {})
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mullion import __version__
 from mullion.surface.interrupts import how_to_go_on
-from mullion.surface.progress import Seen, plural
+from mullion.surface.progress import Position, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +22,7 @@ def summarize(console: Console, lines: BatchLog | None, engine: Engine, seconds:
     """How many queries, events and answers there were, and where the answers are."""
     from mullion.spark.jvm import log_file
 
-    now, spark_log = Seen.of(engine), log_file()
+    now, spark_log = Position.of(engine), log_file()
     number = len(engine.catalog.queries)
     events = now.events - sum(counts.events for counts in engine.at_start.counts.values())
     answers = now.answers - engine.at_start.answers
