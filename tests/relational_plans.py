@@ -12,8 +12,8 @@ from mullion.language.query import Column, Expr, Named, Window
 from mullion.language.types import INT, TIMESTAMP
 from mullion.operators.explain_relations import RelationExplanation, explain_relations
 from mullion.planner.operator_cost import CostModel
+from mullion.planner.optimiser import Chosen, optimise_together
 from mullion.planner.relation_stats import NO_STATS, Stats
-from mullion.planner.rewrites import Chosen, optimise_together
 
 COLUMNS = (("a", INT), ("b", INT), ("ts", TIMESTAMP))
 
@@ -69,13 +69,9 @@ def optimise(root: Node, stats: Stats = NO_STATS, strategy: str = "upa") -> Chos
     return chosen
 
 
-def plan_cost(root: Node, stats: Stats, strategy: str = "upa") -> float:
-    return CostModel(stats, strategy).plan(root)
-
-
 def as_written(relations: Sequence[Relation], stats: Stats = NO_STATS) -> RelationExplanation:
     """The plans without any rewriting, to look at one plan in particular."""
-    chosen = [Chosen(r.root, plan_cost(r.root, stats), (), ()) for r in relations]
+    chosen = [Chosen(r.root, CostModel(stats).plan(r.root), (), ()) for r in relations]
     return explain_relations(relations, stats, chosen=chosen)
 
 

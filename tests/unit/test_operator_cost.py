@@ -14,7 +14,6 @@ from relational_plans import (
     column,
     join,
     keys_of,
-    plan_cost,
     predicate,
     scan,
     unless,
@@ -85,7 +84,7 @@ def test_negative_tuples_double_the_work_of_a_selection_and_cost_nothing_where_t
 @pytest.mark.parametrize("plan", [NEGATION_ABOVE, NEGATION_BELOW])
 def test_upa_never_costs_more_than_the_better_of_the_others(plan: object) -> None:
     for s2, s3, values in [(1, 1, 1e3), (100, 1, 1e4), (10, 100, 1e5)]:
-        upa, nt, direct = (plan_cost(plan, stats(100, s2, s3, values), s) for s in STRATEGIES)  # type: ignore[arg-type]
+        upa, nt, direct = (CostModel(stats(100, s2, s3, values), s).plan(plan) for s in STRATEGIES)  # type: ignore[arg-type]
         assert upa <= min(nt, direct)
 
 

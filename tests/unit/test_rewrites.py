@@ -25,8 +25,11 @@ from mullion.algebra.nodes import Scan as Window
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column
 from mullion.language.types import DOUBLE, INT, TIMESTAMP
+from mullion.planner.operator_cost import CostModel
+from mullion.planner.optimiser import all_plans, optimise_together
 from mullion.planner.relation_stats import Stats
-from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING, all_plans, everywhere, optimise_together
+from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING
+from mullion.planner.rewrites.rule import everywhere
 from relational_plans import (
     NEGATION_ABOVE,
     NEGATION_BELOW,
@@ -35,7 +38,6 @@ from relational_plans import (
     column,
     join,
     optimise,
-    plan_cost,
     scan,
     unless,
     where,
@@ -230,7 +232,7 @@ def test_negation_is_pulled_up_when_the_join_lets_little_through() -> None:
     assert [type(n).__name__ for n in _first_inputs(chosen.root)][:2] == ["AntiJoin", "Join"]
     use = chosen.applied[-1]
     assert use.name == "pull_up_negation" and use.after < use.before
-    assert chosen.cost == use.after == plan_cost(chosen.root, FEW_RESULTS)
+    assert chosen.cost == use.after == CostModel(FEW_RESULTS).plan(chosen.root)
     assert chosen.rejected[0][1] >= chosen.cost
 
 
@@ -249,8 +251,9 @@ def test_both_plans_of_figure_3_5_lead_to_the_same_choice(stats: Stats) -> None:
 def test_there_are_inputs_for_which_only_upa_pulls_negation_up() -> None:
     """As in Figure 3.15: with negative tuples everywhere the negation had better go first."""
     stats = rates(100, 100, 30, values=1e4, meeting=0.01)
-    assert plan_cost(NEGATION_ABOVE, stats, "upa") < plan_cost(NEGATION_BELOW, stats, "upa")
-    assert plan_cost(NEGATION_ABOVE, stats, "nt") > plan_cost(NEGATION_BELOW, stats, "nt")
+    upa, nt = CostModel(stats, "upa"), CostModel(stats, "nt")
+    assert upa.plan(NEGATION_ABOVE) < upa.plan(NEGATION_BELOW)
+    assert nt.plan(NEGATION_ABOVE) > nt.plan(NEGATION_BELOW)
 
 
 def test_a_plan_that_is_best_already_is_left_as_it_is() -> None:

@@ -31,8 +31,10 @@ from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, INT, TIMESTAMP
 from mullion.planner.operator_cost import STRATEGIES
+from mullion.planner.optimiser import optimise_together
 from mullion.planner.relation_stats import Stats
-from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING, everywhere, optimise_together
+from mullion.planner.rewrites import ALTERNATIVES, SIMPLIFYING
+from mullion.planner.rewrites.rule import everywhere
 from mullion.reference.relations import result_rows
 from relational_plans import optimise, where
 

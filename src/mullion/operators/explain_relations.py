@@ -20,9 +20,9 @@ from mullion.algebra.relation import Relation
 from mullion.language.render import duration_text, render_window
 from mullion.operators.structures import Structures
 from mullion.planner.drawing import Box, svg
+from mullion.planner.optimiser import Chosen, RuleUse, optimise_together
 from mullion.planner.probing_orders import global_order
 from mullion.planner.relation_stats import NO_STATS, Stats
-from mullion.planner.rewrites import Chosen, RuleUse, optimise_together
 
 MOST_SHOWN = 20
 """Queries that are drawn; the others are only counted."""

@@ -13,8 +13,8 @@ from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
 from mullion.errors import CheckpointError
 from mullion.planner.operator_cost import CostModel
+from mullion.planner.optimiser import Chosen, all_plans, optimise_together
 from mullion.planner.relation_stats import Stats
-from mullion.planner.rewrites import Chosen, all_plans, optimise_together
 from mullion.planner.shared_joins import share_joins
 
 

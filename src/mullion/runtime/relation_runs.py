@@ -13,8 +13,8 @@ from mullion.operators.explain_relations import RelationExplanation, explain_rel
 from mullion.operators.materialized import KeptResult
 from mullion.operators.planning import plans_at_work
 from mullion.options import Options
+from mullion.planner.optimiser import Chosen
 from mullion.planner.relation_stats import NO_STATS
-from mullion.planner.rewrites import Chosen
 from mullion.runtime.relation_run import RelationRun, run_name
 from mullion.runtime.relation_shards import Sharding
 from mullion.runtime.sink import Sink

@@ -4,13 +4,15 @@ several."""
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from mullion.algebra.costs import Estimates, Flow, OperatorCost
+from mullion.algebra.nodes.leaving import Leaving
+from mullion.algebra.nodes.value import Value
 from mullion.algebra.splitting import Keys, ShardKeys, by_any
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column, Expr
@@ -23,12 +25,8 @@ Columns = tuple[tuple[str, Type], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Node(ABC):
-    """A relation that changes with time, and all that is known of its kind.
-
-    Nodes are values: equal ones are one. Hashes are remembered, since they walk all that is below. They are not
-    pickled, since they differ between processes.
-    """
+class Node(Value, Leaving):
+    """A relation that changes with time, and all that is known of its kind."""
 
     NAME: ClassVar[str] = ""
     """The name of the kind in EXPLAIN and in checkpoints, where it is not that of the class."""
@@ -38,23 +36,6 @@ class Node(ABC):
     @classmethod
     def kind_name(cls) -> str:
         return cls.NAME or cls.__name__
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, Node) or type(self) is not type(other) or self._hash != other._hash:
-            return False
-        return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((type(self).__name__, *(getattr(self, name) for name in self.__dataclass_fields__)))
 
     # Columns and inputs
 
@@ -114,33 +95,6 @@ class Node(ABC):
         """The kind and a hash of the text: the same for equal nodes in every process. State is saved by it."""
         digest = hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
         return f"{self.kind_name().lower()}-{digest[:20]}"
-
-    # How rows leave (golab 3.2.1, 3.5.1)
-
-    @property
-    @abstractmethod
-    def pattern(self) -> Pattern:
-        """The update pattern of the edge above the node."""
-
-    @property
-    def kept_as(self) -> Pattern:
-        """The pattern by which an operator above keeps the node's rows: INTERNAL windows as if they were external."""
-        return self.pattern
-
-    @property
-    def life(self) -> int | None:
-        """How long all rows live, if that is one time (microseconds); None where it differs or is not known."""
-        return None
-
-    @property
-    def is_internal(self) -> bool:
-        """Whether what it gives is append-only because its windows are INTERNAL (golab 3.3.2)."""
-        return False
-
-    @property
-    def releases(self) -> bool:
-        """Whether windows may hold its rows for less than these live, since some of the windows are INTERNAL."""
-        return False
 
     @property
     def asks_for_order(self) -> bool:

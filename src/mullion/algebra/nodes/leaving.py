@@ -1,0 +1,41 @@
+"""How the rows of a relation leave (golab 3.2.1, 3.5.1)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from mullion.algebra.update_pattern import Pattern
+
+
+@dataclass(frozen=True, eq=False)
+class Leaving(ABC):
+    """What a kind of node tells of the ends of its rows."""
+
+    @property
+    @abstractmethod
+    def pattern(self) -> Pattern:
+        """The update pattern of the edge above the node."""
+
+    @property
+    def kept_as(self) -> Pattern:
+        """The pattern by which an operator above keeps the node's rows: INTERNAL windows as if they were external."""
+        return self.pattern
+
+    @property
+    def life(self) -> int | None:
+        """How long all rows live, if that is one time (microseconds); None where it differs or is not known."""
+        return None
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether what it gives is append-only because its windows are INTERNAL (golab 3.3.2)."""
+        return False
+
+    @property
+    def releases(self) -> bool:
+        """Whether windows may hold its rows for less than these live, since some of the windows are INTERNAL."""
+        return False
+
+
+__all__ = ["Leaving"]
