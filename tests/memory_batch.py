@@ -24,7 +24,7 @@ from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import TIME, Input, Job
-from mullion.slices.subwindow import SubWindows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
 from mullion.spark.source_log import SourceLog
 from mullion.storage.files import serialised
@@ -182,7 +182,7 @@ class MemorySource:
         for offset, events in parts:
             yield offset, MemoryBatch(self.stream, events, 0)
 
-    def adopt(self, shards: Shards, entry: SubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
+    def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
         keys = [f"key{i}" for i in range(len(grouping.group_keys))]
         parts = split(entry.table, keys, shards.count)
         return {shard: shards.write_entry(shard, name, serialised(rows)) for shard, rows in parts}

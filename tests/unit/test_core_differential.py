@@ -30,7 +30,7 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.slices import tier as tiers
 from mullion.slices.finalize import Work
 from mullion.slices.kernels.partial import ARRIVAL, TIME, Input, Job, partials
-from mullion.slices.subwindow import SubWindows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import tally
 from mullion.slices.tier import WindowTier
 from mullion.storage.files import serialised
@@ -133,7 +133,7 @@ class Run:
         for i, grouping in enumerate(self.plan.groupings):
             for tables in made:
                 self.tier.saw(tally(tables[i], grouping).slices)
-                self.tier.absorb(SubWindows.of(tables[i], grouping))
+                self.tier.absorb(PartialSubWindows.of(tables[i], grouping))
 
     def look_up(self) -> tuple[Prepared, ...]:
         lookups = dict.fromkeys(lookup for grouping in self.plan.groupings for lookup in grouping.lookups)

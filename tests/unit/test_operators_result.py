@@ -19,7 +19,7 @@ from mullion.algebra.update_pattern import Pattern
 from mullion.instants import FOREVER, THE_END
 from mullion.language.query import Column, Window
 from mullion.language.types import DOUBLE, STRING
-from mullion.operators import emission as telling
+from mullion.operators import emission
 from mullion.operators.result import Result
 from mullion.storage.files import serialised
 
@@ -159,15 +159,16 @@ def canonical(value: Any) -> Any:
     return "nan" if value != value else 0.0 if value == 0 else value
 
 
-def expected(relation: Relation, rows: list[Life], *, signed: bool) -> Counter[tuple[Any, ...]]:
-    """By definition, for outputs without lives: (instant, name, x, sign) as often as it is told."""
+def expected(relation: Relation, rows: list[Life], nows: list[int], *, signed: bool) -> Counter[tuple[Any, ...]]:
+    """By definition, for outputs without lives: (instant, name, x, sign) as often as it is told. A row that never ends
+    is told as long as time is known to go on."""
     finite = [row.end for row in rows if row.end < FOREVER]
     found: Counter[tuple[Any, ...]] = Counter()
     if not rows:
         return found
     if relation.slide is not None:
         slide, offset = relation.slide, relation.offset
-        last = max([*finite, *(row.start + slide for row in rows)])
+        last = max([*finite, *(row.start + slide for row in rows), *(now for now in nows if now < THE_END)])
         last -= (last - offset) % slide
         instants = [*range(offset - 100 * slide, last + slide + 1, slide)]
         sees = {t: [row for row in rows if row.start < t <= row.end] for t in [instants[0] - slide, *instants]}
@@ -217,12 +218,12 @@ def test_what_is_told_is_what_the_definitions_say(
 ) -> None:
     relation, pattern = replace(relation, names=("name", "x")), Pattern.STRICT if strict else Pattern.WEAK
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(telling, "MOST_PAIRS", most)
+        patch.setattr(emission, "MOST_PAIRS", most)
         told = tell(relation, rows, nows, pattern, restart=restart)
     assert [row[1] for row in told] == sorted(row[1] for row in told)
     signed = strict and relation.output == "changes"
     found = Counter((row[1], *map(canonical, row[2:4]), row[-1] if signed else 1) for row in told)
-    assert found == expected(relation, rows, signed=signed)
+    assert found == expected(relation, rows, nows, signed=signed)
 
 
 @given(relations(values), outputs, steps, st.sampled_from((None, 1, 3)), st.sampled_from((None, 4)))

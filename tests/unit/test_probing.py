@@ -26,7 +26,7 @@ from mullion.slices.finalize import Work
 from mullion.slices.interval import Interval
 from mullion.slices.running import Running
 from mullion.slices.sequence import sequence_of
-from mullion.slices.subwindow import Rows, SubWindows
+from mullion.slices.subwindow import PartialSubWindows, Rows
 from mullion.slices.tier import WindowTier
 
 TRADES = Stream("trades", (("ts", TIMESTAMP), ("symbol", STRING), ("price", DOUBLE), ("volume", INT)), "ts")
@@ -116,7 +116,7 @@ def test_empty_windows_need_no_answer() -> None:
 SLICES = 720
 
 
-def sub_windows(grouping: Grouping, tops: Index) -> SubWindows:
+def sub_windows(grouping: Grouping, tops: Index) -> PartialSubWindows:
     """One event in every slice of a second, whose volume is given."""
     metadata = {"grouping": grouping.name, "lanes": '[""]', "everyone": "true", "private": "false"}
     columns = {
@@ -126,7 +126,7 @@ def sub_windows(grouping: Grouping, tops: Index) -> SubWindows:
         "max(volume).0": tops.astype(np.int32),
         "count(volume).0": np.ones(len(tops), np.int64),
     }
-    return SubWindows(pa.table(columns).replace_schema_metadata(metadata))
+    return PartialSubWindows(pa.table(columns).replace_schema_metadata(metadata))
 
 
 def queries_of(number: int) -> list[str]:

@@ -2,7 +2,7 @@
 
     root of the plan --Delta--> Result: the rows that can still be seen --answers--> rows of the sink
 
-What is told depends on the query's output (see `telling`). A row that can no longer be seen, or told to have left, is
+What is told depends on the query's output (see `emission`). A row that can no longer be seen, or told to have left, is
 not kept. Rows of one instant are told in the query's order, then in the order in which they came.
 """
 
@@ -20,20 +20,18 @@ import pyarrow as pa
 from mullion.algebra.nodes import Node, ResultWindow, Scan, has_total, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.update_pattern import Pattern
-from mullion.expressions.arrays import Codes, Index, Mask, Times
-from mullion.expressions.coding.dictionary import row_codes
+from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import EVER_BEFORE, FOREVER
-from mullion.kernels.columns import Columns
 from mullion.language.types import TIMESTAMP
 from mullion.operators.base import Parts
 from mullion.operators.clock import Changes, Clock, Periodic
 from mullion.operators.cover import Cover
-from mullion.operators.emission import Seen, Told, came, changes, left, missed, new, old, stretches, turns, whole
+from mullion.operators.emission import Emission, Visibility
+from mullion.operators.emitter import Emitter
 from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, TimedRows
 from mullion.planner.answer_schema import answer_schema, has_lives, has_sign
-from mullion.slices.arrange import ranked
 
 
 class Result:
@@ -61,6 +59,7 @@ class Result:
         self.relation, self.pattern = relation, pattern
         self.schema = answer_schema(relation) if schema is None else schema
         self._signed = has_sign(relation)
+        self._emitter = Emitter(relation, signed=self._signed)
         self._periodic = None if relation.slide is None else Periodic(relation.slide, relation.offset)
         self._rows = pa.schema([(name, arrow_type(type_)) for name, type_ in relation.root.columns])
         self._held: Hash | None = None
@@ -144,14 +143,14 @@ class Result:
 
     def _as_they_come(self, lives: TimedRows) -> list[pa.Table]:
         relation = self.relation
-        told = lives.start < lives.end
+        emitted = lives.start < lives.end
         if self._begin is not None:
-            told &= lives.start >= self._begin
+            emitted &= lives.start >= self._begin
         if relation.stop is not None:
-            told &= lives.start <= relation.stop
+            emitted &= lives.start <= relation.stop
         order = np.lexsort((*lives.ids.T[::-1], lives.start))
-        order = order[told[order]]
-        return [self._table(lives, Changes(lives.start), Told.of(order, order))]
+        order = order[emitted[order]]
+        return [self._table(lives, Changes(lives.start), Emission.of(order, order))]
 
     def _last_instant(self, clock: Periodic, lives: TimedRows, newest: int | None) -> int:
         """The last one that sees a row; for DSTREAM the one after it, which sees it gone."""
@@ -168,7 +167,7 @@ class Result:
         relation, low = self.relation, clock.due(self._told) + 1
         if relation.stop is not None:
             high = min(high, clock.due(relation.stop))
-        seen = _seen(lives, clock)
+        seen = _visibility(lives, clock)
         if self._bound is not None:
             seen = seen._replace(last=np.minimum(seen.last, self._bound))
         before, begin = low - 1, EVER_BEFORE
@@ -193,21 +192,17 @@ class Result:
             low = int(np.searchsorted(clock.times, begin))
         if self.relation.stop is not None:
             high = int(np.searchsorted(clock.times, self.relation.stop, "right")) - 1
-        return [*self._answers(lives, _seen(lives, clock), clock, low, high, low - 1)] if low <= high else []
+        return [*self._answers(lives, _visibility(lives, clock), clock, low, high, low - 1)] if low <= high else []
 
     def _answers(
-        self, lives: TimedRows, seen: Seen, clock: Clock, low: int, high: int, before: int
+        self, lives: TimedRows, seen: Visibility, clock: Clock, low: int, high: int, before: int
     ) -> Iterator[pa.Table]:
         """What is told from low to high, when the result is looked at from `before` on."""
-        if self.relation.limit is None or self.relation.output == "changes":
-            row, shown = np.arange(len(lives)), seen
-        else:
-            row, shown = self._limited(lives, seen, before, high)
-        for told in self._tell(lives, row, shown, seen, low, high):
+        for emission in self._emitter.emissions(lives, seen, low, high, before):
             if self._left < 0:
                 return
-            self._left -= len(told.rank)
-            yield self._table(lives, clock, self._arranged(lives, seen.came, told))
+            self._left -= len(emission.rank)
+            yield self._table(lives, clock, emission)
 
     @property
     def exceeded(self) -> bool:
@@ -219,69 +214,20 @@ class Result:
         """How many rows wait for a window that holds an event, to be told."""
         return self.held if self._has_total and self._periodic is not None else 0
 
-    def _limited(self, lives: TimedRows, seen: Seen, before: int, high: int) -> tuple[Index, Seen]:
-        """The rows that LIMIT lets through, as often as they come back, and when they are seen."""
-        found = []
-        for begin, end in turns(seen, before, high):
-            told = self._arranged(lives, seen.came, whole(seen, begin, end))
-            number = np.arange(len(told.rank)) - np.searchsorted(told.rank, told.rank)
-            found.append(told.take(np.flatnonzero(number < (self.relation.limit or 0))))
-        row, first, last = stretches(Told.concat(*found))
-        return row, seen.take(row)._replace(first=first, last=last)
-
-    def _tell(self, lives: TimedRows, row: Index, shown: Seen, seen: Seen, low: int, high: int) -> Iterator[Told]:
-        def restored(begin: int, end: int) -> Told:
-            return missed(seen, begin, end) if self.relation.restore else Told.of(row[:0], seen.first[:0])
-
-        match self.relation.output:
-            case "rstream" | "wstream":
-                for begin, end in turns(shown, low, high):
-                    told = whole(shown, begin, end)
-                    yield Told.concat(told._replace(row=row[told.row]), restored(begin, end))
-            case "istream":
-                told = new(shown, self._values(lives, row, shown, low, high), low, high)
-                yield Told.concat(told._replace(row=row[told.row]), restored(low, high))
-            case "dstream":
-                told = old(shown, self._values(lives, row, shown, low, high), low, high)
-                yield told._replace(row=row[told.row])
-            case "changes":
-                yield changes(seen, low, high, signed=self._signed)
-            case other:
-                raise AssertionError(f"no output is called {other}")
-
-    def _values(self, lives: TimedRows, row: Index, seen: Seen, low: int, high: int) -> Codes:
-        """Numbers by value for the rows that come or leave; all others are as if they were one."""
-        mine = np.flatnonzero(came(seen, low, high) | left(seen, low, high))
-        codes = np.zeros(len(row), np.int64)
-        items = lives.rows.select(range(len(self.relation.names)))
-        codes[mine] = row_codes(items.take(pa.array(row[mine])))
-        return codes
-
-    def _arranged(self, lives: TimedRows, place: Index, told: Told) -> Told:
-        """By instant, then ORDER BY, then by place."""
-        terms: list[npt.NDArray[np.int64]] = []
-        if self.relation.order_by:
-            columns = Columns.of(lives.rows.take(pa.array(told.row)), self.relation.root.types)
-            for expr, descending, nulls_first in self.relation.order_by:
-                column = columns.value(expr).to_arrow()
-                terms.append(ranked(column, descending=descending, nulls_first=nulls_first))
-        keys: list[npt.NDArray[Any]] = [told.sign, place[told.row], *terms[::-1], told.rank]
-        return told.take(np.lexsort(keys))
-
-    def _table(self, lives: TimedRows, clock: Clock, told: Told) -> pa.Table:
+    def _table(self, lives: TimedRows, clock: Clock, emission: Emission) -> pa.Table:
         """The answer's columns."""
-        ends = clock.time(told.rank)
+        ends = clock.time(emission.rank)
         longest = self.relation.longest
         known = np.ones(len(ends), np.bool_)
         arrays = [_times(ends - (longest or 0), known & (longest is not None)), _times(ends, known)]
-        rows = lives.rows.take(pa.array(told.row))
+        rows = lives.rows.take(pa.array(emission.row))
         arrays += [rows.column(i) for i in range(len(self.relation.names))]
         if has_lives(self.relation):
-            expires = lives.end[told.row]
-            arrays.append(_times(lives.start[told.row], known))
+            expires = lives.end[emission.row]
+            arrays.append(_times(lives.start[emission.row], known))
             arrays.append(_times(expires, (expires < FOREVER) & (self.pattern is not Pattern.STRICT)))
             if self._signed:
-                arrays.append(pa.array(told.sign))
+                arrays.append(pa.array(emission.sign))
         return pa.table(arrays, names=self.schema.names).cast(self.schema)
 
     def _is_needed(self, lives: TimedRows) -> Mask:
@@ -326,9 +272,9 @@ def _lets_go(node: Node) -> bool:
     return not (window.is_endless or window.internal or window.rows is not None)
 
 
-def _seen(lives: TimedRows, clock: Clock) -> Seen:
-    came = _places([*lives.ids.T[::-1], lives.start])
-    return Seen(clock.first(lives.start), clock.last(lives.end), came)
+def _visibility(lives: TimedRows, clock: Clock) -> Visibility:
+    arrival = _places([*lives.ids.T[::-1], lives.start])
+    return Visibility(clock.first(lives.start), clock.last(lives.end), arrival)
 
 
 def _places(keys: Sequence[npt.NDArray[Any]]) -> Index:
@@ -339,7 +285,7 @@ def _places(keys: Sequence[npt.NDArray[Any]]) -> Index:
     return place
 
 
-def _from(begin: int, lives: TimedRows, seen: Seen) -> tuple[TimedRows, Seen]:
+def _from(begin: int, lives: TimedRows, seen: Visibility) -> tuple[TimedRows, Visibility]:
     """As it looks to a query whose first instant is `begin`: all that is there then has just come."""
     is_there = seen.first <= seen.last
     kept = np.flatnonzero(~is_there | (seen.last >= begin))

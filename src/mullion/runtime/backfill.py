@@ -22,7 +22,7 @@ from mullion.planner.slices import distinct
 from mullion.runtime.batch import Batch, Source
 from mullion.runtime.lookup_tables import TableAt
 from mullion.slices.bounds import Stretch
-from mullion.slices.subwindow import SubWindows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
 
 
@@ -30,7 +30,7 @@ from mullion.slices.tally import Tally, tally
 class Past:
     """Sub-windows for one query, and the slices that hold an event."""
 
-    entries: list[SubWindows]
+    entries: list[PartialSubWindows]
     slices: npt.NDArray[np.int64]
 
 
@@ -73,7 +73,7 @@ class Backfill:
         for table in collected[0]:
             told.add(tally(table, plan.groupings[0]))
         made = zip(plan.groupings, collected, strict=True)
-        entries = [SubWindows.of(table, grouping) for grouping, tables in made for table in tables]
+        entries = [PartialSubWindows.of(table, grouping) for grouping, tables in made for table in tables]
         return told, Past(entries, told.slices)
 
 

@@ -18,7 +18,7 @@ from mullion.planner.plan import Grouping, Plan
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
 from mullion.slices.kernels.partial import TIME, Input, Job, partial_schema, partials
-from mullion.slices.subwindow import SubWindows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.storage.marks import Mark
 
@@ -105,7 +105,7 @@ class Source(Protocol):
     def past(self, batch: int, *, apart: bool) -> Iterable[tuple[int, Batch]]:
         """All events up to a batch, once more, with their offset: those of each offset apart, or all together."""
 
-    def adopt(self, shards: Shards, entry: SubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
+    def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
         """Write sub-windows of the driver into the shards of their groups: the files by shard."""
 
     def run_shards(self, count: int, task: ShardTask) -> Iterable[Any]:

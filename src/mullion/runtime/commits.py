@@ -23,7 +23,7 @@ from mullion.runtime.stream_state import StreamState
 from mullion.slices.bounds import EVERYWHERE
 from mullion.slices.column_synopses import Fed
 from mullion.slices.coverage import Coverage
-from mullion.slices.subwindow import SubWindows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.storage.files import REPAIR
 from mullion.storage.journal import Commit, Journal
 from mullion.storage.marks import Mark
@@ -83,7 +83,7 @@ class Commits:
             state.files.sweep({*self._named(), *held})
         state.sink.committed(state.stream.name, mark)
 
-    def _record(self, journal: Journal, mark: Mark, new: Mapping[str, list[SubWindows]]) -> None:
+    def _record(self, journal: Journal, mark: Mark, new: Mapping[str, list[PartialSubWindows]]) -> None:
         """Write down everything that the next batch goes on from."""
         state, snapshot = self._state, journal.wants_snapshot
         if snapshot:

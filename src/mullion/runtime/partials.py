@@ -13,7 +13,7 @@ from mullion.runtime.planning import with_groupings
 from mullion.runtime.sharing_set import Found, SharingSet, observed
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.bounds import EVERYWHERE
-from mullion.slices.subwindow import SubWindows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, late_for, tally
 from mullion.storage.marks import Mark
 
@@ -77,7 +77,7 @@ class PartialsStage:
         for grouping, tables, told in found:
             counts.slices += sharing_set.tier.saw(told.slices)
             for table in tables or ():
-                sharing_set.tier.absorb(SubWindows.of(table, grouping))
+                sharing_set.tier.absorb(PartialSubWindows.of(table, grouping))
             known = sharing_set.groups.get(grouping.name, 0) if tables is None else 0
             sharing_set.groups[grouping.name] = max(told.groups, known)
             counts.add(told)

@@ -42,13 +42,13 @@ from mullion.slices.once import (
     reaches_back,
 )
 from mullion.slices.order import times_of
-from mullion.slices.subwindow import SubWindows
+from mullion.slices.subwindow import PartialSubWindows
 
 Found = tuple[pa.Table, str, int | None]
 """Rows, what they are from, and up to which event time."""
 
 
-Sharing = tuple[tuple[SubWindows, ...], Coverage]
+Sharing = tuple[tuple[PartialSubWindows, ...], Coverage]
 """The sub-windows of queries that share them, and what they cover."""
 
 Evaluate = Callable[[Stream, pa.Table, Sequence[Grouping]], tuple[pa.Table, Input]]

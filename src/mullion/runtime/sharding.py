@@ -26,7 +26,7 @@ from mullion.runtime.sink import ShardWriter
 from mullion.slices.arrange import arrange
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, finalize
-from mullion.slices.subwindow import Rows, SubWindows
+from mullion.slices.subwindow import PartialSubWindows, Rows
 from mullion.slices.tally import Tally, tally
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
@@ -55,7 +55,7 @@ class Shards:
 
     def write(self, shard: int, partials: pa.Table, grouping: Grouping, mark: Mark) -> tuple[Tally, int, str]:
         """Write the partials of a batch that belong to a shard, where the shard runs."""
-        content = serialised(SubWindows.of(partials, grouping).table)
+        content = serialised(PartialSubWindows.of(partials, grouping).table)
         return tally(partials, grouping), shard, self.write_entry(shard, mark.text, content)
 
     def write_entry(self, shard: int, name: str, content: pa.Buffer | bytes) -> str:
@@ -73,7 +73,7 @@ class Shards:
             self.entries.append(Entry(mark.text, int(total.slices.max()), files))
         return total
 
-    def adopt(self, entry: SubWindows, name: str, files: dict[int, str]) -> None:
+    def adopt(self, entry: PartialSubWindows, name: str, files: dict[int, str]) -> None:
         """Take over sub-windows that were held on the driver and are in these files now."""
         for file in files.values():
             require(self.files.path(file))
@@ -177,8 +177,8 @@ def _arranged_across(shards: Sequence[Answers], grouping: Grouping) -> list[Answ
     return made
 
 
-def _read(files: Sequence[Path]) -> list[SubWindows]:
-    return [SubWindows(pa.ipc.open_stream(file.read_bytes()).read_all()) for file in files]
+def _read(files: Sequence[Path]) -> list[PartialSubWindows]:
+    return [PartialSubWindows(pa.ipc.open_stream(file.read_bytes()).read_all()) for file in files]
 
 
 def require(path: Path) -> None:

@@ -38,7 +38,7 @@ from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.kernels.slicing import slice_starts
 from mullion.slices.limits import Limits
 from mullion.slices.order import times_of, values_on
-from mullion.slices.subwindow import SubWindows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, selected_by, tally
 from mullion.slices.tier import WindowTier
 
@@ -149,7 +149,7 @@ class AxisSet:
         for grouping, table in self._partials(events, places, numbers, inputs, tables):
             told = tally(table, grouping)
             self.tier.saw(told.slices)
-            self.tier.absorb(SubWindows.of(table, grouping))
+            self.tier.absorb(PartialSubWindows.of(table, grouping))
             found.append(told)
         return found
 

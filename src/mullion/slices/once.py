@@ -31,7 +31,7 @@ from mullion.slices.finalize import Work, finalize
 from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.order import times_of, values_on
 from mullion.slices.partitions import canonical_key
-from mullion.slices.subwindow import Rows, SubWindows
+from mullion.slices.subwindow import PartialSubWindows, Rows
 
 
 class Shown(NamedTuple):
@@ -114,7 +114,7 @@ def from_events(
     batch = batch.append_column(TIME, pa.array(np.zeros(len(held), np.int64)))
     batch = batch.append_column(ARRIVAL, pa.array(np.arange(len(held))))
     job = Job(plan.groupings, plan.methods, plan.windows, inputs, plan.slicing, tables)
-    entries = [SubWindows.of(t, g) for g, t in zip(plan.groupings, partials(batch, job), strict=True)]
+    entries = [PartialSubWindows.of(t, g) for g, t in zip(plan.groupings, partials(batch, job), strict=True)]
     return _finalized(query, plan.answering[0], plan.counting(plan.answering[0]), entries, 0, 1, shown)
 
 
@@ -180,7 +180,11 @@ def last_instant(frame: Window, now: int) -> int:
 
 
 def from_sub_windows(
-    query: SlicedAggregation, stream: Stream, entries: Sequence[SubWindows], shown: Shown, window: tuple[int, int]
+    query: SlicedAggregation,
+    stream: Stream,
+    entries: Sequence[PartialSubWindows],
+    shown: Shown,
+    window: tuple[int, int],
 ) -> pa.Table:
     plan = make_plan(stream, [query])
     grouping = plan.answering[0]
@@ -210,7 +214,7 @@ def _finalized(
     query: SlicedAggregation,
     grouping: Grouping,
     counting: Sequence[Grouping],
-    entries: Sequence[SubWindows],
+    entries: Sequence[PartialSubWindows],
     start: int,
     end: int,
     shown: Shown,

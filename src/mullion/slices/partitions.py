@@ -30,7 +30,7 @@ from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.kernels.partial import Input
 from mullion.slices.limits import Limits
 from mullion.slices.order import times_of
-from mullion.slices.subwindow import Rows, SubWindows
+from mullion.slices.subwindow import PartialSubWindows, Rows
 from mullion.slices.tally import Tally
 
 MOST_GATHERED = 2_000_000
@@ -180,7 +180,7 @@ class PartitionSet(AxisSet):
         self._members = restored.take(np.lexsort((restored.number, restored.partition)))
 
 
-def _gathered(entry: SubWindows, held: Held) -> SubWindows:
+def _gathered(entry: PartialSubWindows, held: Held) -> PartialSubWindows:
     """The rows of the events that windows hold, under the number of the window."""
     order = np.argsort(entry.slices, kind="stable")
     slices = entry.slices[order]

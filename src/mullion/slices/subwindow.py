@@ -27,11 +27,11 @@ from mullion.slices.kernels.signature import unpack
 
 
 @dataclass(frozen=True)
-class SubWindows:
+class PartialSubWindows:
     table: pa.Table
 
     @staticmethod
-    def of(partials: pa.Table, grouping: Grouping) -> SubWindows:
+    def of(partials: pa.Table, grouping: Grouping) -> PartialSubWindows:
         """From the partials of a batch, without the rows that only tell which slices hold an event."""
         names = {f"k{i}": f"key{i}" for i in range(len(grouping.keys))}
         for i, state in enumerate(grouping.states):
@@ -47,7 +47,7 @@ class SubWindows:
         rows = has_states(partials, grouping)
         table = partials.select(kept).rename_columns([names.get(n, n) for n in kept])
         table = table if rows.all() else table.filter(pa.array(rows))
-        return SubWindows(table.unify_dictionaries().combine_chunks().replace_schema_metadata(metadata))
+        return PartialSubWindows(table.unify_dictionaries().combine_chunks().replace_schema_metadata(metadata))
 
     @cached_property
     def grouping(self) -> str:
@@ -111,30 +111,30 @@ class SubWindows:
         columns = (self.table.column(f"{state.name}.{j}") for j in range(len(stored)))
         return tuple(Vector.from_arrow(c, t) for c, t in zip(columns, stored, strict=True))
 
-    def since(self, time: int) -> SubWindows:
+    def since(self, time: int) -> PartialSubWindows:
         """Without the slices before `time`."""
         if not len(self.slices) or self.slices.min() >= time:
             return self
-        return SubWindows(self.table.filter(pa.array(self.slices >= time)))
+        return PartialSubWindows(self.table.filter(pa.array(self.slices >= time)))
 
-    def gathered(self, horizon: int, origin: int) -> SubWindows:
+    def gathered(self, horizon: int, origin: int) -> PartialSubWindows:
         """With all slices before the horizon taken to be one at the origin."""
         if not len(self.slices) or self.slices.min() >= horizon:
             return self
         return self._with_slices(self.table, np.where(self.slices < horizon, origin, self.slices))
 
-    def relabelled(self, index: Index, slices: Times) -> SubWindows:
+    def relabelled(self, index: Index, slices: Times) -> PartialSubWindows:
         """The rows of the index, perhaps some of them often, in other slices."""
         return self._with_slices(self.table.take(pa.array(index)), slices)
 
     @staticmethod
-    def _with_slices(table: pa.Table, slices: Times) -> SubWindows:
-        return SubWindows(table.set_column(table.schema.get_field_index("slice"), "slice", pa.array(slices)))
+    def _with_slices(table: pa.Table, slices: Times) -> PartialSubWindows:
+        return PartialSubWindows(table.set_column(table.schema.get_field_index("slice"), "slice", pa.array(slices)))
 
-    def among(self, slices: Times) -> SubWindows:
+    def among(self, slices: Times) -> PartialSubWindows:
         """Only the rows of these slices."""
         kept = np.isin(self.slices, slices)
-        return self if kept.all() else SubWindows(self.table.filter(pa.array(kept)))
+        return self if kept.all() else PartialSubWindows(self.table.filter(pa.array(kept)))
 
 
 def has_states(partials: pa.Table, grouping: Grouping) -> npt.NDArray[np.bool_]:
@@ -152,26 +152,26 @@ def _satisfies_any(signatures: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     return some[np.asarray(column.indices.fill_null(len(some) - 1), np.int64)]
 
 
-def merge(entries: Sequence[SubWindows], states: Sequence[StateColumn]) -> list[SubWindows]:
+def merge(entries: Sequence[PartialSubWindows], states: Sequence[StateColumn]) -> list[PartialSubWindows]:
     """Fewer, equal sub-windows: those of one layout become one, equal (slice, fragment, group) rows one row."""
-    by_layout: dict[str, list[SubWindows]] = {}
+    by_layout: dict[str, list[PartialSubWindows]] = {}
     for entry in entries:
         by_layout.setdefault(entry.table.schema.to_string(show_schema_metadata=True), []).append(entry)
     return [_merge_alike(alike, states) for alike in by_layout.values()]
 
 
-def _merge_alike(entries: Sequence[SubWindows], states: Sequence[StateColumn]) -> SubWindows:
+def _merge_alike(entries: Sequence[PartialSubWindows], states: Sequence[StateColumn]) -> PartialSubWindows:
     table = pa.concat_tables([e.table for e in entries]).unify_dictionaries().combine_chunks()
     fields = {f"{s.name}.{j}" for s in states for j in range(len(s.partial.stored))}
     if not len(table) or any("." in n and n not in fields for n in table.schema.names):
-        return SubWindows(table)
+        return PartialSubWindows(table)
     identity = [n for n in table.schema.names if n not in fields]
     order, starts = runs(combine([codes_of(table.column(n)) for n in identity], len(table))[0])
     if len(starts) == len(table):
-        return SubWindows(table)
+        return PartialSubWindows(table)
     first = pa.array(np.arange(len(table))[order][starts])
     columns = {n: table.column(n).take(first) for n in identity}
-    whole = SubWindows(table)
+    whole = PartialSubWindows(table)
     for state in states:
         if f"{state.name}.0" in table.schema.names:
             stored = tuple(v.take(np.arange(len(table))[order]) for v in whole.state(state))
@@ -179,13 +179,13 @@ def _merge_alike(entries: Sequence[SubWindows], states: Sequence[StateColumn]) -
             merged = partial.store(partial.reduce(partial.load(stored), starts), stored)
             columns |= {f"{state.name}.{j}": v.to_arrow() for j, v in enumerate(merged)}
     arrays = [columns[n] for n in table.schema.names]
-    return SubWindows(pa.table(arrays, schema=table.schema))
+    return PartialSubWindows(pa.table(arrays, schema=table.schema))
 
 
 class Rows:
     """All sub-windows of one grouping that windows may still need, as one sequence."""
 
-    def __init__(self, entries: Sequence[SubWindows], grouping: Grouping) -> None:
+    def __init__(self, entries: Sequence[PartialSubWindows], grouping: Grouping) -> None:
         self.entries = [e for e in entries if e.grouping == grouping.name]
         self.slices: Times = _concat([e.slices for e in self.entries], np.int64)
         self._key_types = grouping.key_types

@@ -16,7 +16,7 @@ from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.slices.due import first_end
-from mullion.slices.subwindow import SubWindows, has_states
+from mullion.slices.subwindow import PartialSubWindows, has_states
 
 
 @dataclass
@@ -126,7 +126,7 @@ class _Selected:
 
     def __init__(self, partials: pa.Table, grouping: Grouping) -> None:
         rows = np.flatnonzero(has_states(partials, grouping))
-        placed = SubWindows.of(partials, grouping)
+        placed = PartialSubWindows.of(partials, grouping)
         lanes = {name: i for i, name in enumerate(grouping.lane_names)}
         kept, self._lanes = placed.members(lanes, np.arange(len(rows)))
         self._rows = rows[kept]

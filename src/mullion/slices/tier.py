@@ -21,7 +21,7 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.slices.due import Cursor, Due, Runs, Seen, due_windows, first_end
 from mullion.slices.finalize import Answers, Work, finalize
-from mullion.slices.subwindow import Rows, SubWindows, merge
+from mullion.slices.subwindow import PartialSubWindows, Rows, merge
 
 MOST_ENTRIES = 48
 """Sub-windows that are kept apart; more are merged."""
@@ -33,8 +33,8 @@ MOST_OLD = 100_000
 
 class WindowTier:
     def __init__(self) -> None:
-        self.entries: list[SubWindows] = []
-        self._unsaved: list[SubWindows] = []
+        self.entries: list[PartialSubWindows] = []
+        self._unsaved: list[PartialSubWindows] = []
         self.cursors: dict[str, Cursor] = {}
         self.slices: Times = np.empty(0, np.int64)
         self.horizon: int | None = None
@@ -42,7 +42,7 @@ class WindowTier:
         self.waiting: set[str] = set()
         """Queries that are not answered before their past is there."""
 
-    def absorb(self, new: SubWindows) -> None:
+    def absorb(self, new: PartialSubWindows) -> None:
         """Add the sub-windows of a batch."""
         if len(new.slices):
             self.entries.append(new)
@@ -99,7 +99,7 @@ class WindowTier:
         self.cursors.pop(name, None)
         self.waiting.discard(name)
 
-    def saved(self) -> list[SubWindows]:
+    def saved(self) -> list[PartialSubWindows]:
         """What came since the last call: the part of the state that a commit has to add."""
         new, self._unsaved = self._unsaved, []
         return new
@@ -115,7 +115,7 @@ class WindowTier:
         self.cursors = {name: Cursor(*fields) for name, fields in state["cursors"].items()}
         self.slices = np.array(state["slices"], np.int64)
         self.horizon = state["horizon"]
-        self.entries = [SubWindows(table) for table in tables]
+        self.entries = [PartialSubWindows(table) for table in tables]
 
 
 def is_endless(plan: Plan) -> bool:
@@ -123,7 +123,7 @@ def is_endless(plan: Plan) -> bool:
     return any(q.window.range == EVERYTHING or q.frame.is_endless for q in plan.queries)
 
 
-def check_complete(entries: Iterable[SubWindows], plan: Plan) -> None:
+def check_complete(entries: Iterable[PartialSubWindows], plan: Plan) -> None:
     """Refuse sub-windows that lack what a query kept there: answers from them would be wrong without a sign."""
     groupings = {grouping.name: grouping for grouping in plan.groupings}
     for entry in entries:
@@ -141,7 +141,7 @@ def check_complete(entries: Iterable[SubWindows], plan: Plan) -> None:
                 raise CheckpointError(f"the checkpoint does not hold what query '{query.name}' needs", hint=hint)
 
 
-def holds(entry: SubWindows, grouping: Grouping, query: SlicedAggregation) -> bool:
+def holds(entry: PartialSubWindows, grouping: Grouping, query: SlicedAggregation) -> bool:
     """Whether the sub-windows kept what the query needs of their events."""
     own = () if grouping.counted else query.template.aggregates
     states = (state for aggregate in own for state in states_of(aggregate))

@@ -19,7 +19,7 @@ from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
 from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.partial import Input
-from mullion.slices.subwindow import SubWindows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.events import TIME, Events, selection, send
 from mullion.spark.failures import SparkFailure
@@ -179,7 +179,7 @@ class SparkSource:
             events = Events(frame, self.stream, files=order)
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
-    def adopt(self, shards: Shards, entry: SubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
+    def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
         return adopt(self._session, shards, entry, grouping, name)
 
     def run_shards(self, count: int, task: ShardTask) -> Iterable[Any]:

@@ -22,7 +22,7 @@ from mullion.planner.plan import Grouping
 from mullion.runtime.shard_step import Done, ShardedStep, Standing
 from mullion.runtime.sharding import Shards, ShardTask, not_shared, require, sees
 from mullion.runtime.sink import ShardWriter
-from mullion.slices.subwindow import SubWindows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.native import as_schema, typed
 from mullion.spark.pipeline import plain_schema
@@ -44,7 +44,9 @@ def write_shards(shards: Shards, partials: DataFrame, grouping: Grouping, mark: 
     return shards.absorb(_messages(sharded.mapInArrow(run, "message binary")), mark)
 
 
-def adopt(spark: SparkSession, shards: Shards, entry: SubWindows, grouping: Grouping, name: str) -> dict[int, str]:
+def adopt(
+    spark: SparkSession, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str
+) -> dict[int, str]:
     """Write sub-windows that were held on the driver into their shards: the files by shard."""
     slim, metadata = replace(shards, entries=[]), entry.table.schema.metadata
     schema = entry.table.schema.remove_metadata()
