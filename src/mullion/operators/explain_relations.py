@@ -21,6 +21,7 @@ from mullion.language.render import duration_text, render_window
 from mullion.operators.structures import Structures
 from mullion.planner.drawing import Box, svg
 from mullion.planner.optimiser import Chosen, RuleUse, optimise_together
+from mullion.planner.physical import why_operators
 from mullion.planner.probing_orders import global_order
 from mullion.planner.relation_stats import NO_STATS, Stats
 
@@ -67,6 +68,7 @@ class RelationExplanation:
                     "slide": None if relation.slide is None else duration_text(relation.slide),
                     "pattern": chosen.root.pattern.label,
                     "cost": round(chosen.cost, 3),
+                    "why_operators": why_operators(relation),
                     "plan": self._node(chosen.root, shared),
                     "rules": [_use(use) for use in chosen.applied],
                     "rejected": [
@@ -84,7 +86,10 @@ class RelationExplanation:
         shown = list(zip(self.relations, self.chosen, strict=True))[:MOST_SHOWN]
         shared = self.shared
         return [
-            Box((f"query {relation.name}", output_text(relation)), children=(self._box(chosen.root, shared),))
+            Box(
+                (f"query {relation.name}", output_text(relation), *_why(relation)),
+                children=(self._box(chosen.root, shared),),
+            )
             for relation, chosen in shown
         ]
 
@@ -130,6 +135,7 @@ class _Drawing:
         strategy = self.explanation.strategy
         yield f"query {relation.name}: {output_text(relation)}, {chosen.root.pattern.label}, {strategy}"
         yield from (f"  {line}" for line in self.tree(chosen.root))
+        yield from (f"  {why}" for why in _why(relation))
         known = "observed" if self.explanation.stats.observed else "assumed"
         yield f"  costs {chosen.cost:,.0f} accesses a second, from {known} rates"
         for i, use in enumerate(chosen.applied):
@@ -171,6 +177,11 @@ class _Drawing:
         if self.explanation.structures.hears_negatives(node):
             told.append("negative tuples")
         return f"  ({'; '.join(told)})" if told else ""
+
+
+def _why(relation: Relation) -> tuple[str, ...]:
+    why = why_operators(relation)
+    return () if why is None else (f"choose_operators: {why}",)
 
 
 def output_text(relation: Relation) -> str:

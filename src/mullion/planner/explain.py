@@ -136,7 +136,10 @@ class Explanation:
             for plan in plans:
                 plan["queries"] = [q for q in plan["queries"] if q["name"] == self.query]
         found = {"sharing": self.sharing, "plans": plans, "observed": dict(self.observed)}
-        return found if self.relations is None else found | self.relations.to_dict()
+        if self.relations is None:
+            return found
+        relations = self.relations.to_dict()
+        return found | relations | {"observed": {**self.observed, **relations["observed"]}}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)

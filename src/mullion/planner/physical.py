@@ -3,7 +3,8 @@
     slices     aggregates over the window of one stream (`algebra.window_aggregate`): partials of slices, no rows
     operators  everything else: joins, duplicates, negation, rows
 
-Where both could, slices do: their partials never move rows, and all queries over a stream share them.
+Where both could, slices do: their partials never move rows, and all queries over a stream share them. EXPLAIN tells
+which it was, and why.
 """
 
 from __future__ import annotations
@@ -12,14 +13,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
-from mullion.algebra.nodes import Scan
+from mullion.algebra.nodes import (
+    Aggregated,
+    AntiJoin,
+    Difference,
+    Distinct,
+    Join,
+    Node,
+    ResultWindow,
+    Scan,
+    TableLookup,
+    Union,
+    nodes,
+)
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.algebra.window_aggregate import WindowAggregate, bounds_of, window_aggregate
 from mullion.expressions.shared import shared
 from mullion.expressions.typing import resolve_predicate
 from mullion.instants import EVERYTHING
-from mullion.language.query import Axis, Call, Column, Expr, Literal, Order, Period, Window
+from mullion.language.query import TIME_AXIS, Axis, Call, Column, Expr, Literal, Order, Period, Window
 from mullion.planner.sliced import TEMPLATES, AnswerTemplate, SlicedAggregation
 
 
@@ -27,8 +40,7 @@ def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregati
     """The relation as slices run it; None where operators must."""
     if relation in _SLICED:
         return _SLICED[relation]
-    told_whole = relation.output == "rstream" and not relation.restore and relation.output_window is None
-    parts = window_aggregate(relation.root) if told_whole and not relation.materialized else None
+    parts = window_aggregate(relation.root) if why_operators(relation) is None else None
     made = None if parts is None else _sliced(relation, parts, streams[parts.scan.stream])
     _SLICED[relation] = made
     return made
@@ -42,6 +54,39 @@ def sliced_of(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> l
 def by_operators(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> list[Relation]:
     """What operators run of these."""
     return [relation for relation in relations if sliced(relation, streams) is None]
+
+
+def why_slices(axis: Axis) -> str:
+    """Why slices run the queries whose windows lie over the axis, though operators could run many of them."""
+    how = "by partials, which never move rows" if axis == TIME_AXIS else "which share one pass over its events in order"
+    return f"aggregates over windows of one stream, {how}"
+
+
+def why_operators(relation: Relation) -> str | None:
+    """Why slices cannot run it; None where they can."""
+    below = list(nodes(relation.plan))
+    for kind, why in _WHY.items():
+        if any(isinstance(node, kind) for node in below):
+            return why
+    if any(isinstance(node, TableLookup) and node.retroactive for node in below):
+        return "a change of its RETROACTIVE table revises answers"
+    if not any(isinstance(node, Aggregated) for node in below):
+        return "its answers are rows, not groups"
+    if relation.materialized:
+        return "its result is kept as rows, for others to read"
+    if relation.output != "rstream" or relation.restore:
+        return "it tells how its result changes, row by row"
+    return None if window_aggregate(relation.root) is not None else "it groups the result of another query"
+
+
+_WHY: dict[type[Node], str] = {
+    Join: "it joins rows of several windows",
+    AntiJoin: "it asks which rows have no match",
+    Distinct: "it asks which rows are there at all",
+    Difference: "it takes rows away from others",
+    Union: "it puts the rows of several queries together",
+    ResultWindow: "it has a window over results",
+}
 
 
 def _sliced(relation: Relation, parts: WindowAggregate, stream: Stream) -> SlicedAggregation:
@@ -115,4 +160,4 @@ def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]
 _SLICED: WeakKeyDictionary[Relation, SlicedAggregation | None] = WeakKeyDictionary()
 """What was made of a relation before."""
 
-__all__ = ["by_operators", "sliced", "sliced_of"]
+__all__ = ["by_operators", "sliced", "sliced_of", "why_operators", "why_slices"]

@@ -17,12 +17,18 @@ from mullion.options import DEFAULTS, Options
 from mullion.planner.cost import NOTHING_SEEN, Observed, aggregation, choose
 from mullion.planner.cuts import amount_text
 from mullion.planner.fragments import compared_in
+from mullion.planner.physical import why_slices
 from mullion.planner.plan import EVENTS, FRAGMENTS, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import common_grid, edge_at, slices_of
 from mullion.planner.synopses import synopses_text
 
 T = TypeVar("T")
+
+
+def choose_slices(plan: Plan, seen: Observed) -> Plan:
+    """Tells why these queries have a plan of slices at all: that was decided for each of them (`physical`)."""
+    return _because(plan, "choose_slices", why_slices(plan.axis))
 
 
 def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
@@ -182,6 +188,7 @@ def choose_synopses(plan: Plan, seen: Observed) -> Plan:
 
 
 RULES: tuple[Callable[[Plan, Observed], Plan], ...] = (
+    choose_slices,
     group_by_key_sets,
     count_values,
     share_predicates,
