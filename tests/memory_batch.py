@@ -1,6 +1,7 @@
 """Batches and sources in memory: the whole course of a batch without a JVM.
 
-The kernels are the product's own; what only Spark evaluates is `NeedsSpark`. Every batch notes how it was read.
+The kernels are the product's own. What only Spark evaluates in real runs is evaluated as the reference does it. Every
+batch notes how it was read.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ import pyarrow.parquet as pq
 from mullion.algebra.streams import Stream
 from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL
+from mullion.kernels.columns import Columns
 from mullion.planner.plan import FRAGMENTS, Grouping, Plan
 from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables, collected, partials_of
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import EVERYWHERE, Stretch
-from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import TIME, Input, Job
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
@@ -31,10 +32,6 @@ from mullion.storage.files import serialised
 from mullion.storage.marks import Mark
 
 Rows = Sequence[Mapping[str, Any]]
-
-
-class NeedsSpark(Exception):
-    """What only Spark can evaluate."""
 
 
 def as_events(stream: Stream, rows: Rows) -> pa.Table:
@@ -71,9 +68,7 @@ class MemoryBatch:
 
     def read(self, inputs: Input, texts: Collection[str] = ()) -> pa.Table:
         self.passes["rows"] += 1
-        if inputs.evaluated or inputs.bad:
-            raise NeedsSpark
-        table = self.events.select([TIME, *inputs.columns])
+        table = evaluated(self.stream, self.events, inputs)
         for name in texts:
             at = table.schema.get_field_index(name)
             table = table.set_column(at, name, table.column(name).dictionary_encode())
@@ -125,9 +120,7 @@ class MemoryBatch:
         return self.events.filter(pc.is_null(self.events.column(TIME))).drop_columns([TIME])
 
     def _job(self, plan: Plan, tables: Tables) -> Job:
-        inputs = input_for(self.stream, plan.groupings)
-        if inputs.evaluated or inputs.bad:
-            raise NeedsSpark
+        inputs = Input(self.stream.types)  # the kernel evaluates all of it
         return Job(plan.groupings, plan.methods, plan.windows, inputs, plan.slicing, tables, self.number)
 
     def _parts(self) -> Iterator[pa.Table]:
@@ -135,6 +128,15 @@ class MemoryBatch:
         for i in range(parts):
             start, stop = len(events) * i // parts, len(events) * (i + 1) // parts
             yield events.slice(start, stop - start)
+
+
+def evaluated(stream: Stream, events: pa.Table, inputs: Input) -> pa.Table:
+    """The time and the columns of the input."""
+    columns = Columns.of(events, stream.types)
+    computed = {name: columns.value(expr).to_arrow() for expr, name in inputs.evaluated.items()}
+    computed |= {name: pa.array(columns.bad(check)) for check, name in inputs.bad.items()}
+    found = {name: computed[name] if name in computed else events.column(name) for name in inputs.columns}
+    return pa.table({TIME: events.column(TIME), **found})
 
 
 def _numbered(events: pa.Table) -> pa.Table:
@@ -158,7 +160,7 @@ class MemorySource:
     forgets: bool = False
     partitions: int = 1
     sized: bool = True
-    failures: tuple[type[BaseException], ...] = (NeedsSpark,)
+    failures: tuple[type[BaseException], ...] = ()
     given: dict[int, pa.Table] = field(default_factory=dict)
 
     def batch(self, rows: Rows | pa.Table, number: int) -> MemoryBatch:
@@ -191,4 +193,4 @@ class MemorySource:
         return [task(shard) for shard in range(count)]
 
 
-__all__ = ["MemoryBatch", "MemorySource", "NeedsSpark", "Rows", "as_events", "from_files"]
+__all__ = ["MemoryBatch", "MemorySource", "Rows", "as_events", "evaluated", "from_files"]

@@ -11,7 +11,7 @@ or they are files of a directory that grows, for tests of what a run leaves behi
 
 Everything is real but Spark, whose place `memory_batch` takes. `ListedFeed` notes the files of a batch where and as
 Spark does, before the batch is processed, and after it that it is done; so a batch that a crash interrupts is played
-again with its files. What only Spark evaluates is `NeedsSpark`.
+again with its files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from memory_batch import MemorySource, NeedsSpark, Rows, from_files
+from memory_batch import MemorySource, Rows, evaluated, from_files
 from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.expressions.vector import Vector
@@ -35,6 +35,7 @@ from mullion.runtime.batch import Batch
 from mullion.runtime.shard_step import Done, ShardedStep, in_turn
 from mullion.runtime.sink import ShardWriter
 from mullion.runtime.stream_run import StreamRun
+from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import Input
 from mullion.spark.backend import SparkBackend
 from mullion.spark.feed import Feed
@@ -111,7 +112,8 @@ class MemoryBackend(SparkBackend):
         return in_turn(step, write)
 
     def evaluate(self, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]) -> tuple[pa.Table, Input]:
-        raise NeedsSpark
+        inputs = input_for(stream, groupings, [name for name, _ in stream.columns])
+        return evaluated(stream, events, inputs), inputs
 
 
 class FilesBackend(MemoryBackend):
@@ -191,4 +193,4 @@ def local_engine(script: str, **options: Any) -> Iterator[EngineWithoutSpark]:
         yield engine
 
 
-__all__ = ["EngineWithoutSpark", "ListedFeed", "NeedsSpark", "engine_without_spark", "local_engine", "write_events"]
+__all__ = ["EngineWithoutSpark", "ListedFeed", "engine_without_spark", "local_engine", "write_events"]

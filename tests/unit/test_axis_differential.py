@@ -3,12 +3,8 @@ restarted, the same rows."""
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,102 +12,9 @@ from hypothesis import strategies as st
 from any_window import KINDS, TICKS, examples_of, ticks, windows_of
 from joins import CLOSE, SECTORS, close_rows, joined_queries, sector_rows
 from mullion import reference
-from mullion.kernels.lookup import prepare
 from mullion.language.parse import parse_query
-from mullion.language.query import TIME_AXIS
-from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.ordered import Ordered
-from mullion.slices import tier as tiers
-from mullion.slices.bounds import EVERYWHERE, sift
-from mullion.slices.finalize import Work
-from mullion.slices.kernels.partial import Input
-from mullion.slices.limits import Limits
-from mullion.storage.files import serialised
-from strategies import ENDS, NUMBERS, OVER_VALUES, Draw, Event, Example, queries, settings_of_time
-from unit.test_core_differential import Manner, Rows, Run, assert_same, bound_in, cut, rows_of, to_batch, to_table
-
-
-class OrderedRun:
-    """Queries over other axes than time, from the first event to the end of the input."""
-
-    def __init__(self, example: Example, queries: Sequence[SlicedAggregation], manner: Manner) -> None:
-        self.example, self.stream, self.manner = example, example.stream, manner
-        self.tables = {name: to_table(*table) for name, table in example.tables.items()}
-        self.by_name = {q.name: q for q in queries}
-        self.found: dict[str, Rows] = defaultdict(list)
-        self.logged: list[tuple[str, pa.Table]] = []
-        self.ordered = self.new()
-
-    def new(self) -> Ordered:
-        ordered = Ordered(self.stream)
-        self.use(ordered)
-        return ordered
-
-    def use(self, ordered: Ordered) -> None:
-        manner, queries = self.manner, list(self.by_name.values())
-        ordered.set_queries(queries, manner.options, before=0)
-        lookups = dict.fromkeys(lookup for grouping in ordered.groupings for lookup in grouping.lookups)
-        ordered.input = Input(self.stream.types)
-        ordered.look_up(tuple(prepare(lookup, self.tables[lookup.table]) for lookup in lookups))
-
-    def over(self, events: Sequence[Event]) -> dict[str, Rows]:
-        batches = list(cut(events, self.manner.batches))
-        seen: list[int] = []
-        for i, batch in enumerate(batches):
-            seen += _times(batch)
-            ahead = [t for later in batches[i + 1 :] for t in _times(later)]
-            self.ordered.take(sift(pa.table(to_batch(self.stream, batch)), EVERYWHERE).taken)
-            if seen:
-                self.settle(min(ahead, default=max(seen)) - self.manner.lag)
-            self.commit(whole=i % 3 == 0)
-            if self.manner.restart and i in (0, len(batches) // 2):
-                self.restart()
-        self.settle(None)
-        return dict(self.found)
-
-    def settle(self, watermark: int | None) -> None:
-        list(self.ordered.settle(watermark))
-        for answers in self.ordered.answer(watermark, Work(), Limits()):
-            for name, table in answers:
-                self.found[name] += rows_of(self.by_name[name], table)
-        if watermark is not None:
-            self.ordered.forget(watermark)
-
-    def commit(self, *, whole: bool) -> None:
-        """Note what a checkpoint would hold."""
-        tables = [
-            (label, pa.ipc.open_stream(serialised(t)).read_all()) for label, t in self.ordered.tables(whole=whole)
-        ]
-        self.logged = tables if whole else [*self.logged, *tables]
-        if not any(label == "waiting" for label, _ in tables):
-            self.logged = [(label, table) for label, table in self.logged if label != "waiting"]
-        self.state = json.loads(json.dumps(self.ordered.snapshot()))
-
-    def restart(self) -> None:
-        ordered = Ordered(self.stream)
-        ordered.restore(self.state, self.logged, list(self.by_name.values()))
-        self.use(ordered)
-        self.ordered = ordered
-
-
-def _times(events: Sequence[Event]) -> list[int]:
-    return [event["ts"] for event in events if event["ts"] is not None]
-
-
-def run(example: Example, manner: Manner) -> dict[str, Rows]:
-    bound = [bound_in(example, parse_query(text)) for text in example.queries]
-    found: dict[str, Rows] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
-        patch.setattr(tiers, "MOST_OLD", manner.most_entries)
-        on_time = [query for query in bound if query.axis == TIME_AXIS]
-        for part in [on_time] if manner.shared else [[query] for query in on_time]:
-            if part:
-                found |= Run(example.stream, part, manner, example.tables).over(example.events)
-        others = [query for query in bound if query.axis != TIME_AXIS]
-        if others:
-            found |= OrderedRun(example, others, manner).over(example.events)
-    return found
+from strategies import ENDS, NUMBERS, OVER_VALUES, Draw, Example, queries, settings_of_time
+from unit.test_core_differential import Manner, assert_same, bound_in, run
 
 
 def check(example: Example, manner: Manner) -> None:
@@ -132,6 +35,7 @@ MANNERS = {
     "dense rows": Manner(batches=2, method="rows"),
     "fragments": Manner(batches=2, method="fragments"),
     "slow watermark": Manner(batches=7, lag=100_000_000),
+    "partials apart": Manner(batches=3, sized=False),
 }
 manners = st.builds(
     Manner,
@@ -142,6 +46,7 @@ manners = st.builds(
     restart=st.booleans(),
     method=st.sampled_from(("auto", "fragments", "rows")),
     lag=st.sampled_from((0, 0, 1, 100_000_000)),
+    sized=st.booleans(),
 )
 
 

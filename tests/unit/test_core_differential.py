@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,24 +14,22 @@ from hypothesis import strategies as st
 
 from by_slices import bind
 from joins import joined_examples
+from memory_batch import MemorySource
 from mullion import reference
 from mullion.algebra.streams import Stream, Table
 from mullion.expressions.vector import Vector, arrow_type
-from mullion.kernels.lookup import Prepared, prepare
 from mullion.language.parse import parse_query
 from mullion.language.query import Query
 from mullion.language.types import Type
 from mullion.options import Options, Sharing
-from mullion.planner.plan import Plan
-from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
+from mullion.runtime.stream_run import StreamRun
+from mullion.sinks.memory import MemorySink
+from mullion.slices import limits
 from mullion.slices import tier as tiers
-from mullion.slices.finalize import Work
-from mullion.slices.kernels.partial import ARRIVAL, TIME, Input, Job, partials
-from mullion.slices.subwindow import PartialSubWindows
-from mullion.slices.tally import tally
-from mullion.slices.tier import WindowTier
-from mullion.storage.files import serialised
+from mullion.slices.kernels.partial import ARRIVAL, TIME
+from mullion.storage.journal import Journal
+from mullion.storage.scratch import Scratch
 from strategies import Event, Example, examples
 
 Rows = list[tuple[Any, ...]]
@@ -53,6 +49,8 @@ class Manner:
     method: str = "auto"
     lag: int = 0
     """How far the watermark stays behind what it could be."""
+    sized: bool = True
+    """The number of a batch's events is known before they are read."""
 
     @property
     def options(self) -> Options:
@@ -86,74 +84,79 @@ def cut(items: Sequence[Any], parts: int) -> Iterator[Sequence[Any]]:
 
 
 class Run:
-    """One plan from the first event to the end of the input."""
+    """The run of a stream, from the first event to the end of the input, over batches in memory."""
 
     def __init__(
-        self, stream: Stream, queries: Sequence[SlicedAggregation], manner: Manner, tables: Tables | None = None
+        self,
+        stream: Stream,
+        queries: Sequence[SlicedAggregation],
+        manner: Manner,
+        tables: Tables | None = None,
+        lateness: int = 0,
     ) -> None:
-        self.stream, self.manner = stream, manner
+        self.stream, self.manner, self.queries = replace(stream, lateness=lateness, ahead=None), manner, queries
         self.tables = {name: to_table(*table) for name, table in (tables or {}).items()}
-        self.tier = WindowTier()
-        self.arrived = 0
-        self.found: dict[str, Rows] = defaultdict(list)
-        self.ask(queries)
+        self.source = MemorySource(self.stream, partitions=manner.partitions, sized=manner.sized)
+        self.sink = MemorySink(None)
+        self._place = Scratch()
+        self.begin()
+
+    def begin(self) -> None:
+        """A run that goes on from what the one before has committed."""
+        journal = Journal(self._place.path) if self.manner.restart else None
+        options, table = self.manner.options, self._table
+        self.run = StreamRun(self.stream, self.sink, options, self.source, journal=journal, table=table)
+        self.run.restore()
+
+    def _table(self, name: str, batch: int) -> pa.Table:
+        return self.tables[name]
 
     def ask(self, queries: Sequence[SlicedAggregation]) -> None:
         """From now on, answer these."""
-        self.plan: Plan = make_plan(self.stream, queries, self.manner.options)
-        self.by_name = {q.name: q for q in queries}
+        self.queries = queries
 
     def over(self, events: Sequence[Event]) -> dict[str, Rows]:
-        seen: list[int] = []
+        """What all queries answer. Batches come late by as much as they may."""
         batches = list(cut(events, self.manner.batches))
-        for i, batch in enumerate(batches):
-            seen += self.times(batch)
-            ahead = [t for later in batches[i + 1 :] for t in self.times(later)]
-            self.take(batch)
-            if seen:
-                self.settle(seen, min(ahead, default=max(seen)) - self.manner.lag)
-            if self.manner.restart and i == len(batches) // 2:
-                self.restart()
-        if seen:
-            self.settle(seen, None)
-        return dict(self.found)
-
-    def times(self, batch: Sequence[Event]) -> list[int]:
-        return [e[self.stream.time_column] for e in batch if e[self.stream.time_column] is not None]
+        self.stream = replace(self.stream, lateness=disorder(batches, self.stream) + self.manner.lag)
+        self.begin()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(limits, "PORTION", 3)
+            for i, batch in enumerate(batches):
+                self.take(batch)
+                if self.manner.restart and i in (0, len(batches) // 2):
+                    self.begin()
+            self.end()
+        self._place.discard()
+        assert not self.sink.aside_tables("late")
+        return {query.name: rows for query in self.queries if (rows := self.answers(query))}
 
     def take(self, batch: Sequence[Event]) -> None:
-        inputs = Input(columns=self.stream.types)
-        parts = []
-        for part in cut(batch, self.manner.partitions):
-            parts.append(to_batch(self.stream, part, self.arrived))
-            self.arrived += len(part)
-        tables = self.look_up()
-        job = Job(self.plan.groupings, self.plan.methods, self.plan.windows, inputs, self.plan.slicing, tables)
-        made = [partials(part, job) for part in parts]
-        for i, grouping in enumerate(self.plan.groupings):
-            for tables in made:
-                self.tier.saw(tally(tables[i], grouping).slices)
-                self.tier.absorb(PartialSubWindows.of(tables[i], grouping))
+        number = 0 if self.run.committed is None else self.run.committed.batch + 1
+        self.run.set_queries(self.queries)
+        self.run.process(self.source.batch(batch, number))
 
-    def look_up(self) -> tuple[Prepared, ...]:
-        lookups = dict.fromkeys(lookup for grouping in self.plan.groupings for lookup in grouping.lookups)
-        return tuple(prepare(lookup, self.tables[lookup.table]) for lookup in lookups)
+    def end(self) -> None:
+        self.run.set_queries(self.queries)
+        self.run.finish()
 
-    def settle(self, seen: list[int], watermark: int | None) -> None:
-        for grouping in self.plan.answering:
-            due = self.tier.due(grouping, min(seen), max(seen), watermark)
-            for answers in self.tier.answer(grouping, due.portions(3), Work(), self.plan.counting(grouping)):
-                for name, table in answers:
-                    self.found[name] += rows_of(self.by_name[name], table)
-        if watermark is not None:
-            self.tier.forget(self.plan, watermark)
+    def answers(self, query: SlicedAggregation) -> Rows:
+        return [row for table in self.sink.tables(query.name) for row in rows_of(query, table)]
 
-    def restart(self) -> None:
-        """Continue from what a checkpoint keeps."""
-        state = json.loads(json.dumps(self.tier.snapshot()))
-        tables = [pa.ipc.open_stream(serialised(e.table)).read_all() for e in self.tier.entries]
-        self.tier = WindowTier()
-        self.tier.restore(state, tables)
+
+def times(batch: Sequence[Event], stream: Stream) -> list[int]:
+    return [event[stream.time_column] for event in batch if event[stream.time_column] is not None]
+
+
+def disorder(batches: Sequence[Sequence[Event]], stream: Stream) -> int:
+    """How far an event comes behind the newest of the batches before it, at most."""
+    newest, most = None, 0
+    for batch in batches:
+        found = times(batch, stream)
+        if newest is not None and found:
+            most = max(most, newest - min(found))
+        newest = max([*found, *([] if newest is None else [newest])], default=None)
+    return most
 
 
 def rows_of(query: SlicedAggregation, table: pa.Table) -> Rows:
@@ -171,12 +174,10 @@ def _plain(value: Any) -> Any:
 
 def run(example: Example, manner: Manner) -> dict[str, Rows]:
     bound = [bound_in(example, parse_query(text)) for text in example.queries]
-    found: dict[str, Rows] = {}
-    for part in [bound] if manner.shared else [[q] for q in bound]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
-            found |= Run(example.stream, part, manner, example.tables).over(example.events)
-    return found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
+        patch.setattr(tiers, "MOST_OLD", manner.most_entries)
+        return Run(example.stream, bound, manner, example.tables).over(example.events)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -292,36 +293,36 @@ def test_records_without_a_time_change_nothing(example: Example, places: list[in
 
 @settings(max_examples=30)
 @given(examples(most_queries=4), st.data())
-def test_queries_join_and_leave_between_batches(example: Example, data: st.DataObject) -> None:
-    """A query that joins answers what starts after all that was seen; one that leaves, what ended before."""
+def test_queries_enter_and_leave_between_batches(example: Example, data: st.DataObject) -> None:
+    """A query that enters answers what starts after all that was seen; one that leaves, what ended before."""
     manner = data.draw(st.builds(Manner, batches=st.just(6), most_entries=st.sampled_from((48, 0, 3))))
     batches = list(cut(example.events, manner.batches))
     queries = [replace(parse_query(text), start_at=None, stop_at=None) for text in example.queries]
     stays = [sorted(data.draw(st.tuples(*[st.integers(0, manner.batches)] * 2))) for _ in queries]
-    run = Run(example.stream, [], manner)
+    run = Run(example.stream, [], manner, lateness=disorder(batches, example.stream))
+    bound: list[SlicedAggregation | None] = [None] * len(queries)
     seen: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
         for i, batch in enumerate(batches):
-            for q, (join, _) in enumerate(stays):
-                if i == join and seen:
-                    queries[q] = replace(queries[q], start_at=max(seen) + 1)
-            there = [q for q, (join, leave) in enumerate(stays) if join <= i and (i <= leave or leave == len(batches))]
-            run.ask([bind(queries[q], {example.stream.name: example.stream}) for q in there])
+            for q, (enters, _) in enumerate(stays):
+                if i == enters:
+                    entrance, _ = run.run.enter(bind(queries[q], {example.stream.name: example.stream}))
+                    assert entrance.start == (max(seen) + 1 if seen else None)
+                    queries[q] = replace(queries[q], start_at=entrance.start)
+                    bound[q] = bind(queries[q], {example.stream.name: example.stream})
+            there = [q for q, (enters, leaves) in enumerate(stays) if enters <= i and i <= leaves]
+            run.ask([query for q in there if (query := bound[q]) is not None])
             run.take(batch)
-            seen += run.times(batch)
-            ahead = [t for later in batches[i + 1 :] for t in run.times(later)]
-            watermark = min(ahead, default=max(seen, default=0))
-            if seen:
-                run.settle(seen, watermark)
+            seen += times(batch, example.stream)
+            ahead = [t for later in batches[i + 1 :] for t in times(later, example.stream)]
+            watermark = min(ahead, default=0) if run.run.watermark is None else run.run.watermark
             for q in there:
                 if i == stays[q][1]:
                     queries[q] = replace(queries[q], stop_at=watermark)
-        if seen:
-            run.ask([q for q in run.plan.queries if stays[int(q.name[1:])][1] == len(batches)])
-            run.settle(seen, None)
+        run.ask([query for q, query in enumerate(bound) if query is not None and stays[q][1] == len(batches)])
+        run.end()
     for q, query in enumerate(queries):
-        bound = bind(query, {example.stream.name: example.stream})
-        there = stays[q][0] < len(batches)
-        wanted = reference.answer(query, example.stream, example.events).rows if there else []
-        assert_same(bound, run.found.get(bound.name, []), wanted)
+        found = bound[q]
+        wanted = reference.answer(query, example.stream, example.events).rows if found is not None else []
+        assert_same(bind(query, {example.stream.name: example.stream}), run.answers(found) if found else [], wanted)

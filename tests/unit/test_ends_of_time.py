@@ -27,9 +27,8 @@ from mullion.spark.results import OneAnswer
 from mullion.surface.printing import print_answer
 from mullion.surface.progress import instant
 from strategies import Event, Example
-from unit.test_axis_differential import OrderedRun
 from unit.test_axis_differential import run as run_axes
-from unit.test_core_differential import Manner, assert_same, bound_in
+from unit.test_core_differential import Manner, Run, assert_same, bound_in
 from unit.test_relations_differential import Manner as Steps
 from unit.test_relations_differential import assert_as_the_reference
 
@@ -100,7 +99,7 @@ def test_windows_over_the_largest_numbers(values: list[int], range_: int, slide:
     )
     example = Example(TICKS, events, [text])
     query = bound_in(example, parse_query(text))
-    found = OrderedRun(example, [query], Manner()).over(events)
+    found = Run(TICKS, [query], Manner()).over(events)
     assert_same(query, found.get("q", []), reference.answer(parse_query(text), TICKS, events).rows)
     table = pa.table({"number": pa.array(values, pa.int64())})
     assert values_on("number", TICKS, table)[2] == sum(abs(value) > FURTHEST for value in values)

@@ -17,9 +17,7 @@ from mullion.algebra.streams import Stream
 from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query, Window
 from mullion.language.types import DOUBLE, STRING, TIMESTAMP
-from mullion.planner.plan import Plan
 from mullion.planner.sliced import SlicedAggregation
-from mullion.slices.coverage import Coverage
 from mullion.slices.kernels.partial import Input
 from mullion.slices.once import (
     Past,
@@ -109,19 +107,12 @@ class KeptRun(Run):
     """Standing queries, and what their sub-windows cover."""
 
     def __init__(self, example: Example, queries: list[SlicedAggregation], manner: Manner) -> None:
-        super().__init__(example.stream, queries, manner)
-        self.coverage = Coverage()
-        plan: Plan = self.plan
-        seen: list[int] = []
+        super().__init__(example.stream, queries, manner, lateness=manner.lag)
         for batch in cut(example.events, manner.batches):
             self.take(batch)
-            times = self.times(batch)
-            seen += times
-            if times:
-                self.coverage.note(plan, max(times))
-                self.settle(seen, min(seen))
-                self.coverage.forget(self.tier.forget(plan, max(seen) - manner.lag))
-        self.newest = max(seen, default=None)
+        self.newest = self.run.newest
+        sharing_set = self.run.sets["shared"]
+        self.coverage, self.tier = sharing_set.coverage, sharing_set.tier
 
 
 @settings(max_examples=12)
