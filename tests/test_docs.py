@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import re
@@ -15,13 +16,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mullion.aggregates import REGISTRY
+from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.relations import bind
 from mullion.engine import Engine
 from mullion.language.dialect import AGGREGATES
-from mullion.language.parse import parse_script
+from mullion.language.parse import parse_query, parse_script
 from mullion.language.query import CreateQuery, CreateStream, CreateTable
+from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.options import Options
 
 if TYPE_CHECKING:
@@ -90,6 +93,47 @@ def test_every_link_leads_somewhere() -> None:
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_the_architecture_names_what_exists() -> None:
+    """A name in backquotes whose first part is a room: a module, or what a module holds."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = [name for name in re.findall(r"`([a-z_]+(?:\.\w+)+)`", page) if not name.endswith(".py")]
+    assert len(named) > 50
+    assert [name for name in named if not exists(f"mullion.{name}")] == []
+
+
+def test_the_queries_of_the_architecture_become_the_trees_that_it_names() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    columns = {
+        "trades": (("ts", TIMESTAMP), ("symbol", STRING), ("price", DOUBLE), ("volume", INT)),
+        "orders": (("ts", TIMESTAMP), ("id", INT)),
+        "payments": (("ts", TIMESTAMP), ("order_id", INT), ("amount", DOUBLE)),
+    }
+    streams = {name: Stream(name, own, "ts") for name, own in columns.items()}
+    trees = [tree(bind(parse_query(text, name="q"), streams).root) for text in blocks(page, "sql")]
+    assert len(trees) == 2 and all(f"`{found}`" in page for found in trees), trees
+
+
+def tree(node: Node) -> str:
+    below = ", ".join(map(tree, node.inputs))
+    return f"{type(node).__name__}({below})" if below else type(node).__name__
+
+
+def exists(name: str) -> bool:
+    """Whether the dotted name leads to a module, or from one to an attribute."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
 
 
 CITATION = re.compile(r"\(([a-z][a-z-]+) (?:\d+\.\d|Figure|Table|Algorithm|Definition|inequality|formula)")
