@@ -119,7 +119,7 @@ class Engine(Status):
         """Questions of scripts that wait for the input."""
         self._lock = threading.RLock()
         self._backend = self._backend_type(spark, config or {}, self.options)
-        self._places = Places(out, checkpoint, self.catalog)
+        self._places = Places(out, checkpoint, self.catalog, self.options)
         self.out, self.checkpoint = self._places.out, self._places.checkpoint
         self._make_parts(clock)
 

@@ -105,6 +105,11 @@ class Options:
     def is_shared(self) -> bool:
         return self.sharing is not Sharing.OFF
 
+    @property
+    def of_state(self) -> dict[str, str]:
+        """What the state in a checkpoint depends on: a run that goes on from it must have chosen the same."""
+        return {"sharing": "on" if self.is_shared else "off", "expiry": self.expiry.value}
+
 
 _CHOICES: dict[str, type[StrEnum]] = {
     "sharing": Sharing,

@@ -15,9 +15,9 @@ from without_spark import local_engine
 
 def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert Manifest.read(tmp_path) is None
-    told = Manifest("abc", {"s": "s (x INT)"}, "/out")
-    told.write(tmp_path)
-    assert Manifest.read(tmp_path) == told
+    manifest = Manifest("abc", {"s": "s (x INT)"}, "/out", {"sharing": "on"})
+    manifest.write(tmp_path)
+    assert Manifest.read(tmp_path) == manifest
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version": 2}', b'{"id": "a", "checksum": "00000000"}'])
@@ -57,3 +57,39 @@ def test_no_stream_clashes_with_the_checkpoints_own_folders(tmp_path: Path) -> N
                 engine.deliver(name, [{"ts": 4 * number + i, "x": i} for i in range(3)], number)
             assert engine.runs["commits"].counts.events == 3 * (number + 1)
     assert len(list(journals(tmp_path))) == len(NAMES) + 1
+
+
+SCRIPT = """CREATE STREAM s (ts TIMESTAMP, x INT) USING json OPTIONS (path 'nowhere') TIMESTAMP BY ts;
+CREATE QUERY n AS SELECT count(*) AS n FROM s [RANGE '2 us' SLIDE '2 us'];
+CREATE QUERY d AS SELECT DISTINCT x FROM s [RANGE '5 us'];"""
+
+
+def _run(number: int, checkpoint: Path, **options: str) -> None:
+    with local_engine(SCRIPT, checkpoint=checkpoint, **options) as engine:
+        engine.deliver("s", [{"ts": 4 * number + i, "x": i} for i in range(3)], number)
+
+
+@pytest.mark.parametrize(
+    ("option", "then", "now"),
+    [("sharing", "off", "auto"), ("sharing", "on", "off"), ("expiry", "upa", "nt"), ("expiry", "direct", "upa")],
+)
+def test_state_made_with_another_option_is_refused(option: str, then: str, now: str, tmp_path: Path) -> None:
+    """Its operators keep other things, or keep them elsewhere: going on would answer wrongly."""
+    _run(0, tmp_path, **{option: then})
+    with pytest.raises(CheckpointError, match=f"was made with another {option}: {then}") as refused:
+        _run(1, tmp_path, **{option: now})
+    assert f"--{option} {then} (Engine: {option}='{then}')" in (refused.value.hint or "")
+    _run(1, tmp_path, **{option: then})
+
+
+def test_options_that_state_does_not_depend_on_may_change(tmp_path: Path) -> None:
+    _run(0, tmp_path, sharing="auto", slicing="paired", method="rows")
+    _run(1, tmp_path, sharing="on", slicing="paned", method="fragments")
+
+
+def test_a_manifest_that_names_no_options_is_gone_on_from(tmp_path: Path) -> None:
+    _run(0, tmp_path)
+    known = Manifest.read(tmp_path)
+    assert known is not None and known.options == {"sharing": "on", "expiry": "upa"}
+    Manifest(known.id, known.streams, known.out).write(tmp_path)
+    _run(1, tmp_path)

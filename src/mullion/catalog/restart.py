@@ -25,16 +25,23 @@ def stream_text(stream: Stream) -> str:
     return f"{read} {time}{stream.time_column} {stream.lateness}"
 
 
-def check_manifest(found: Manifest, streams: dict[str, str], out: str | None, where: Path) -> None:
+def check_manifest(then: Manifest, now: Manifest, where: Path) -> None:
+    """Refuse to go on from a checkpoint with another script, other options or another place for answers."""
     hint = "go back to the script that it was made with, or start with a new checkpoint directory"
-    if found.out != out:
-        raise CheckpointError(f"the checkpoint {where} belongs to answers in {found.out}, not {out}", hint=hint)
-    for name, text in found.streams.items():
-        if name not in streams:
+    if then.out != now.out:
+        raise CheckpointError(f"the checkpoint {where} belongs to answers in {then.out}, not {now.out}", hint=hint)
+    for name, choice in then.options.items():
+        if now.options.get(name) != choice:
+            again = (
+                f"go on with --{name} {choice} (Engine: {name}='{choice}'), or start with a new checkpoint directory"
+            )
+            raise CheckpointError(f"the checkpoint {where} was made with another {name}: {choice}", hint=again)
+    for name, text in then.streams.items():
+        if name not in now.streams:
             raise CheckpointError(f"the checkpoint {where} knows a stream '{name}' that the script lacks", hint=hint)
-        if streams[name] != text:
+        if now.streams[name] != text:
             message = f"stream '{name}' is not the one that the checkpoint {where} was made with"
-            raise CheckpointError(message, hint=f"{hint}\n  then: {text}\n  now:  {streams[name]}")
+            raise CheckpointError(message, hint=f"{hint}\n  then: {text}\n  now:  {now.streams[name]}")
 
 
 def check_text(name: str, now: str, then: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from mullion.arguments import require
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.restart import check_manifest, stream_text
+from mullion.options import Options
 from mullion.sinks.owner import Owner, lock_of
 from mullion.storage.lock import Lock, take_all
 from mullion.storage.manifest import Manifest, stream_folder
@@ -16,12 +17,14 @@ from mullion.storage.scratch import Scratch
 
 
 class Places:
-    def __init__(self, out: str | Path | None, checkpoint: str | Path | None, catalog: Catalog) -> None:
+    def __init__(
+        self, out: str | Path | None, checkpoint: str | Path | None, catalog: Catalog, options: Options
+    ) -> None:
         require("out", out, (str, Path), "a path", none=True)
         require("checkpoint", checkpoint, (str, Path), "a path", none=True)
         self.out = None if out is None else local_path(out, "out")
         self.checkpoint = None if checkpoint is None else local_path(checkpoint, "checkpoint")
-        self._catalog = catalog
+        self._catalog, self._options = catalog, options
         state = None if self.checkpoint is None else self.checkpoint.absolute()
         self._locks = [] if state is None else [Lock(state / ".lock", state, "the checkpoint")]
         self._locks += [] if self.out is None else [lock_of(self.out.absolute())]
@@ -38,11 +41,13 @@ class Places:
             return None
         out = None if self.out is None else str(self.out.resolve())
         streams = {name: stream_text(stream) for name, stream in self._catalog.streams.items()}
-        written = Manifest.read(self.checkpoint)
-        if written is not None:
-            check_manifest(written, streams, out, self.checkpoint)
-            self.owner = replace(self.owner, id=written.id)
-        return Manifest(self.owner.id, streams, out)
+        now = Manifest(self.owner.id, streams, out, self._options.of_state)
+        then = Manifest.read(self.checkpoint)
+        if then is None:
+            return now
+        check_manifest(then, now, self.checkpoint)
+        self.owner = replace(self.owner, id=then.id)
+        return replace(now, id=then.id)
 
     def directory(self, run: str) -> Path | None:
         """Where a stream, or the relations over some, keep what a restart needs."""

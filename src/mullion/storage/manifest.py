@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -31,6 +31,8 @@ class Manifest:
     """What each stream reads, as text."""
     out: str | None
     """Where the answers go."""
+    options: dict[str, str] = field(default_factory=dict)
+    """The options that its state depends on."""
 
     def write(self, checkpoint: Path) -> None:
         told = {"version": VERSION, **asdict(self)}
