@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.errors import SourceError
+from mullion.expressions.arrays import Whole
 
 ARRIVAL = "#a"
 """The place of an event within its file, or within its batch."""
@@ -33,8 +33,6 @@ PIECE = 1024
 """The fewest bytes of a file that a task may read; the beginnings of two pieces differ by as much."""
 FILES = 24
 """The bits of the number of a file in its batch."""
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class FileOrder:
         """What tells the files apart, as Spark SQL, of the column with their names: a checksum, if all differ."""
         return f"crc32({column})" if self._has_checksums else column
 
-    def numbers(self, files: pa.Array | pa.ChunkedArray) -> Numbers:
+    def numbers(self, files: pa.Array | pa.ChunkedArray) -> Whole:
         """The places of files in the order."""
         known = self._keys.get
         coded = pc.dictionary_encode(files)
@@ -92,7 +90,7 @@ def place_text(begins: str) -> str:
     return f"shiftleft({begins} div {PIECE}, {PLACES}) | {number}"
 
 
-def parts_of(events: pa.RecordBatch | pa.Table, order: FileOrder | None) -> Numbers | None:
+def parts_of(events: pa.RecordBatch | pa.Table, order: FileOrder | None) -> Whole | None:
     """The numbers of the events' files in the batch, or of their partitions; None where they have none."""
     if FILE not in events.schema.names:
         return None

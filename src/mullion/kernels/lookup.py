@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.algebra.lookups import Lookup
+from mullion.expressions.arrays import Whole
 from mullion.expressions.coding.canonical import bits, in_one_piece, whole_numbers
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.query import Column, walk
 from mullion.language.types import BOOLEAN
 
-Index = npt.NDArray[np.int64]
 Key: TypeAlias = Vector | pa.Array | pa.ChunkedArray
 
 WIDEST_TABLE = 1 << 22
@@ -45,9 +45,9 @@ class Prepared:
     lookup: Lookup
     rows: pa.Table
     unique: bool
-    distinct: tuple[pa.Array | Index, ...]
-    pairs: tuple[Index, ...]
-    starts: Index
+    distinct: tuple[pa.Array | Whole, ...]
+    pairs: tuple[Whole, ...]
+    starts: Whole
 
     @property
     def length(self) -> int:
@@ -86,8 +86,8 @@ def prepare(lookup: Lookup, table: pa.Table, needed: Collection[str] | None = No
     for key in keys:
         keep &= key.valid
     at = np.flatnonzero(keep)
-    distinct: list[pa.Array | Index] = []
-    pairs: list[Index] = []
+    distinct: list[pa.Array | Whole] = []
+    pairs: list[Whole] = []
     codes = np.zeros(len(at), np.int64)
     for i, key in enumerate(keys):
         values, own = _distinct(_comparable(key.take(at)))
@@ -106,7 +106,7 @@ def prepare(lookup: Lookup, table: pa.Table, needed: Collection[str] | None = No
     return Prepared(lookup, rows, unique, tuple(distinct), tuple(pairs), starts.astype(np.int64))
 
 
-def probe(prepared: Prepared, keys: Sequence[Key], length: int) -> tuple[Index | None, Index]:
+def probe(prepared: Prepared, keys: Sequence[Key], length: int) -> tuple[Whole | None, Whole]:
     """The rows that events find, as (events, rows): an event once for every row, once with -1 where it finds none.
 
     `keys` are the values of the lookup's keys over the events. They have the type that the lookup compares in; Arrow
@@ -126,7 +126,7 @@ def probe(prepared: Prepared, keys: Sequence[Key], length: int) -> tuple[Index |
     return _spread(codes, prepared.starts)
 
 
-def _spread(codes: Index, starts: Index) -> tuple[Index, Index]:
+def _spread(codes: Whole, starts: Whole) -> tuple[Whole, Whole]:
     """Every event with all rows of its code."""
     found = codes >= 0
     first = np.where(found, starts[codes], -1)
@@ -140,7 +140,7 @@ def _spread(codes: Index, starts: Index) -> tuple[Index, Index]:
 class Attached(Mapping[str, Vector]):
     """The columns that a lookup adds to events, each made when it is first asked for."""
 
-    def __init__(self, prepared: Prepared, row: Index) -> None:
+    def __init__(self, prepared: Prepared, row: Whole) -> None:
         self.prepared, self.row = prepared, row
         self.made: dict[str, Vector] = {}
 
@@ -163,7 +163,7 @@ class Attached(Mapping[str, Vector]):
         return self.prepared.vector(name)
 
     @cached_property
-    def codes(self) -> Index:
+    def codes(self) -> Whole:
         """The place of each event's row in `of_rows`."""
         return np.where(self.row < 0, self.prepared.length, self.row)
 
@@ -183,7 +183,7 @@ class Attached(Mapping[str, Vector]):
         return 1 + len(self.prepared.rows.column_names)
 
 
-def attach(prepared: Prepared, row: Index) -> Attached:
+def attach(prepared: Prepared, row: Whole) -> Attached:
     """The columns of the rows found, NULL where none was, and whether one was."""
     return Attached(prepared, row)
 
@@ -194,7 +194,7 @@ def _own_expressions(lookup: Lookup) -> Iterator[Any]:
         yield lookup.where
 
 
-def _size(distinct: list[pa.Array | Index], pairs: list[Index]) -> int:
+def _size(distinct: list[pa.Array | Whole], pairs: list[Whole]) -> int:
     return len(pairs[-1]) if pairs else len(distinct[0])
 
 
@@ -207,7 +207,7 @@ def _arrow(key: Vector) -> pa.Array:
     return pa.array(key.values, arrow_type(key.type), mask=None if key.valid.all() else ~key.valid)
 
 
-def _distinct(values: pa.Array | npt.NDArray[Any]) -> tuple[pa.Array | Index, Index]:
+def _distinct(values: pa.Array | npt.NDArray[Any]) -> tuple[pa.Array | Whole, Whole]:
     """The distinct values of a key that is never NULL, and which of them each row has."""
     if isinstance(values, pa.Array):
         encoded = values.dictionary_encode()
@@ -216,7 +216,7 @@ def _distinct(values: pa.Array | npt.NDArray[Any]) -> tuple[pa.Array | Index, In
     return found, codes.astype(np.int64)
 
 
-def _codes(key: Key, distinct: pa.Array | Index) -> Index:
+def _codes(key: Key, distinct: pa.Array | Whole) -> Whole:
     """Which of the table's distinct values each event has; -1 for others and for NULL."""
     if isinstance(key, Vector):
         if isinstance(distinct, pa.Array):
@@ -233,14 +233,14 @@ def _codes(key: Key, distinct: pa.Array | Index) -> Index:
     return codes if not key.null_count else np.where(np.asarray(key.is_valid()), codes, -1)
 
 
-def _found(values: pa.Array, distinct: pa.Array) -> Index:
+def _found(values: pa.Array, distinct: pa.Array) -> Whole:
     if values.type != distinct.type:
         distinct = distinct.cast(values.type)
     found = pc.index_in(values, value_set=distinct, skip_nulls=True)
     return np.asarray(found.fill_null(-1), np.int64)
 
 
-def _places(values: npt.NDArray[Any], known: Index) -> Index:
+def _places(values: npt.NDArray[Any], known: Whole) -> Whole:
     """The place of each value among the known ones, which are sorted; -1 for those that are not among them."""
     if not len(known):
         return np.full(len(values), -1, np.int64)

@@ -55,7 +55,7 @@ class JoinOperator(Operator):
         self.types = node.types
         self.widths = [source.width for source in inputs]
         self.width = sum(self.widths)
-        self.lets_go = any(part.releases for part in node.parts)
+        self.releases = any(part.releases for part in node.parts)
         self.stores = [
             construction.store(part.kept_as, source.schema, source.width, key_function(keys, part.types))
             for part, keys, source in zip(node.parts, node.keys, inputs, strict=True)
@@ -66,7 +66,7 @@ class JoinOperator(Operator):
         self._bad_keys = [bad_keys(keys, part) for part, keys in zip(node.parts, node.keys, strict=True)]
         self._bad_residual = BadConditions(node.residual, node)
         strict = any(construction.is_told(part.pattern) for part in node.parts)
-        self.results = Hash(pa.schema([]), self.width) if strict and self.lets_go else None
+        self.results = Hash(pa.schema([]), self.width) if strict and self.releases else None
         self.orders: dict[int, Sequence[int]] = {}
         """In which order the new rows of an input probe the others; those with the fewest rows first by default."""
         self.views: Sequence[tuple[int, ...]] = ()
@@ -191,7 +191,7 @@ class JoinOperator(Operator):
             found = self._where_residual(i, fresh, combinations)
             if len(found):
                 rows, ids = self._gathered(i, fresh, found, self.schema.names)
-                if self.lets_go:
+                if self.releases:
                     yield TimedRows(rows, ids, found.start, self._ends(i, fresh, found), found.end)
                 else:
                     yield TimedRows(rows, ids, found.start, found.end)
@@ -214,7 +214,7 @@ class JoinOperator(Operator):
             own += [] if delta.released is None else store.cut(delta.released, released=True)
         found = [retracted for i, own in enumerate(cuts) for cut in own for retracted in self._gone_with(i, cut)]
         retracted, released = Retractions.concat([Retractions.none(self.width), *found]), None
-        if self.lets_go:
+        if self.releases:
             kept = [] if self.results is None else self._kept_gone(self.results, [delta.retracted for delta in inputs])
             retracted, released = Retractions.concat([Retractions.none(self.width), *kept]), retracted
         for store in self._all_stores().values():

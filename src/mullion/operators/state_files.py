@@ -65,7 +65,7 @@ class StateFiles:
                 for file, offset, size in spots:
                     location = Location(str(file), int(offset), int(size))
                     if location.file not in mapped:
-                        mapped[location.file] = pa.memory_map(str(self.files.path(location.file))).read_buffer()
+                        mapped[location.file] = self.files.buffer(location.file)
                     table = pa.ipc.open_stream(mapped[location.file].slice(location.offset, location.size)).read_all()
                     self._lying[id(table)] = table, location
                     found[part].append(table)

@@ -8,10 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.expressions.arrays import Real, Whole
+from mullion.expressions.arrays import Mask, Real, Whole
 from mullion.slices.kernels import timegram as loops
-
-Truth = npt.NDArray[np.bool_]
 
 FUNCTIONS = ("max", "min", "count", "sum", "avg")
 LARGEST = 1 << 26
@@ -25,7 +23,7 @@ class Bounds(NamedTuple):
 
     low: Real
     high: Real
-    valid: Truth
+    valid: Mask
 
 
 class TimeGram:

@@ -163,6 +163,10 @@ class CommittedFiles:
     def path(self, name: str) -> Path:
         return self.directory / name
 
+    def buffer(self, name: str) -> pa.Buffer:
+        """The bytes of a file, read as they are needed."""
+        return pa.memory_map(str(self.directory / name)).read_buffer()
+
     def map(self, name: str) -> pa.Table:
         """The rows of a file, read as they are needed."""
         return mapped(self.directory / name)

@@ -34,13 +34,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
-from mullion.expressions.arrays import Array
+from mullion.expressions.arrays import Array, Whole
 from mullion.operators.kernels import multiway_loops as loops
 from mullion.operators.kernels.multiway_loops import NOBODY, Results, Windows
-
-Numbers = npt.NDArray[np.int64]
 
 
 class Mode(Enum):
@@ -57,10 +54,10 @@ class Arrivals:
     `takes_out[e]` is the earlier tuple that the negative tuple e takes out, or -1.
     """
 
-    streams: Numbers
-    times: Numbers
-    codes: Numbers
-    takes_out: Numbers
+    streams: Whole
+    times: Whole
+    codes: Whole
+    takes_out: Whole
 
     @staticmethod
     def of(streams: Array, times: Array, values: Array, takes_out: Array | None = None) -> Arrivals:
@@ -87,12 +84,12 @@ class Arrivals:
 class Joined:
     """Results in the order in which they were told, and what they cost."""
 
-    parts: Numbers
+    parts: Whole
     """A row for each result: the numbers of its tuples, stream by stream."""
-    told: Numbers
-    end: Numbers
+    told: Whole
+    end: Whole
     """When the first of the parts ends; of a negative result, the time at which it is gone."""
-    sign: Numbers
+    sign: Whole
     results: int
     ends: int
     """The sum of all ends: also where results are only counted, each was made."""
@@ -153,7 +150,7 @@ def join(
 
 def _run(
     arrivals: Arrivals, lengths: Sequence[int], order: list[int], mode: Mode, delta: int, buckets: int, out: Results
-) -> Numbers:
+) -> Whole:
     windows = _empty(arrivals, lengths, order, buckets)
     if mode is Mode.EAGER:
         loops.eager(windows, out, arrivals.takes_out)
@@ -185,7 +182,7 @@ def _room(rows: int, streams: int) -> Results:
     return Results(*(np.empty((rows, streams) if i == 0 else rows, np.int64) for i in range(4)))
 
 
-def _check(streams: Numbers, times: Numbers, takes_out: Numbers) -> None:
+def _check(streams: Whole, times: Whole, takes_out: Whole) -> None:
     if (np.diff(times) < 0).any():
         raise ValueError("tuples come in the order of time")
     negative = takes_out != NOBODY
@@ -198,4 +195,4 @@ def _check(streams: Numbers, times: Numbers, takes_out: Numbers) -> None:
         raise ValueError("a negative tuple takes out a tuple of its own stream")
 
 
-__all__ = ["Arrivals", "Joined", "Mode", "Numbers", "join"]
+__all__ = ["Arrivals", "Joined", "Mode", "join"]

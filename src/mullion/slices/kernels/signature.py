@@ -20,7 +20,7 @@ from mullion.kernels.columns import Columns
 from mullion.planner.fragments import TRUE, Attribute, Bytes, PredicateIndex
 from mullion.slices.kernels.compiled import regions
 
-Codes = npt.NDArray[np.int32]
+SmallCodes = npt.NDArray[np.int32]
 
 WORD = 63
 """Bits of a signature in one of Spark's BIGINTs, which are then never negative."""
@@ -57,7 +57,7 @@ def from_words(words: Sequence[npt.NDArray[np.int64]], predicates: int) -> Bytes
     return pack(np.concatenate(columns, axis=1))
 
 
-def region_codes(attribute: Attribute, columns: Columns) -> Codes:
+def region_codes(attribute: Attribute, columns: Columns) -> SmallCodes:
     """The region that each event's value falls into."""
     found = columns.by_dictionary(attribute.expr)
     if found is not None:
@@ -66,7 +66,7 @@ def region_codes(attribute: Attribute, columns: Columns) -> Codes:
     return _regions(attribute, columns.value(attribute.expr))
 
 
-def _regions(attribute: Attribute, values: Vector) -> Codes:
+def _regions(attribute: Attribute, values: Vector) -> SmallCodes:
     if values.values.dtype == np.object_:
         found = [_region_of(attribute.constants, value) for value in values.to_list()]
         return np.array(found, np.int32)
@@ -127,7 +127,9 @@ def fragments(index: PredicateIndex, columns: Columns) -> Fragments:
     return Fragments(same[number], signatures[first])
 
 
-def _distinct(coded: Sequence[tuple[Codes, int]], length: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
+def _distinct(
+    coded: Sequence[tuple[SmallCodes, int]], length: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
     """Numbers of the distinct combinations, and an event of each."""
     codes, _ = combine([(c.astype(np.int64), size) for c, size in coded], length)
     _, some, number = np.unique(codes, return_index=True, return_inverse=True)
@@ -175,9 +177,9 @@ def masks(index: PredicateIndex, columns: Columns, lanes: int) -> Masks:
     return Masks([c for c, _ in parts], first, np.ascontiguousarray(np.concatenate(tables)))
 
 
-def _small_together(parts: list[tuple[Codes, Bytes]]) -> list[tuple[Codes, Bytes]]:
+def _small_together(parts: list[tuple[SmallCodes, Bytes]]) -> list[tuple[SmallCodes, Bytes]]:
     parts = sorted(parts, key=lambda part: len(part[1]))
-    made: list[tuple[Codes, Bytes]] = []
+    made: list[tuple[SmallCodes, Bytes]] = []
     for codes, table in parts:
         if made and len(made[-1][1]) * len(table) <= MOST_PRODUCT:
             before, rows = made[-1]

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.expressions.arrays import Codes
-from mullion.storage.lifetime_index.bucket_file import Numbers
+from mullion.expressions.arrays import Codes, Whole
 from mullion.storage.lifetime_index.keys import Keys
 from mullion.storage.lifetime_index.rows import numbers
 
@@ -23,11 +22,11 @@ class Buckets:
     keys: Keys
     code: Codes
     """The key of every bucket."""
-    place: Numbers
+    place: Whole
     """Where it is in the file: its number there."""
-    count: Numbers
+    count: Whole
     """Rows in it."""
-    soonest: Numbers
+    soonest: Whole
     """The smallest end of them."""
 
     def __len__(self) -> int:
@@ -76,7 +75,7 @@ class Buckets:
             np.concatenate([part.soonest for part in parts]),
         )
 
-    def added(self, bucket: npt.NDArray[np.intp], ends: Numbers) -> Buckets:
+    def added(self, bucket: npt.NDArray[np.intp], ends: Whole) -> Buckets:
         """With a row that ends at ends[i] put into bucket[i]."""
         soonest = self.soonest.copy()
         np.minimum.at(soonest, bucket, ends)

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-Numbers = npt.NDArray[np.int64]
+from mullion.expressions.arrays import Whole
+
 Buckets = npt.NDArray[np.void]
 
 AT_ONCE = 1_000
@@ -35,7 +36,7 @@ class BucketFile:
         finally:
             os.close(handle)
 
-    def read(self, into: Buckets, places: Numbers) -> None:
+    def read(self, into: Buckets, places: Whole) -> None:
         """Bucket `places[i]` into line i. The system hears of all first: it reads many at once, and no others."""
         order = np.argsort(places, kind="stable")
         runs = list(_runs(places[order]))
@@ -45,13 +46,13 @@ class BucketFile:
             views = [into[i : i + 1].view(np.uint8).data for i in order[first:last].tolist()]
             self._whole(os.preadv, views, int(places[order[first]]) * size)
 
-    def write(self, buckets: Buckets, places: Numbers) -> None:
+    def write(self, buckets: Buckets, places: Whole) -> None:
         """Line i to bucket `places[i]`; places ascend."""
         for first, last in _runs(places):
             views = [buckets[first:last].view(np.uint8).data]
             self._whole(os.pwritev, views, int(places[first]) * self.bucket_bytes)
 
-    def add(self, records: Buckets, offsets: Numbers) -> None:
+    def add(self, records: Buckets, offsets: Whole) -> None:
         """Records one after the other from an offset on: those of one offset lie together. The system has to read the
         page in which each begins, and hears of all of them first."""
         cuts = (np.flatnonzero(np.diff(offsets)) + 1).tolist()
@@ -80,11 +81,11 @@ class BucketFile:
                 views[0] = views[0][done:]
 
 
-def _runs(places: Numbers) -> Iterator[tuple[int, int]]:
+def _runs(places: Whole) -> Iterator[tuple[int, int]]:
     """Ranges of buckets that lie one after the other in the file."""
     cuts = set((np.flatnonzero(np.diff(places) != 1) + 1).tolist()) | set(range(AT_ONCE, len(places), AT_ONCE))
     bounds = [0, *sorted(cuts), len(places)]
     return pairwise(bounds)
 
 
-__all__ = ["BucketFile", "Numbers"]
+__all__ = ["BucketFile"]

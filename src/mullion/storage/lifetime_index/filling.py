@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mullion.expressions.arrays import Codes
-from mullion.storage.lifetime_index.bucket_file import Numbers
+from mullion.expressions.arrays import Codes, Whole
 from mullion.storage.lifetime_index.keys import Keys
 from mullion.storage.lifetime_index.sub_index import order_by_key_and_end
 
@@ -15,11 +14,11 @@ from mullion.storage.lifetime_index.sub_index import order_by_key_and_end
 class Free:
     """Places of a file that nobody reads, ascending; beyond its end there are always more."""
 
-    def __init__(self, busy: Numbers) -> None:
+    def __init__(self, busy: Whole) -> None:
         self._end = int(busy.max(initial=-1)) + 1
         self._free = np.setdiff1d(np.arange(self._end), busy)
 
-    def take(self, count: int) -> Numbers:
+    def take(self, count: int) -> Whole:
         found, self._free = self._free[:count], self._free[count:]
         more = count - len(found)
         self._end += more
@@ -30,14 +29,14 @@ class Free:
 class Filled:
     """Rows put into buckets: by key and end, each bucket of a key but the last being full."""
 
-    target: Numbers
+    target: Whole
     """Where every row goes: bucket * rows of a bucket + place in it."""
     code: Codes
-    count: Numbers
-    soonest: Numbers
+    count: Whole
+    soonest: Whole
 
     @staticmethod
-    def of(keys: Keys, codes: Codes, ends: Numbers, size: int) -> Filled:
+    def of(keys: Keys, codes: Codes, ends: Whole, size: int) -> Filled:
         rows = np.bincount(codes, minlength=len(keys))
         buckets = -(-rows // size)
         first_bucket, first_row = np.cumsum(buckets) - buckets, np.cumsum(rows) - rows

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.expressions.arrays import Codes, Mask
+from mullion.expressions.arrays import Codes, Mask, Whole
 from mullion.storage.fault_points import fault_point
 from mullion.storage.lifetime_index.bucket_directory import Buckets
-from mullion.storage.lifetime_index.bucket_file import BucketFile, Numbers
+from mullion.storage.lifetime_index.bucket_file import BucketFile
 from mullion.storage.lifetime_index.filling import Filled, Free
 from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
 from mullion.storage.lifetime_index.records import RECORDS, Layout, Records, opaque
@@ -132,7 +132,7 @@ class Bucketed(SubIndex):
             return np.ones(len(self.buckets), np.bool_)
         return self.buckets.soonest <= change.now
 
-    def _room(self, going: Mask, keys: Keys, codes: Codes) -> Numbers:
+    def _room(self, going: Mask, keys: Keys, codes: Codes) -> Whole:
         """For every new row, by key, the bucket that it is added to. NOT_THERE: its key has none with room, or one that
         is written anyway."""
         emptiest = np.full(len(keys), NOT_THERE)
@@ -146,7 +146,7 @@ class Bucketed(SubIndex):
         bucket[rank >= room[bucket]] = NOT_THERE
         return bucket
 
-    def _added(self, fresh: Fresh, bucket: Numbers) -> Buckets:
+    def _added(self, fresh: Fresh, bucket: Whole) -> Buckets:
         """The directory with new rows, which are written behind those of their buckets."""
         if not len(fresh):
             return self.buckets
@@ -179,7 +179,7 @@ class Bucketed(SubIndex):
         is_row = np.arange(self.shape.bucket_rows) < buckets.count[:, None]
         return opaque(whole[RECORDS])[is_row].view(self.layout.dtype)
 
-    def write(self, buckets: npt.NDArray[np.void], place: Numbers) -> None:
+    def write(self, buckets: npt.NDArray[np.void], place: Whole) -> None:
         """Whole buckets to their places."""
         with BucketFile.open(self._path, os.O_WRONLY | os.O_CREAT, self._bucket_bytes) as file:
             file.write(buckets, place)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Slots = npt.NDArray[np.int64]
+from mullion.expressions.arrays import Whole
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class DoublyPartitioned:
     def count(self) -> int:
         return self.insertions * self.expiries
 
-    def insertion_part(self, slots: Slots, cycle: int) -> Slots:
+    def insertion_part(self, slots: Whole, cycle: int) -> Whole:
         return self._part(slots, self.insertions, cycle)
 
-    def expiry_part(self, slots: Slots, cycle: int) -> Slots:
+    def expiry_part(self, slots: Whole, cycle: int) -> Whole:
         return self._part(slots, self.expiries, cycle)
 
-    def _part(self, slots: Slots, parts: int, cycle: int) -> Slots:
+    def _part(self, slots: Whole, parts: int, cycle: int) -> Whole:
         return slots % parts if self.round_robin else slots % cycle * parts // cycle
 
     def to_json(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Calendar:
         """How many slots the longest life has."""
         return -(-self.lifetime // self.interval)
 
-    def slots(self, times: npt.NDArray[np.int64]) -> Slots:
+    def slots(self, times: npt.NDArray[np.int64]) -> Whole:
         return (times - self.origin - 1) // self.interval
 
     def sub_indices(self, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
