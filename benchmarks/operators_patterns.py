@@ -130,7 +130,7 @@ class Course:
     def __post_init__(self) -> None:
         self.root = self.query.plan(self.window)
         self.network = Network(self.strategy)
-        self.network.use([self.root])
+        self.network.set_roots([self.root])
         self.times = [link["ts"].cast(pa.int64()).to_numpy() for link in self.links[: self.query.links]]
 
     def upto(self, now: int) -> dict[str, Events]:

@@ -52,7 +52,7 @@ def lives_of(
     are what the table of its lookups is from some times on."""
     streams = _columns(root)
     network = Network(strategy)
-    network.use([root])
+    network.set_roots([root])
     heard, before = Patient(), -(1 << 60)
     for now in times:
         for at, rows in versions:
@@ -65,7 +65,7 @@ def lives_of(
         if restarts:
             parts = network.parts()
             network = Network(strategy)
-            network.use([root])
+            network.set_roots([root])
             network.restore(parts)
     return heard.lives
 

@@ -123,5 +123,5 @@ def started(store: Store, journal: Path | None, options: Options = DEFAULTS, **m
     run = RelationRun(("a", "b"), store, options, journal=None if journal is None else Journal(journal), **more)
     run.restore()
     store.resume(run.committed)
-    run.use(list(RELATIONS.values()))
+    run.set_relations(list(RELATIONS.values()))
     return run

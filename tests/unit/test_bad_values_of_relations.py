@@ -60,7 +60,7 @@ def bad(
 ) -> dict[str, int]:
     """What a run counts for each query."""
     run = RelationRun(("a", "b"), Store(), options, **more)
-    run.use(bound(texts))
+    run.set_relations(bound(texts))
     Source(base, given).run(run)
     return {name: run.bad.get(name, 0) for name in texts}
 
@@ -110,7 +110,7 @@ def test_what_is_done_again_after_a_crash_is_not_counted_twice(seed: int, in_sha
         run = RelationRun(("a", "b"), store, journal=Journal(tmp_path / "journal"), sharding=sharding)
         run.restore()
         store.resume(run.committed)
-        run.use(bound(TEXTS))
+        run.set_relations(bound(TEXTS))
         return run
 
     for _ in range(4):

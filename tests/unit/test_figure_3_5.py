@@ -27,7 +27,7 @@ def lives(plan: Node, strategy: str, seed: int) -> list[str]:
     """Rows with when they came and when they left, after everything has left."""
     random = np.random.default_rng(seed)
     network = Network(strategy)
-    network.use([plan])
+    network.set_roots([plan])
     found: dict[tuple[int, ...], list[object]] = {}
     for minute in range(LAST + 1):
         batch = {stream: arrivals(random, minute, count) for stream, count in {"S1": 5, "S2": 5, "S3": 2}.items()}

@@ -117,7 +117,7 @@ def ran(texts: dict[str, str], given: Batches, base: Path, options: Options, **m
     store = Store()
     run = RelationRun(("a", "b"), store, options, **more)
     run.restore()
-    run.use([bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()])
+    run.set_relations([bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()])
     Source(base, given).run(run)
     return run, store
 
@@ -173,7 +173,7 @@ def test_a_restart_knows_who_is_stopped_and_why(step: str, tmp_path: Path, monke
         run.restore()
         store.resume(run.committed)
         texts = {"total": TOTAL, "pairs": PAIRS}
-        run.use([bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()])
+        run.set_relations([bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()])
         return run
 
     for occurrence in _occurrences():

@@ -98,7 +98,7 @@ def test_a_reader_sees_what_is_there(name: str, streams: Streams, steps: list[in
     root = PLANS[name]
     lives = reference_lives(root, streams)
     network, before, now = Network(), -(1 << 60), 0
-    network.use([root])
+    network.set_roots([root])
     key = [name for name, _ in root.columns].index("key")
     with TemporaryDirectory(dir=MEMORY) as directory:
         kept = MaterializedResult(relation_of(root), Path(directory))

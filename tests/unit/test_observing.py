@@ -38,7 +38,7 @@ def run(network: Network, observing: Observing, streams: dict[str, tuple[int, in
 
 def network_of(*roots: object) -> Network:
     network = Network()
-    network.use(roots)  # type: ignore[arg-type]
+    network.set_roots(roots)  # type: ignore[arg-type]
     return network
 
 

@@ -47,7 +47,7 @@ def joins_in(network: Network) -> list[JoinOperator]:
 
 def test_only_what_somebody_reads_is_asked_of_streams() -> None:
     network = Network()
-    network.use([Project(join(10, 10, left="v > 1"), (("x", Column("1.ts"), BIGINT),))])
+    network.set_roots([Project(join(10, 10, left="v > 1"), (("x", Column("1.ts"), BIGINT),))])
     assert {stream: set(names) for stream, names in network.columns_needed().items()} == {
         "a": {"k", "v"},
         "b": {"k", "ts"},
@@ -57,7 +57,7 @@ def test_only_what_somebody_reads_is_asked_of_streams() -> None:
 def test_equal_relations_are_one_and_joins_of_one_shape_too() -> None:
     plans = [values(join(10, 10)), values(join(20, 5, left="v > 1")), values(join(5, 8, residual="`0.v` < `1.v`"))]
     network = Network()
-    network.use([*plans, values(join(10, 10))])
+    network.set_roots([*plans, values(join(10, 10))])
     (operator,) = joins_in(network)
     assert len(network.roots) == 3
     assert operator.node.parts == join(20, 10).parts
@@ -108,7 +108,7 @@ STRATEGIES = st.sampled_from(["upa", "upa", "nt", "direct"])
 
 def restarted(network: Network, roots: Any) -> Network:
     parts, again = network.parts(), Network(network.expiry)
-    again.use(roots)
+    again.set_roots(roots)
     again.restore(parts)
     return again
 
@@ -124,7 +124,7 @@ def test_queries_that_share_a_join_have_their_own_answers(
     roots: Any, events: Any, times: set[int], strategy: str, restarts: bool
 ) -> None:
     network = Network(strategy)
-    network.use(roots)
+    network.set_roots(roots)
     heard, before = {root: Patient() for root in roots}, -1
     for now in [*sorted(times), 100]:
         told = network.advance({name: columns_of(STREAMS, events, name, before, now) for name in STREAMS}, now)
@@ -152,7 +152,7 @@ def test_plans_come_and_go(queries: Any, events: Any, strategy: str, restarts: b
         if restarts and now % 3 == 0:
             network = restarted(network, roots)
         else:
-            network.use(roots)
+            network.set_roots(roots)
         told = network.advance({name: columns_of(STREAMS, events, name, now - 1, now) for name in STREAMS}, now)
         for i, root in running:
             heard[i].before = max(heard[i].before, now - 1)
@@ -168,9 +168,9 @@ def test_rows_that_only_others_wanted_are_not_joined_when_these_have_left() -> N
     everything, some = values(join(5, 5)), values(join(20, 20, left="v > 1"))
     rows = [{"ts": 1, "k": 1, "v": v, "unread": 0} for v in (1, 2)]
     network = Network()
-    network.use([everything, some])
+    network.set_roots([everything, some])
     network.advance({"a": columns_of(STREAMS, {"a": rows}, "a", 0, 3)}, 3)
-    network.use([some])
+    network.set_roots([some])
     later = {"b": [{"ts": 4, "k": 1, "v": 0, "unread": 0}]}
     (told,) = network.advance({"b": columns_of(STREAMS, later, "b", 3, 5)}, 5).values()
     assert told.fresh.rows["0.v"].to_pylist() == [2]

@@ -150,7 +150,7 @@ def table_of(name: str) -> pa.Table:
 
 def answers(one: Relation, events: dict[str, Events], nows: list[int], newest: int) -> Counter[Any]:
     answering, table, found = Answering(), table_of("named"), Counter[Any]()
-    answering.use([one], {one.name: one.plan})
+    answering.set_relations([one], {one.name: one.plan})
     since = EVER_BEFORE
     for now in [*nows, THE_END]:
         part = {name: chosen(e, np.flatnonzero((e.times >= since) & (e.times < now))) for name, e in events.items()}

@@ -81,7 +81,7 @@ def test_bad_values_are_taken_as_null_and_counted_for_the_query_that_met_them(tm
         "divides": "SELECT a.k AS k, b.v / a.v AS share FROM a [RANGE 9 us], b [RANGE 9 us] WHERE a.k = b.k",
         "neighbour": "SELECT a.k AS k FROM a [RANGE 9 us], b [RANGE 9 us] WHERE a.k = b.k",
     }
-    run.use([bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()])
+    run.set_relations([bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()])
     Source(tmp_path, given).run(run)
     assert sorted(row[3] is None for row in store.rows("divides")) == [False, True]
     assert run.bad == {"divides": 1, "neighbour": 0}
@@ -92,12 +92,12 @@ def test_a_relation_that_joins_late_shares_what_is_there(tmp_path: Path) -> None
     given = batches(3, number=30)
     store, source = Store(), Source(tmp_path, given)
     run, early = RelationRun(("a", "b"), store), RELATIONS["counts"]
-    run.use([early])
+    run.set_relations([early])
     while source.done < 15:
         source.deliver(run)
     start = max(newest for newest in source.newest.values() if newest is not None) + 1
     late = entering_at(bind_relation(parse_query(TEXTS["counts"], name="late"), STREAMS, {}), start)
-    run.use([early, late])
+    run.set_relations([early, late])
     source.run(run)
     assert store.rows("counts") == expected(given)["counts"]
     assert store.rows("late") == [row for row in store.rows("counts") if row[0] >= start] != []

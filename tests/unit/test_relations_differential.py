@@ -59,7 +59,7 @@ class _Machine:
     def __init__(self, relation: Relation, strategy: str, example: Example) -> None:
         self.relation, self.strategy, self.example = relation, strategy, example
         self.network = Network(strategy)
-        self.network.use([relation.plan])
+        self.network.set_roots([relation.plan])
         self.result = Result(relation, relation.plan.pattern, answer_schema(relation))
         self._look_up()
 

@@ -147,12 +147,12 @@ def test_a_relation_that_joins_late_goes_to_the_shards_too(tmp_path: Path) -> No
     batches_, store = batches(3, number=30), Store()
     source = Source(tmp_path, batches_)
     run, early = RelationRun(("a", "b"), store, sharding=in_shards(), scratch=lambda: tmp_path), RELATIONS["counts"]
-    run.use([early])
+    run.set_relations([early])
     while source.done < 15:
         source.deliver(run)
     start = max(newest for newest in source.newest.values() if newest is not None) + 1
     late = entering_at(bind_relation(parse_query(TEXTS["counts"], name="late"), STREAMS, {}), start)
-    run.use([early, late])
+    run.set_relations([early, late])
     source.run(run)
     assert run.placed("late") == "in 3 shards on executors"
     assert store.rows("counts") == expected(batches_)["counts"]
@@ -182,7 +182,7 @@ def test_shards_write_by_themselves_where_they_can(tmp_path: Path) -> None:
 def answers_in_steps(example: Example, nows: Sequence[int], directory: Path) -> pa.Table:
     relation = bind_relation(parse_query(example.text), ANY_STREAMS, ANY_TABLES)
     shards = InShards(in_shards(), directory, Options())
-    shards.use([relation], {relation.name: relation.plan})
+    shards.set_relations([relation], {relation.name: relation.plan})
     table, rows = example.tables["named"]
     looked_up = pa.table({name: Vector.of(t, [row[name] for row in rows]).to_arrow() for name, t in table.columns})
     times = [e["ts"] for name in relation.streams for e in example.events[name] if e["ts"] is not None]
@@ -241,7 +241,7 @@ def test_a_hot_key(tmp_path: Path) -> None:
     relation = bind_relation(parse_query(text, name="q"), streams, {})
     tasks = Tasks(random.Random(1))
     shards = InShards(in_shards(tasks), tmp_path, Options())
-    shards.use([relation], {"q": relation.plan})
+    shards.set_relations([relation], {"q": relation.plan})
     times = np.arange(number)
     ones = pa.array(np.ones(number))
     events = {

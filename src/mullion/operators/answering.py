@@ -55,7 +55,7 @@ class Answering:
         """How many bad values each relation met, taken as NULL, since they were taken."""
         self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
 
-    def use(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
+    def set_relations(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
         """The relations from now on, and the plans by which they are computed."""
         wanted = {relation.name: relation for relation in relations}
         if wanted == self.relations:
@@ -65,7 +65,7 @@ class Answering:
         groups = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
         self.networks = {name: self.networks.get(name) or self._network() for name in groups}
         for name, mine in groups.items():
-            self.networks[name].use([plans[relation] for relation in mine])
+            self.networks[name].set_roots([plans[relation] for relation in mine])
         self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
         kept = {name: relation for name, relation in wanted.items() if relation.materialized}
         self.materialized = {n: self.materialized[n] if n in stays else self._kept(r) for n, r in kept.items()}

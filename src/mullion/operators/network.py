@@ -93,7 +93,7 @@ class Network:
 
     # Which plans there are
 
-    def use(self, roots: Iterable[Node]) -> None:
+    def set_roots(self, roots: Iterable[Node]) -> None:
         """Work for these plans from now on."""
         self.roots = tuple(dict.fromkeys(roots))
         before, shaped = self.working, {shape: join for join, shape in self.shapes.items()}

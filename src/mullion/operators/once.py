@@ -34,7 +34,7 @@ def answer_now(
 ) -> pa.Table:
     """The rows that are there at the time `now`. `events` are those of each stream up to it, in their order."""
     network = Network()
-    network.use([relation.root])
+    network.set_roots([relation.root])
     for node, working in network.working.items():
         if isinstance(node, TableLookup):
             assert isinstance(working.operator, TableLookupOperator)

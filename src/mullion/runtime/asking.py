@@ -32,8 +32,8 @@ from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_i
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.physical import sliced
 from mullion.runtime.questions import Evaluate, View, bounds_of
-from mullion.runtime.relation_run import run_name
 from mullion.runtime.relation_runs import RelationRuns
+from mullion.runtime.relation_state import run_name
 from mullion.runtime.stream_run import StreamRun
 
 

@@ -31,7 +31,7 @@ class Counts:
     seconds: float = 0.0
     late_by_query: dict[str, int] = field(default_factory=dict)
     answers_by_query: dict[str, int] = field(default_factory=dict)
-    """Of the queries that are answered now, since they joined."""
+    """Of the queries that are answered now, since they entered."""
     bad_by_query: dict[str, int] = field(default_factory=dict)
 
     def add(self, told: Tally) -> None:

@@ -77,7 +77,7 @@ class Ordered:
                 self.sets[name] = axis_set_for(axis, numbered)
         self.sets = {name: self.sets[name] for name in wanted}
         for name, (_, mine) in wanted.items():
-            self.sets[name].use(self.stream, mine, options)
+            self.sets[name].set_queries(self.stream, mine, options)
         self.input = input_for(self.stream, self.groupings, sorted(self._placing()))
         if not self:
             self.order = Order()

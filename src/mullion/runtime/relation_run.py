@@ -12,147 +12,44 @@ interrupted is simply made again, perhaps with more events.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mullion.algebra.nodes import Aggregated, Node, Scan, nodes
 from mullion.algebra.relation import Relation
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE, THE_END
-from mullion.operators.answering import Answering
-from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
-from mullion.operators.state_files import StateFiles, files_of
-from mullion.options import DEFAULTS, Options
-from mullion.planner.relation_stats import Stats
-from mullion.runtime.lookup_tables import no_table
-from mullion.runtime.relation_shards import InShards, Sharding
-from mullion.runtime.sink import Sink
+from mullion.runtime.relation_commits import RelationCommits
+from mullion.runtime.relation_state import RelationState
 from mullion.slices.answered import count_rows, still_counted
 from mullion.slices.finalize import Answers
-from mullion.slices.kernels.partial import TIME
-from mullion.slices.limits import Limits
 from mullion.slices.most import PORTION
-from mullion.slices.order import Order, times_of
+from mullion.slices.order import times_of
 from mullion.slices.portions import Portions
 from mullion.storage.event_log import LoggedBatch
 from mullion.storage.fault_points import fault_point
-from mullion.storage.files import CommittedFiles
-from mullion.storage.journal import Commit, Journal
-from mullion.storage.manifest import quoted
 from mullion.storage.marks import Mark
 
 
-def run_name(streams: Sequence[str]) -> str:
-    """What relations over these streams are called: no stream has such a name, and a directory may.
-
-    >>> run_name(["orders", "payments"])
-    'relations/orders+payments'
-    """
-    return "relations/" + "+".join(map(quoted, streams))
-
-
-@dataclass
-class Incoming:
-    """What one stream has handed on, and how far it is."""
-
-    order: Order = field(default_factory=Order)
-    taken: Mark | None = None
-    """The newest batch that is in the order."""
-    watermark: int | None = None
-    oldest: int | None = None
-    newest: int | None = None
-    settled: int = 0
-    """How many events have left the order: the number that the next one gets."""
-
-    def take(self, batch: LoggedBatch, since: int) -> None:
-        """Take the events of a batch that no step has taken."""
-        if self.taken is not None and batch.mark <= self.taken:
-            return
-        self.taken = batch.mark
-        self.newest = batch.newest if self.newest is None else max(self.newest, batch.newest)
-        events = batch.events
-        if since != EVER_BEFORE:
-            events = events.filter(pc.greater_equal(events.column(TIME), since))
-        if len(events):
-            self.order.add(events)
-
-    def settle(self, now: int) -> Events | None:
-        """The events before `now`, in their order, each with its number."""
-        rows = self.order.settle(None if now == THE_END else now)
-        if rows is None:
-            return None
-        times, first = times_of(rows), self.settled
-        self.settled += len(times)
-        if self.oldest is None:
-            self.oldest = int(times[0])
-        return Events(rows, times, np.arange(first, self.settled))
-
-    def snapshot(self) -> dict[str, Any]:
-        return {"oldest": self.oldest, "newest": self.newest, "settled": self.settled}
-
-
-class RelationRun:
+class RelationRun(RelationState):
     """All relations that read the same streams. May be called from the threads of several streams."""
 
-    def __init__(
-        self,
-        streams: Sequence[str],
-        sink: Sink,
-        options: Options = DEFAULTS,
-        *,
-        journal: Journal | None = None,
-        table: Callable[[str, int], pa.Table] = no_table,
-        table_files: Callable[[], Sequence[str]] = tuple,
-        sharding: Sharding | None = None,
-        scratch: Callable[[], Path] | None = None,
-    ) -> None:
-        """`table` gives a table's rows as a step sees them, `table_files` the files in which they are kept, `scratch` a
-        directory for what need not survive. Without `sharding` everything is computed here."""
-        self.name = run_name(streams)
-        self.sink, self.options, self.journal, self._table = sink, options, journal, table
-        self.incoming = {stream: Incoming() for stream in streams}
-        self.relations: dict[str, Relation] = {}
-        self.plans: dict[str, Node] = {}
-        self.limits = Limits(options.most_answers, options.most_held)
-        self.own = Answering(options.expiry, shared=options.is_shared, base=self._base, limits=self.limits)
-        """What is computed here."""
-        self.shards: InShards | None = None
-        """What is computed in shards, if anything is."""
-        self._sharding, self._scratch, self._table_files = sharding, scratch, table_files
-        self.now = EVER_BEFORE
-        self.committed: Mark | None = None
-        self.answers = 0
-        self.bad: dict[str, int] = {}
-        """How many bad values each relation met, taken as NULL."""
-        self.answered: dict[str, int] = {}
-        """The rows that each relation has answered."""
-        self.seconds = 0.0
-        self.known: dict[str, dict[str, Any]] = {}
-        """The relations of the last commit, with when they joined."""
-        self.shown: Mapping[str, KeptResult] = {}
-        """The materialised results as the last commit left them, for questions: replaced as a whole."""
-        self._lock = threading.RLock()
-        self._interrupted = False
-        """A step has failed half-way: what is in memory is of no use, only a restart goes on, from the last commit."""
-        self._state_files = None if journal is None else StateFiles(journal.files)
-        self._manifest: Mapping[str, Any] | None = None
-        """The state of a run before this one, until the first relations are known."""
+    @cached_property
+    def _commits(self) -> RelationCommits:
+        return RelationCommits(self)
 
     # Relations
 
-    def use(self, relations: Sequence[Relation]) -> None:
-        """The relations from now on. Who is new sees the events that no step has taken yet."""
-        with self._lock:
+    def set_relations(self, relations: Sequence[Relation]) -> None:
+        """The relations from now on. A new one sees the events that no step has taken yet."""
+        with self.lock:
             asked = [r for r in relations if not self.limits.is_stopped(r.name, r.text)]
             wanted = {relation.name: relation for relation in asked}
             before, self.relations = self.relations, wanted
@@ -164,7 +61,7 @@ class RelationRun:
             self.plans = {name: self.plans[name] for name in wanted if name in stays}
             self.plans |= self._plans_of([relation for name, relation in wanted.items() if name not in stays])
             self._place()
-            self._restore_operators()
+            self._commits.restore_operators()
             self._note()
             self._show()
 
@@ -182,18 +79,14 @@ class RelationRun:
         """Give the relations to the shards, if there are any, and those that can't be split to the driver."""
         own = list(self.relations.values())
         if self.shards is not None:
-            self.shards.use(own, self.plans)
+            self.shards.set_relations(own, self.plans)
             own = [relation for relation in own if relation.name not in self.shards.names]
-        self.own.use(own, self.plans)
-
-    def placed(self, name: str) -> str:
-        """Where a relation is computed."""
-        return self.shards.placed if self.shards is not None and name in self.shards.names else "on the driver"
+        self.own.set_relations(own, self.plans)
 
     def _plans_of(self, relations: Sequence[Relation]) -> dict[str, Node]:
         """The plans of relations that are new here: as recorded, of those that a run before this one had."""
         stats = self.stats
-        known = [r for r in relations if self._manifest is not None and r.name in self.known]
+        known = [r for r in relations if self.manifest is not None and r.name in self.known]
         found = {r.name: recorded_plan(r, self.known[r.name]["plan"]) for r in known}
         new = [relation for relation in relations if relation.name not in found]
         together = [new] if self.options.is_shared else [[relation] for relation in new]
@@ -201,46 +94,12 @@ class RelationRun:
             found |= chosen_plans(some, stats, self.options.expiry)
         return found
 
-    def columns_needed(self, stream: str) -> set[str]:
-        own = self.own.columns_needed(stream)
-        return own if self.shards is None else own | self.shards.columns_needed(stream)
-
-    @property
-    def oldest(self) -> int | None:
-        return min((i.oldest for i in self.incoming.values() if i.oldest is not None), default=None)
-
-    @property
-    def newest(self) -> int | None:
-        return max((i.newest for i in self.incoming.values() if i.newest is not None), default=None)
-
-    @property
-    def stats(self) -> Stats:
-        """What was seen of the streams."""
-        return self.own.stats
-
-    @property
-    def held(self) -> int:
-        """Rows in all states."""
-        return self.own.held + (0 if self.shards is None else self.shards.held)
-
-    @property
-    def counts(self) -> dict[str, Any]:
-        """What was counted. Times are of this process."""
-        steps = 0 if self.committed is None else self.committed.batch + 1
-        return {
-            "steps": steps,
-            "answers": self.answers,
-            "rows_held": self.held,
-            "seconds": self.seconds,
-            "bad_by_query": dict(self.bad),
-        }
-
     # Events
 
     def take(self, stream: str, batches: Sequence[LoggedBatch], watermark: int | None, *, ended: bool = False) -> None:
         """What a stream has handed on, and up to when that is complete; answers what this makes due."""
-        with self._lock:
-            if self._interrupted:
+        with self.lock:
+            if self.is_interrupted:
                 return
             incoming = self.incoming[stream]
             for batch in batches:
@@ -252,7 +111,7 @@ class RelationRun:
             while self.relations and len(known) == len(marks) and min(known) > self.now:
                 now = self._next(min(known))
                 self._step(now)
-                self.use(list(self.relations.values()))
+                self.set_relations(list(self.relations.values()))
                 if now == min(known):
                     break
 
@@ -271,7 +130,7 @@ class RelationRun:
 
     def _step(self, now: int) -> None:
         began = time.perf_counter()
-        self._interrupted = True
+        self.is_interrupted = True
         mark = Mark(0 if self.committed is None else self.committed.batch + 1, end=now == THE_END)
         fault_point("before operators")
         taken = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
@@ -282,8 +141,8 @@ class RelationRun:
         for some in self._answers(settled, now, mark):
             written.add(some)
         written.finish()
-        self._commit(mark, now)
-        self._interrupted = False
+        self._commits.commit(mark, now)
+        self.is_interrupted = False
         self._show()
         self.sink.committed(self.name, mark)
         self.seconds += time.perf_counter() - began
@@ -304,7 +163,7 @@ class RelationRun:
         """What became due, but for what shards have written by themselves."""
 
         def table(name: str) -> pa.Table:
-            return self._table(name, mark.batch)
+            return self.table(name, mark.batch)
 
         answers = self.own.step(settled, self.now, now, table, newest=self.newest, ended=mark.end)
         self.answers += count_rows(self.answered, answers, {})
@@ -320,87 +179,21 @@ class RelationRun:
                 self.bad[name] = self.bad.get(name, 0) + number
         return answers
 
-    # Shards
-
     def _shard_if_large(self, settled: Mapping[str, Events]) -> None:
         """Where the first step has much to do, what can be split is, from then on."""
         events = sum(len(some.times) for some in settled.values())
-        if self._sharding is not None and events > self._sharding.above():
-            self._begin_shards(self._sharding)
+        if self.sharding is not None and events > self.sharding.above():
+            self.begin_shards(self.sharding)
             self._place()
-
-    def _begin_shards(self, sharding: Sharding) -> InShards:
-        self.shards = InShards(sharding, self._base() / "shards", self.options)
-        return self.shards
-
-    def _base(self) -> Path:
-        """Where files are kept: with the checkpoint, or as long as the run lasts."""
-        if self.journal is not None:
-            return self.journal.directory
-        assert self._scratch is not None
-        return self._scratch() / self.name
 
     def _show(self) -> None:
         """Let questions see what is kept now. What a step that failed has left is not shown."""
-        if not self._interrupted:
+        if not self.is_interrupted:
             self.shown = {name: kept.shown() for name, kept in self.own.materialized.items()}
-
-    # What a restart needs
-
-    def _commit(self, mark: Mark, now: int) -> None:
-        """`now` and the mark hold for others only when the commit is there: streams let go what was taken before it."""
-        manifest = {} if self._state_files is None else self._state_files.save(self.own.state(), mark.text)
-        files = self._files(manifest)
-        if self.journal is not None:
-            self._record(mark, now, self.journal, manifest, files)
-        self.committed, self.now = mark, now
-        if self.journal is not None or self.shards is not None:
-            CommittedFiles(self._base()).sweep(files)
-
-    def _record(
-        self, mark: Mark, now: int, journal: Journal, manifest: Mapping[str, Any], files: tuple[str, ...]
-    ) -> None:
-        header = {
-            "now": now,
-            "incoming": {stream: incoming.snapshot() for stream, incoming in self.incoming.items()},
-            "answers": self.answers,
-            "answered": self.answered,
-            "stopped": self.limits.snapshot(),
-            "bad": self.bad,
-            "state": manifest,
-            "shards": None if self.shards is None else self.shards.snapshot(),
-        }
-        journal.commit(Commit(mark, header, (), snapshot=True, files=files))
-
-    def _files(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
-        """The files that a commit stands on."""
-        shards = () if self.shards is None else self.shards.named
-        return (*files_of(manifest), *(f"shards/{name}" for name in shards), *self.own.files, *self._table_files())
 
     def restore(self) -> None:
         """Go on from the last commit."""
-        if self.journal is None:
-            return
-        self.known = {entry["name"]: entry for entry in self.journal.last_queries()}
-        chain = self.journal.load()
-        if not chain:
-            return
-        commit = chain[-1]
-        self.committed, self.now, self.answers = commit.at, commit.state["now"], commit.state["answers"]
-        self.answered, self.bad = commit.state["answered"], commit.state["bad"]
-        self.limits.restore(commit.state["stopped"])
-        for stream, state in commit.state["incoming"].items():
-            self.incoming[stream] = Incoming(**state)
-        self._manifest = commit.state["state"]
-        shards = commit.state["shards"]
-        if shards is not None:
-            assert self._sharding is not None, "relations in shards go on in shards"
-            self._begin_shards(self._sharding).restore(shards)
-
-    def _restore_operators(self) -> None:
-        manifest, self._manifest = self._manifest, None
-        if manifest is not None and self._state_files is not None:
-            self.own.restore(self._state_files.load(manifest))
+        self._commits.restore()
 
 
-__all__ = ["RelationRun", "run_name"]
+__all__ = ["RelationRun"]

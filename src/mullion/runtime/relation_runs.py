@@ -15,8 +15,9 @@ from mullion.operators.planning import plans_at_work
 from mullion.options import Options
 from mullion.planner.optimiser import Chosen
 from mullion.planner.relation_stats import NO_STATS
-from mullion.runtime.relation_run import RelationRun, run_name
+from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import Sharding
+from mullion.runtime.relation_state import run_name
 from mullion.runtime.sink import Sink
 from mullion.storage.journal import Journal, Standings
 from mullion.storage.scratch import Scratch
@@ -74,13 +75,13 @@ class RelationRuns:
         shown = [run.shown for run in self.runs.values()]
         return {name: results[name] for name in names for results in shown if name in results}
 
-    def use(self, relations: Iterable[Relation]) -> None:
+    def set_relations(self, relations: Iterable[Relation]) -> None:
         """All relations from now on."""
         by_streams: dict[Streams, list[Relation]] = {streams: [] for streams in self.runs}
         for relation in relations:
             by_streams.setdefault(relation.streams, []).append(relation)
         for streams, mine in by_streams.items():
-            self.run_of(streams).use(mine)
+            self.run_of(streams).set_relations(mine)
 
     def over(self, stream: str) -> list[RelationRun]:
         """Those that read a stream and have something to answer."""

@@ -71,12 +71,12 @@ class InShards:
         """The relations that are here."""
         return [relation.name for group in self.groups for relation in group.relations]
 
-    def use(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
+    def set_relations(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
         """Of these relations, from now on, those that can be computed in shards."""
         self.groups = grouped(relations, plans)
         for group in self.groups:
             idle = Answering(self.options.expiry, shared=self.options.is_shared)
-            idle.use(group.relations, group.plans)
+            idle.set_relations(group.relations, group.plans)
             for stream in group.keys:
                 self._columns.setdefault(stream, set()).update(idle.columns_needed(stream))
 

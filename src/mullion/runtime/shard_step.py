@@ -133,7 +133,7 @@ class ShardedStep:
         directory, before = self.directory / str(shard), self.before[shard]
         kept = _taken_from_memory(directory, before)
         own = kept or _Shard(StateFiles(CommittedFiles(self.directory), str(shard)))
-        own.use(self)
+        own.prepare(self)
         if kept is None and before is not None:
             own.load(before.manifest)
         answers = own.step(self, shard)
@@ -162,13 +162,13 @@ class _Shard:
     def held(self) -> int:
         return sum(answering.held for answering in self.groups.values())
 
-    def use(self, step: ShardedStep) -> None:
+    def prepare(self, step: ShardedStep) -> None:
         def begun() -> Answering:
             return Answering(step.expiry, shared=step.shared)
 
         self.groups = {group.name: self.groups.get(group.name) or begun() for group in step.groups}
         for group in step.groups:
-            self.groups[group.name].use(group.relations, group.plans)
+            self.groups[group.name].set_relations(group.relations, group.plans)
         self.tables = {path: self.tables.get(path) or mapped(path) for path in step.tables.values()}
 
     def step(self, step: ShardedStep, shard: int) -> list[Answers]:

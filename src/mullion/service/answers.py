@@ -14,7 +14,7 @@ from mullion.catalog.catalog import Catalog
 from mullion.options import Options
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.physical import sliced
-from mullion.runtime.relation_run import run_name
+from mullion.runtime.relation_state import run_name
 from mullion.service.places import Places
 from mullion.sinks.callback import CallbackSink, OnAnswer
 from mullion.sinks.memory import MemorySink

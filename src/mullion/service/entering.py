@@ -117,7 +117,7 @@ class Entering:
                 start = entry["start"]
             relations[at] = entering_at(relation, start, kept)
             self._catalog.replace_query(relations[at])
-        self._runs.relations.use(relations)
+        self._runs.relations.set_relations(relations)
         for run in self._runs.relations.runs.values():
             self._sink.set_queries(run.name, {name: relation.text for name, relation in run.relations.items()})
 

@@ -109,7 +109,7 @@ class AxisSet:
         """How many of the last events fell behind on an axis of values, which should only grow."""
         self._asked: dict[str, SlicedAggregation] = {}
 
-    def use(self, stream: Stream, queries: Sequence[SlicedAggregation], options: Options = DEFAULTS) -> None:
+    def set_queries(self, stream: Stream, queries: Sequence[SlicedAggregation], options: Options = DEFAULTS) -> None:
         """The queries from now on. Their START and STOP are times, so they are looked at when times are known."""
         self._asked = {query.name: query for query in queries}
         placed = queries if self.axis.kind == "column" else [replace(q, start=None, stop=None) for q in queries]

@@ -1,0 +1,59 @@
+"""What a stream hands on to relations, in the order of its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from mullion.instants import EVER_BEFORE, THE_END
+from mullion.operators.network import Events
+from mullion.slices.kernels.partial import TIME
+from mullion.slices.order import Order, times_of
+from mullion.storage.event_log import LoggedBatch
+from mullion.storage.marks import Mark
+
+
+@dataclass
+class Incoming:
+    """What one stream has handed on, and how far it is."""
+
+    order: Order = field(default_factory=Order)
+    taken: Mark | None = None
+    """The newest batch that is in the order."""
+    watermark: int | None = None
+    oldest: int | None = None
+    newest: int | None = None
+    settled: int = 0
+    """How many events have left the order: the number that the next one gets."""
+
+    def take(self, batch: LoggedBatch, since: int) -> None:
+        """Take the events of a batch that no step has taken."""
+        if self.taken is not None and batch.mark <= self.taken:
+            return
+        self.taken = batch.mark
+        self.newest = batch.newest if self.newest is None else max(self.newest, batch.newest)
+        events = batch.events
+        if since != EVER_BEFORE:
+            events = events.filter(pc.greater_equal(events.column(TIME), since))
+        if len(events):
+            self.order.add(events)
+
+    def settle(self, now: int) -> Events | None:
+        """The events before `now`, in their order, each with its number."""
+        rows = self.order.settle(None if now == THE_END else now)
+        if rows is None:
+            return None
+        times, first = times_of(rows), self.settled
+        self.settled += len(times)
+        if self.oldest is None:
+            self.oldest = int(times[0])
+        return Events(rows, times, np.arange(first, self.settled))
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"oldest": self.oldest, "newest": self.newest, "settled": self.settled}
+
+
+__all__ = ["Incoming"]

@@ -1,0 +1,81 @@
+"""The commits of the relations over some streams, and what a restart goes on from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mullion.operators.state_files import files_of
+from mullion.runtime.incoming import Incoming
+from mullion.runtime.relation_state import RelationState
+from mullion.storage.files import CommittedFiles
+from mullion.storage.journal import Commit, Journal
+from mullion.storage.marks import Mark
+
+
+class RelationCommits:
+    def __init__(self, state: RelationState) -> None:
+        self._state = state
+
+    def commit(self, mark: Mark, now: int) -> None:
+        """`now` and the mark hold for others only when the commit is there: streams let go what was taken before it."""
+        state = self._state
+        manifest = {} if state.state_files is None else state.state_files.save(state.own.state(), mark.text)
+        files = self._files(manifest)
+        if state.journal is not None:
+            self._record(mark, now, state.journal, manifest, files)
+        state.committed, state.now = mark, now
+        if state.journal is not None or state.shards is not None:
+            CommittedFiles(state.base()).sweep(files)
+
+    def _record(
+        self, mark: Mark, now: int, journal: Journal, manifest: Mapping[str, Any], files: tuple[str, ...]
+    ) -> None:
+        state = self._state
+        header = {
+            "now": now,
+            "incoming": {stream: incoming.snapshot() for stream, incoming in state.incoming.items()},
+            "answers": state.answers,
+            "answered": state.answered,
+            "stopped": state.limits.snapshot(),
+            "bad": state.bad,
+            "state": manifest,
+            "shards": None if state.shards is None else state.shards.snapshot(),
+        }
+        journal.commit(Commit(mark, header, (), snapshot=True, files=files))
+
+    def _files(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+        """The files that a commit stands on."""
+        state = self._state
+        shards = () if state.shards is None else state.shards.named
+        return (*files_of(manifest), *(f"shards/{name}" for name in shards), *state.own.files, *state.table_files())
+
+    def restore(self) -> None:
+        """Go on from the last commit."""
+        state = self._state
+        if state.journal is None:
+            return
+        state.known = {entry["name"]: entry for entry in state.journal.last_queries()}
+        chain = state.journal.load()
+        if not chain:
+            return
+        commit = chain[-1]
+        state.committed, state.now, state.answers = commit.at, commit.state["now"], commit.state["answers"]
+        state.answered, state.bad = commit.state["answered"], commit.state["bad"]
+        state.limits.restore(commit.state["stopped"])
+        for stream, snapshot in commit.state["incoming"].items():
+            state.incoming[stream] = Incoming(**snapshot)
+        state.manifest = commit.state["state"]
+        shards = commit.state["shards"]
+        if shards is not None:
+            assert state.sharding is not None, "relations in shards go on in shards"
+            state.begin_shards(state.sharding).restore(shards)
+
+    def restore_operators(self) -> None:
+        state = self._state
+        manifest, state.manifest = state.manifest, None
+        if manifest is not None and state.state_files is not None:
+            state.own.restore(state.state_files.load(manifest))
+
+
+__all__ = ["RelationCommits"]

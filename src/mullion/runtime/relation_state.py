@@ -1,0 +1,134 @@
+"""All that is known of the relations over some streams between two steps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mullion.algebra.nodes import Node
+from mullion.algebra.relation import Relation
+from mullion.instants import EVER_BEFORE
+from mullion.operators.answering import Answering
+from mullion.operators.materialized import KeptResult
+from mullion.operators.state_files import StateFiles
+from mullion.options import DEFAULTS, Options
+from mullion.planner.relation_stats import Stats
+from mullion.runtime.incoming import Incoming
+from mullion.runtime.lookup_tables import no_table
+from mullion.runtime.relation_shards import InShards, Sharding
+from mullion.runtime.sink import Sink
+from mullion.slices.limits import Limits
+from mullion.storage.journal import Journal
+from mullion.storage.manifest import quoted
+from mullion.storage.marks import Mark
+
+
+def run_name(streams: Sequence[str]) -> str:
+    """What relations over these streams are called: no stream has such a name, and a directory may.
+
+    >>> run_name(["orders", "payments"])
+    'relations/orders+payments'
+    """
+    return "relations/" + "+".join(map(quoted, streams))
+
+
+class RelationState:
+    def __init__(
+        self,
+        streams: Sequence[str],
+        sink: Sink,
+        options: Options = DEFAULTS,
+        *,
+        journal: Journal | None = None,
+        table: Callable[[str, int], pa.Table] = no_table,
+        table_files: Callable[[], Sequence[str]] = tuple,
+        sharding: Sharding | None = None,
+        scratch: Callable[[], Path] | None = None,
+    ) -> None:
+        """`table` gives a table's rows as a step sees them, `table_files` the files in which they are kept, `scratch` a
+        directory for what need not survive. Without `sharding` everything is computed here."""
+        self.name = run_name(streams)
+        self.sink, self.options, self.journal, self.table = sink, options, journal, table
+        self.incoming = {stream: Incoming() for stream in streams}
+        self.relations: dict[str, Relation] = {}
+        self.plans: dict[str, Node] = {}
+        self.limits = Limits(options.most_answers, options.most_held)
+        self.own = Answering(options.expiry, shared=options.is_shared, base=self.base, limits=self.limits)
+        """What is computed here."""
+        self.shards: InShards | None = None
+        """What is computed in shards, if anything is."""
+        self.sharding, self._scratch, self.table_files = sharding, scratch, table_files
+        self.now = EVER_BEFORE
+        self.committed: Mark | None = None
+        self.answers = 0
+        self.bad: dict[str, int] = {}
+        """How many bad values each relation met, taken as NULL."""
+        self.answered: dict[str, int] = {}
+        """The rows that each relation has answered."""
+        self.seconds = 0.0
+        self.known: dict[str, dict[str, Any]] = {}
+        """The relations of the last commit, with when they entered."""
+        self.shown: Mapping[str, KeptResult] = {}
+        """The materialised results as the last commit left them, for questions: replaced as a whole."""
+        self.lock = threading.RLock()
+        self.is_interrupted = False
+        """A step has failed half-way: what is in memory is of no use, only a restart goes on, from the last commit."""
+        self.state_files = None if journal is None else StateFiles(journal.files)
+        self.manifest: Mapping[str, Any] | None = None
+        """The state of a run before this one, until the first relations are known."""
+
+    def placed(self, name: str) -> str:
+        """Where a relation is computed."""
+        return self.shards.placed if self.shards is not None and name in self.shards.names else "on the driver"
+
+    def columns_needed(self, stream: str) -> set[str]:
+        own = self.own.columns_needed(stream)
+        return own if self.shards is None else own | self.shards.columns_needed(stream)
+
+    @property
+    def oldest(self) -> int | None:
+        return min((i.oldest for i in self.incoming.values() if i.oldest is not None), default=None)
+
+    @property
+    def newest(self) -> int | None:
+        return max((i.newest for i in self.incoming.values() if i.newest is not None), default=None)
+
+    @property
+    def stats(self) -> Stats:
+        """What was seen of the streams."""
+        return self.own.stats
+
+    @property
+    def held(self) -> int:
+        """Rows in all states."""
+        return self.own.held + (0 if self.shards is None else self.shards.held)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What was counted. Times are of this process."""
+        steps = 0 if self.committed is None else self.committed.batch + 1
+        return {
+            "steps": steps,
+            "answers": self.answers,
+            "rows_held": self.held,
+            "seconds": self.seconds,
+            "bad_by_query": dict(self.bad),
+        }
+
+    def begin_shards(self, sharding: Sharding) -> InShards:
+        self.shards = InShards(sharding, self.base() / "shards", self.options)
+        return self.shards
+
+    def base(self) -> Path:
+        """Where files are kept: with the checkpoint, or as long as the run lasts."""
+        if self.journal is not None:
+            return self.journal.directory
+        assert self._scratch is not None
+        return self._scratch() / self.name
+
+
+__all__ = ["RelationState", "run_name"]
