@@ -136,6 +136,12 @@ def exists(name: str) -> bool:
     return False
 
 
+def test_the_glossary_has_each_word_once() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    words = [word.strip() for row in rows if row != "word" for word in row.split(",") if "[" not in row]
+    assert len(words) > 50 and sorted(set(words)) == sorted(words)
+
+
 CITATION = re.compile(r"\(([a-z][a-z-]+) (?:\d+\.\d|Figure|Table|Algorithm|Definition|inequality|formula)")
 NO_PAPERS = {"section", "sections"}
 

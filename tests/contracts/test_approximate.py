@@ -209,7 +209,7 @@ def test_states_of_other_sizes_have_other_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["approx_count_distinct", "approx_percentile", "frequent"])
-def test_bytes_that_stand_in_many_lanes_are_read_once(name: str) -> None:
+def test_bytes_that_stand_in_many_slots_are_read_once(name: str) -> None:
     (partial,) = APPROXIMATE[name].partials(INT)
     kept = partial.gather(Vector.of(INT, [1, 2, 3, 4]), np.array([0, 2]))
     (sketches,) = partial.load([column.take(np.array([0, 1, 0, 0])) for column in kept])

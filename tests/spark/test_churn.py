@@ -32,7 +32,7 @@ STAY = {
 JOIN = {
     "late_total": "SELECT sum(x) AS total FROM s [RANGE '9 s' SLIDE '5 s']",
     "late_groups": "SELECT k, count(*) AS c, min(x) AS m FROM s [RANGE '7 s' SLIDE '3 s'] WHERE x < 7 GROUP BY k",
-    "same_lane": "SELECT sum(n) AS t FROM s [RANGE '6 s' SLIDE '3 s'] WHERE x > 2.5",
+    "same_slot": "SELECT sum(n) AS t FROM s [RANGE '6 s' SLIDE '3 s'] WHERE x > 2.5",
 }
 
 
@@ -140,14 +140,14 @@ def test_joining_leaving_and_backfilling(late: bool, way: str, spark: SparkSessi
     with open_engine(spark, replay, way=way) as engine:
         churn(engine, {3: join, 4: look, 5: lambda e: e.drop("late_groups")})
         assert {name: rows(engine, name) for name in STAY} == undisturbed
-        for name in ("late_total", "same_lane"):
+        for name in ("late_total", "same_slot"):
             wanted = answers(f"CREATE QUERY q START AT TIMESTAMP '{_text(newest[2] + 1)}' AS {JOIN[name]}", events)
             assert comparable(micros(rows(engine, name))) == comparable(wanted), name
         for name, text in JOIN.items():
             wanted = answers(f"CREATE QUERY q START AT TIMESTAMP '{_text(newest[2])}' BACKFILL AS {text}", events)
             assert comparable(micros(rows(engine, f"{name}_back"))) == comparable(wanted), name
     assert "reading the stream's files again" in told["late_groups"]
-    assert "sub-windows that other queries keep" in told["same_lane"]
+    assert "sub-windows that other queries keep" in told["same_slot"]
 
 
 @pytest.mark.parametrize("step", ["before answers", "before commit", "after commit"])

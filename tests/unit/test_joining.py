@@ -55,7 +55,7 @@ def test_slots_and_edges_of_a_dropped_query_are_reclaimed() -> None:
     plan = made.sets["shared"].plan
     assert plan is not None
     (grouping,) = plan.groupings
-    assert [lane.predicate for lane in grouping.lanes] == [stays.predicate]
+    assert [slot.predicate for slot in grouping.slots] == [stays.predicate]
     assert plan.windows == (stays.window,)
     assert not any("max" in state.name for state in grouping.states)
 

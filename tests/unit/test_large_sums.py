@@ -60,11 +60,11 @@ def sums(values: npt.NDArray[np.float64], method: str, *, grouped: bool = False,
     (grouping,) = plan.groupings
     kinds = [state.partial for state in grouping.states]
     found = []
-    for lane in range(LANES) if method == ROWS else [None]:
-        if lane is None:
+    for slot in range(LANES) if method == ROWS else [None]:
+        if slot is None:
             own = table.filter(pa.compute.is_valid(table.column("signature")))
         else:
-            own = table.filter(pa.compute.equal(table.column("lane"), lane))
+            own = table.filter(pa.compute.equal(table.column("lane"), slot))
         states = {}
         for i, partial in enumerate(kinds):
             stored = [Vector.from_arrow(own.column(f"s{i}_{j}"), t) for j, t in enumerate(partial.stored)]

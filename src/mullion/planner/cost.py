@@ -141,7 +141,7 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
     shards = min(events, k * max(1, slices) ** 0.5 * groups_of(grouping, seen))
     shared = searches + events * KERNEL_EVENT + k * bits * FRAGMENT + shards * (KERNEL_PARTIAL + beta * COMBINED)
     fields = 1 + sum(len(s.partial.stored) for s in grouping.states)
-    alone = searches + events * len(grouping.lanes) * MEMBER * fields
+    alone = searches + events * len(grouping.slots) * MEMBER * fields
     if grouping.keys:
         alone += events * (KERNEL_EVENT + alpha * COMBINED)
     possible = all(s.partial.is_dense for s in grouping.states) and index.table_bytes <= MOST_TABLE

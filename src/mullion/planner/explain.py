@@ -67,7 +67,7 @@ def describe_grouping(plan: Plan, grouping: Grouping) -> dict[str, Any]:
         "group_by": [render(key) for key in grouping.group_keys],
         "counted": [render(value) for value in grouping.values],
         "queries": len(grouping.queries),
-        "predicates": [name for name in grouping.lane_names if name],
+        "predicates": [name for name in grouping.slot_names if name],
         "states": [
             {"name": state.name, "synopsis": one.synopsis, "rules": list(one.rules), "text": one.text}
             for state, one in zip(grouping.states, shared, strict=True)

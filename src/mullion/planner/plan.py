@@ -4,7 +4,7 @@ Plan
   windows, grid, way                 where the stream is cut, and how partials come about
   Grouping (one for each key set)
     keys                             what partials are grouped by
-    lanes                            the different predicates of its queries
+    slots                            the different predicates of its queries
     states                           what is kept for every slice, fragment and group
     checks                           expressions whose bad values are counted
     queries                          who is answered from it
@@ -83,15 +83,15 @@ rendered = lru_cache(maxsize=1 << 16)(render)
 TRUE = Literal(True, BOOLEAN)
 
 
-class Lane(NamedTuple):
-    """What queries with the same predicate have in common. A tag keeps a query's lane apart from all others."""
+class PredicateSlot(NamedTuple):
+    """What queries with the same predicate have in common. A tag keeps a query's slot apart from all others."""
 
     predicate: Expr | None
     tag: str = ""
 
     @property
     def condition(self) -> Expr | None:
-        """What an event must satisfy, or None when it need not satisfy anything and all lanes share it."""
+        """What an event must satisfy, or None when it need not satisfy anything and all slots share it."""
         return TRUE if self.predicate is None and self.tag else self.predicate
 
     @property
@@ -111,7 +111,7 @@ class Grouping:
     types: Mapping[str, Type]
     """The columns that its expressions may read: the stream's, and those that lookups add."""
     lookups: tuple[Lookup, ...] = ()
-    lanes: tuple[Lane, ...] = ()
+    slots: tuple[PredicateSlot, ...] = ()
     """Those with a condition first: they are the bits of the signature, in this order."""
     states: tuple[StateColumn, ...] = ()
     checks: tuple[Expr, ...] = ()
@@ -139,34 +139,34 @@ class Grouping:
         return grouping_name(self.group_keys, self.lookups, [expr for expr, _ in aggregate.values])
 
     @cached_property
-    def bits(self) -> tuple[Lane, ...]:
-        return tuple(lane for lane in self.lanes if lane.condition is not None)
+    def bits(self) -> tuple[PredicateSlot, ...]:
+        return tuple(slot for slot in self.slots if slot.condition is not None)
 
     @property
     def selective(self) -> bool:
         """Every query has a condition, so an event that satisfies none answers nobody."""
-        return len(self.bits) == len(self.lanes)
+        return len(self.bits) == len(self.slots)
 
     @cached_property
     def predicates(self) -> tuple[Expr, ...]:
-        return tuple(lane.condition for lane in self.bits if lane.condition is not None)
+        return tuple(slot.condition for slot in self.bits if slot.condition is not None)
 
     @cached_property
     def index(self) -> PredicateIndex:
         return PredicateIndex(self.predicates, self.types)
 
     @cached_property
-    def lane_of(self) -> npt.NDArray[np.intp]:
-        """For each query, the number of its lane."""
-        numbers = {lane: i for i, lane in enumerate(self.lanes)}
-        return np.array([numbers[lane_of(query)] for query in self.queries], np.intp)
+    def slot_of(self) -> npt.NDArray[np.intp]:
+        """For each query, the number of its slot."""
+        numbers = {slot: i for i, slot in enumerate(self.slots)}
+        return np.array([numbers[slot_of(query)] for query in self.queries], np.intp)
 
     @cached_property
     def progressions(self) -> Progressions:
-        """The edges of each lane."""
-        windows: list[dict[Period, None]] = [{} for _ in self.lanes]
-        for query, lane in zip(self.queries, self.lane_of.tolist(), strict=True):
-            windows[lane][query.window] = None
+        """The edges of each slot."""
+        windows: list[dict[Period, None]] = [{} for _ in self.slots]
+        for query, slot in zip(self.queries, self.slot_of.tolist(), strict=True):
+            windows[slot][query.window] = None
         return Progressions.of(windows)
 
     @cached_property
@@ -177,15 +177,15 @@ class Grouping:
         return np.array(codes, np.intp), list(numbers)
 
     @cached_property
-    def lane_names(self) -> tuple[str, ...]:
-        return tuple(lane.name for lane in self.lanes)
+    def slot_names(self) -> tuple[str, ...]:
+        return tuple(slot.name for slot in self.slots)
 
     def for_workers(self, method: str) -> Grouping:
         """What a worker needs: queries and predicates stay on the driver, what is made of them comes along."""
         nameless = tuple(
-            Lane(None, str(i)) if lane.condition is not None else lane for i, lane in enumerate(self.lanes)
+            PredicateSlot(None, str(i)) if slot.condition is not None else slot for i, slot in enumerate(self.slots)
         )
-        slim = replace(self, queries=(), lanes=nameless)
+        slim = replace(self, queries=(), slots=nameless)
         index = self.index.for_rows() if method == ROWS else self.index
         slim.__dict__.update(index=index, progressions=self.progressions)
         return slim
@@ -196,8 +196,8 @@ def grouping_name(keys: Sequence[Expr], lookups: Sequence[Lookup], values: Seque
     return f"{name} counting {', '.join(render(value) for value in values)}" if values else name
 
 
-def lane_of(query: SlicedAggregation) -> Lane:
-    return Lane(query.predicate, query.tag)
+def slot_of(query: SlicedAggregation) -> PredicateSlot:
+    return PredicateSlot(query.predicate, query.tag)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,17 @@ from mullion.planner.cost import NOTHING_SEEN, Observed, aggregation, choose
 from mullion.planner.cuts import amount_text
 from mullion.planner.fragments import compared_in
 from mullion.planner.physical import why_slices
-from mullion.planner.plan import EVENTS, FRAGMENTS, Grouping, Lane, Plan, Reason, StateColumn, lane_of, states_of
+from mullion.planner.plan import (
+    EVENTS,
+    FRAGMENTS,
+    Grouping,
+    Plan,
+    PredicateSlot,
+    Reason,
+    StateColumn,
+    slot_of,
+    states_of,
+)
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import common_grid, edge_at, slices_of
 from mullion.planner.synopses import synopses_text
@@ -75,11 +85,11 @@ def count_values(plan: Plan, seen: Observed) -> Plan:
 def share_predicates(plan: Plan, seen: Observed) -> Plan:
     """Each distinct WHERE is one bit of the signature (krishnamurthy 4.3.1)."""
 
-    def lanes(grouping: Grouping) -> tuple[Lane, ...]:
-        found = _distinct(map(lane_of, grouping.queries))
-        return tuple(sorted(found, key=lambda lane: lane.condition is None))
+    def slots(grouping: Grouping) -> tuple[PredicateSlot, ...]:
+        found = _distinct(map(slot_of, grouping.queries))
+        return tuple(sorted(found, key=lambda slot: slot.condition is None))
 
-    groupings = tuple(replace(g, lanes=lanes(g)) for g in plan.groupings)
+    groupings = tuple(replace(g, slots=slots(g)) for g in plan.groupings)
     asked = sum(q.predicate is not None for q in plan.queries)
     bits = sum(len(g.bits) for g in groupings)
     text = f"{asked} with a WHERE, {bits} different: {_plural(bits, 'bit')} of the signature"

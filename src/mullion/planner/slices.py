@@ -114,30 +114,30 @@ def first_edges(windows: Iterable[Period], most: int) -> list[int]:
 
 
 class Progressions(NamedTuple):
-    """Edges of several lanes as arithmetic progressions: each belongs to a lane and is a row (first, step)."""
+    """Edges of several slots as arithmetic progressions: each belongs to a slot and is a row (first, step)."""
 
-    lane: Times
+    slot: Times
     rows: Times
 
     @staticmethod
     def of(windows: Sequence[Iterable[Period]]) -> Progressions:
-        """The edges of each lane's windows, cut into pairs."""
+        """The edges of each slot's windows, cut into pairs."""
         found = [residues(own) for own in windows]
-        lane = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
-        return Progressions(lane, np.concatenate([*found, np.empty((0, 2), np.int64)]))
+        slot = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
+        return Progressions(slot, np.concatenate([*found, np.empty((0, 2), np.int64)]))
 
     def most(self, low: int, high: int) -> int:
-        """At most so many edges lie in [low, high], counted for each lane."""
+        """At most so many edges lie in [low, high], counted for each slot."""
         return int(((high - low) // self.rows[:, 1] + 2).sum())
 
     def edges(self, low: int, high: int) -> tuple[Times, Times]:
-        """(lane, edge) from the last edge of each progression at or before `low` up to `high`; an edge that two
-        progressions of a lane share is given twice."""
+        """(slot, edge) from the last edge of each progression at or before `low` up to `high`; an edge that two
+        progressions of a slot share is given twice."""
         first, step = self.rows.T
         first = low - (low - first) % step
         counts = np.maximum((high - first) // step, 0) + 1
         index = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.repeat(self.lane, counts), np.repeat(first, counts) + index * np.repeat(step, counts)
+        return np.repeat(self.slot, counts), np.repeat(first, counts) + index * np.repeat(step, counts)
 
 
 class Grid(NamedTuple):

@@ -75,8 +75,8 @@ def shared_synopses(plan: Plan, grouping: Grouping) -> tuple[Shared, ...]:
         return (_counted(grouping),)
     together = together_of(plan, grouping, least=2)
     numbers: dict[object, int] = {}
-    lanes = grouping.lane_of.tolist()
-    same = [numbers.setdefault((lane, q.frame), len(numbers)) for lane, q in zip(lanes, grouping.queries, strict=True)]
+    slots = grouping.slot_of.tolist()
+    same = [numbers.setdefault((slot, q.frame), len(numbers)) for slot, q in zip(slots, grouping.queries, strict=True)]
     asking = _Asking(grouping)
     return tuple(_shared(asking, state, same, together) for state in grouping.states)
 
@@ -173,11 +173,11 @@ def together_of(plan: Plan, grouping: Grouping, least: int = LEAST_TOGETHER) -> 
     are fewer than `least`, or their windows are no ranges of slices, there is nothing to tell."""
     if plan.axis.kind in ("events", "partitions") or len(grouping.queries) < least:
         return {}
-    codes = grouping.shapes[0] * len(grouping.lanes) + grouping.lane_of
+    codes = grouping.shapes[0] * len(grouping.slots) + grouping.slot_of
     found, counts = np.unique(codes, return_counts=True)
     largest: dict[int, tuple[int, int]] = {}
     for code, number in zip(found.tolist(), counts.tolist(), strict=True):
-        shape = code // len(grouping.lanes)
+        shape = code // len(grouping.slots)
         if number >= max(least, largest.get(shape, (0, 0))[0] + 1):
             largest[shape] = number, code
     together = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mullion.expressions.arrays import Times
-from mullion.planner.plan import EVENTS, ROWS, Grouping, Plan, StateColumn, grouping_name, lane_of, states_of
+from mullion.planner.plan import EVENTS, ROWS, Grouping, Plan, StateColumn, grouping_name, slot_of, states_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import edges_between, most_edges, residues
 
@@ -22,7 +22,7 @@ class Kept:
     newest: int
 
     def serves(self, query: SlicedAggregation, edges: Edges = None) -> bool:
-        """Whether these batches kept the query's groups, lane and states, and cut the stream at its edges, or at those
+        """Whether these batches kept the query's groups, slot and states, and cut the stream at its edges, or at those
         given."""
         if self.plan is None:
             return False
@@ -37,7 +37,7 @@ class Kept:
     def _keeps(self, query: SlicedAggregation, name: str, states: set[StateColumn], edges: Edges) -> bool:
         assert self.plan is not None
         for at, grouping in enumerate(self.plan.groupings):
-            if grouping.name == name and lane_of(query) in grouping.lanes:
+            if grouping.name == name and slot_of(query) in grouping.slots:
                 cuts = self._cuts(query, grouping, at)
                 if edges is None:
                     has_edges = _holds(cuts, residues([query.window]))
@@ -47,13 +47,13 @@ class Kept:
         return False
 
     def _cuts(self, query: SlicedAggregation, grouping: Grouping, at: int) -> Times:
-        """Where the batches were cut for the query's lane, as progressions."""
+        """Where the batches were cut for the query's slot, as progressions."""
         assert self.plan is not None
         if self.plan.way == "native":
             return np.array([[self.plan.grid.origin, self.plan.grid.step]], np.int64)
         if self.plan.methods[at] == ROWS:
-            own = grouping.lanes.index(lane_of(query))
-            cuts: Times = grouping.progressions.rows[grouping.progressions.lane == own]
+            own = grouping.slots.index(slot_of(query))
+            cuts: Times = grouping.progressions.rows[grouping.progressions.slot == own]
             return cuts
         return residues(self.plan.windows, self.plan.slicing)
 

@@ -7,8 +7,8 @@
                            [------ window 2 -----]             [---- 2 ----]
 
 Any window of any group is one range of the sequence; a synopsis answers all ranges of a state in one call. A predicate
-selects the fragments whose signature has its bit (krishnamurthy 4.3.2, Algorithm 2): its rows form a lane, and all
-lanes follow one another in one sequence. The same function runs on the driver and on executors.
+selects the fragments whose signature has its bit (krishnamurthy 4.3.2, Algorithm 2): its rows form a slot, and all
+slots follow one another in one sequence. The same function runs on the driver and on executors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_RANGES = 4_000_000
 """Ranges that are looked up in one call; more are taken in turns to bound memory."""
 
 MOST_MEMBERS = 64_000_000
-"""Pairs of a row and a lane that are looked at in one call."""
+"""Pairs of a row and a slot that are looked at in one call."""
 
 
 NOTHING: Mapping[str, Rows] = {}
@@ -80,17 +80,17 @@ def finalize(
     """Answer the due windows, as many at once as memory allows. `counted` are the value counts that the grouping's
     aggregates need, by the names of their groupings. Without `arranged`, the columns that ORDER BY needs stay for a
     later `arrange`."""
-    lane = grouping.lane_of[due.query]
+    slot = grouping.slot_of[due.query]
     if counted:
         rows.align(list(counted.values()))
-    for lanes in _lanes_in_turns(distinct(lane), rows):
-        sequence = sequence_of(rows, grouping, lanes)
-        sequence.counted = {name: CountedRows(r, grouping, lanes) for name, r in counted.items()}
-        mine = np.flatnonzero(np.isin(lane, lanes)) if len(lanes) < len(grouping.lanes) else np.arange(len(due))
+    for slots in _slots_in_turns(distinct(slot), rows):
+        sequence = sequence_of(rows, grouping, slots)
+        sequence.counted = {name: CountedRows(r, grouping, slots) for name, r in counted.items()}
+        mine = np.flatnonzero(np.isin(slot, slots)) if len(slots) < len(grouping.slots) else np.arange(len(due))
         for template, windows in due_by_shape(grouping, due, mine):
-            for turn in _turns(windows, lane, sequence, grouped=bool(grouping.keys)):
+            for turn in _turns(windows, slot, sequence, grouped=bool(grouping.keys)):
                 turn = _allowed(turn, grouping, due, work.over)
-                made = _answer(sequence, grouping, template, due, turn, lane[turn], work)
+                made = _answer(sequence, grouping, template, due, turn, slot[turn], work)
                 if made is not None:
                     query, table = made
                     query, table = arrange(query, table, template, final=arranged)
@@ -106,11 +106,11 @@ def _allowed(windows: Index, grouping: Grouping, due: Due, over: set[str]) -> In
     return windows[~np.isin(due.query[windows], stopped)]
 
 
-def _lanes_in_turns(lanes: Index, rows: Rows) -> Iterator[Index]:
-    """The lanes in parts whose rows are not too many."""
+def _slots_in_turns(slots: Index, rows: Rows) -> Iterator[Index]:
+    """The slots in parts whose rows are not too many."""
     at_once = max(1, MOST_MEMBERS // max(1, len(rows)))
-    for at in range(0, len(lanes), at_once):
-        yield lanes[at : at + at_once]
+    for at in range(0, len(slots), at_once):
+        yield slots[at : at + at_once]
 
 
 def due_by_shape(grouping: Grouping, due: Due, windows: Index) -> Iterator[tuple[AnswerTemplate, Index]]:
@@ -125,12 +125,12 @@ def due_by_shape(grouping: Grouping, due: Due, windows: Index) -> Iterator[tuple
         yield shapes[code[part[0]]], windows[part]
 
 
-def _turns(windows: Index, lane: Index, sequence: RowSequence, *, grouped: bool) -> Iterator[Index]:
+def _turns(windows: Index, slot: Index, sequence: RowSequence, *, grouped: bool) -> Iterator[Index]:
     """The windows in parts whose ranges are not too many."""
     if not grouped:
         yield windows
         return
-    ranges = np.cumsum(sequence.lines(lane[windows])[1])
+    ranges = np.cumsum(sequence.lines(slot[windows])[1])
     full = np.arange(MOST_RANGES, int(ranges[-1]) if len(ranges) else 0, MOST_RANGES)
     for part in np.split(windows, np.unique(np.searchsorted(ranges, full) + 1)):
         if len(part):
@@ -143,7 +143,7 @@ def _answer(
     template: AnswerTemplate,
     due: Due,
     windows: Index,
-    lane: Index,
+    slot: Index,
     work: Work,
 ) -> tuple[Index, pa.Table] | None:
     query, start, end = due.query[windows], due.start[windows], due.end[windows]
@@ -152,7 +152,7 @@ def _answer(
     instant = windows
     keys: list[pa.ChunkedArray] = []
     if grouping.keys:
-        begin, count = sequence.lines(lane)
+        begin, count = sequence.lines(slot)
         which = np.repeat(np.arange(len(windows)), count)
         at = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + begin[which]
         low, high = sequence.ranges(start[which], end[which], sequence.present[at])
@@ -164,7 +164,7 @@ def _answer(
         keys = [sequence.rows.key(i).take(firsts) for i in range(len(grouping.keys))]
         line = sequence.present[at]
     else:
-        line = lane.astype(np.int64)
+        line = slot.astype(np.int64)
         low, high = sequence.ranges(start, end, line)
     if not len(query):
         return None

@@ -1,4 +1,4 @@
-"""The rows of a grouping's lanes in one sequence, in which any window of any lane and group is one range."""
+"""The rows of a grouping's slots in one sequence, in which any window of any slot and group is one range."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ MOST_REMEMBERED = 1_000_000
 
 @dataclass
 class RowSequence:
-    """The rows of some lanes in the order (lane, group, slice): any window of any lane and group is one range."""
+    """The rows of some slots in the order (slot, group, slice): any window of any slot and group is one range."""
 
     rows: Rows
     chosen: Index
     ranks: npt.NDArray[np.int64]
-    """For each place, (lane * number of groups + group) * number of slices + rank of its slice: ascending."""
+    """For each place, (slot * number of groups + group) * number of slices + rank of its slice: ascending."""
     slices: npt.NDArray[np.int64]
     groups: int
     present: npt.NDArray[np.int64]
-    """lane * number of groups + group, where that group has a row in that lane; ascending."""
+    """slot * number of groups + group, where that group has a row in that slot; ascending."""
     first: Index
     """A row of each of these, to take the keys from."""
     stored: dict[StateColumn, tuple[Vector, ...]] = field(default_factory=dict)
@@ -78,16 +78,16 @@ class RowSequence:
         return self.stored[state]
 
     def ranges(self, start: Times, end: Times, line: Times) -> tuple[Index, Index]:
-        """Where the rows of a lane and group within [start, end) lie."""
+        """Where the rows of a slot and group within [start, end) lie."""
         base = line * len(self.slices)
         low = np.searchsorted(self.ranks, base + np.searchsorted(self.slices, start))
         high = np.searchsorted(self.ranks, base + np.searchsorted(self.slices, end))
         return low, high
 
-    def lines(self, lane: Index) -> tuple[Index, Index]:
-        """For each lane given, where its groups begin in `present` and how many they are."""
-        begin = np.searchsorted(self.present, lane * self.groups)
-        return begin, np.searchsorted(self.present, (lane + 1) * self.groups) - begin
+    def lines(self, slot: Index) -> tuple[Index, Index]:
+        """For each slot given, where its groups begin in `present` and how many they are."""
+        begin = np.searchsorted(self.present, slot * self.groups)
+        return begin, np.searchsorted(self.present, (slot + 1) * self.groups) - begin
 
     def operations(self) -> int:
         states = sum(synopsis.operations for synopsis in self.synopses.values())
@@ -99,12 +99,12 @@ def _same(a: Index, b: Index) -> bool:
 
 
 class CountedRows:
-    """The value counts of some lanes: one sequence that all holistic aggregates over the values are answered from."""
+    """The value counts of some slots: one sequence that all holistic aggregates over the values are answered from."""
 
-    def __init__(self, rows: Rows, grouping: Grouping, lanes: Index) -> None:
+    def __init__(self, rows: Rows, grouping: Grouping, slots: Index) -> None:
         columns = [rows.key(i) for i in range(len(grouping.group_keys), rows.keys)]
         present = np.logical_and.reduce([np.asarray(c.is_valid()) for c in columns])
-        self._sequence = sequence_of(rows, grouping, lanes, present)
+        self._sequence = sequence_of(rows, grouping, slots, present)
         coded = [ordered_codes(c, rows.key_type(len(grouping.group_keys) + i)) for i, c in enumerate(columns)]
         code, self._values = coded[0]
         size = len(self._values)
@@ -126,16 +126,16 @@ class CountedRows:
 
 
 def sequence_of(
-    rows: Rows, grouping: Grouping, lanes: Index, wanted: npt.NDArray[np.bool_] | None = None
+    rows: Rows, grouping: Grouping, slots: Index, wanted: npt.NDArray[np.bool_] | None = None
 ) -> RowSequence:
-    names = grouping.lane_names
-    chosen, lane = rows.members({names[i]: int(i) for i in lanes})
+    names = grouping.slot_names
+    chosen, slot = rows.members({names[i]: int(i) for i in slots})
     if wanted is not None and not wanted.all():
         kept = wanted[chosen]
-        chosen, lane = chosen[kept], lane[kept]
+        chosen, slot = chosen[kept], slot[kept]
     group, groups = rows.groups
     slices = distinct(rows.slices)
-    line = lane * max(1, groups) + group[chosen]
+    line = slot * max(1, groups) + group[chosen]
     ranks = line * len(slices) + np.searchsorted(slices, rows.slices)[chosen]
     if len(ranks) and not (ranks[1:] >= ranks[:-1]).all():
         order = np.argsort(ranks, kind="stable")

@@ -1,8 +1,8 @@
 """Sub-windows: the immutable partials that windows are made of, as they came from one batch.
 
 A sub-window's columns are named by what they hold, not by their place in a plan, so that sub-windows made under
-different plans still serve a query that both knew: `slice`, `signature` or `lane`, `key0..`, `<state>.<field>`. What
-the bits of a signature and the numbers of lanes stand for is in the schema's metadata.
+different plans still serve a query that both knew: `slice`, `signature` or `slot`, `key0..`, `<state>.<field>`. What
+the bits of a signature and the numbers of slots stand for is in the schema's metadata.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from mullion.expressions.coding.dictionary import codes_of, combine, runs
 from mullion.expressions.vector import Vector, arrow_type, dtype_of
 from mullion.language.types import Type
 from mullion.planner.plan import Grouping, StateColumn
+from mullion.slices.kernels.partial import SLOT
 from mullion.slices.kernels.signature import unpack
 
 
@@ -36,13 +37,13 @@ class PartialSubWindows:
         names = {f"k{i}": f"key{i}" for i in range(len(grouping.keys))}
         for i, state in enumerate(grouping.states):
             names |= {f"s{i}_{j}": f"{state.name}.{j}" for j in range(len(state.partial.stored))}
-        kept = [n for n in partials.schema.names if n in ("slice", "signature", "lane") or n in names]
-        lanes = grouping.lane_names if "lane" in kept else grouping.lane_names[: len(grouping.bits)]
+        kept = [n for n in partials.schema.names if n in ("slice", "signature", SLOT) or n in names]
+        slots = grouping.slot_names if SLOT in kept else grouping.slot_names[: len(grouping.bits)]
         metadata = {
             "grouping": grouping.name,
-            "lanes": json.dumps(lanes),
+            "lanes": json.dumps(slots),
             "everyone": json.dumps(not grouping.selective),
-            "private": json.dumps(all(lane.tag for lane in grouping.lanes)),
+            "private": json.dumps(all(slot.tag for slot in grouping.slots)),
         }
         rows = has_states(partials, grouping)
         table = partials.select(kept).rename_columns([names.get(n, n) for n in kept])
@@ -54,7 +55,7 @@ class PartialSubWindows:
         return str(self.table.schema.metadata[b"grouping"].decode())
 
     @cached_property
-    def lanes(self) -> list[str]:
+    def slots(self) -> list[str]:
         names: list[str] = json.loads(self.table.schema.metadata[b"lanes"])
         return names
 
@@ -63,11 +64,11 @@ class PartialSubWindows:
         """Kept for queries alone whose past was read once more."""
         return bool(json.loads(self.table.schema.metadata[b"private"]))
 
-    def knows(self, lane: str) -> bool:
-        """Whether events of the lane were kept here."""
-        if "lane" not in self.table.schema.names and not lane:
+    def knows(self, slot: str) -> bool:
+        """Whether events of the slot were kept here."""
+        if SLOT not in self.table.schema.names and not slot:
             return bool(json.loads(self.table.schema.metadata[b"everyone"]))
-        return lane in self.lanes
+        return slot in self.slots
 
     @cached_property
     def slices(self) -> Times:
@@ -77,31 +78,31 @@ class PartialSubWindows:
     def newest(self) -> int:
         return int(self.slices.max()) if len(self.slices) else np.iinfo(np.int64).min
 
-    def members(self, lanes: Mapping[str, int], order: Index) -> tuple[Index, Index]:
-        """Pairs of a row and the number of a lane that it belongs to, for the lanes asked for, rows of each lane in the
-        given order; none for a lane that was not known yet (krishnamurthy Algorithm 2)."""
-        if "lane" in self.table.schema.names:
-            number_of = np.array([lanes.get(name, -1) for name in self.lanes], np.intp)
-            number = number_of[np.asarray(self.table.column("lane").combine_chunks())[order]]
+    def members(self, slots: Mapping[str, int], order: Index) -> tuple[Index, Index]:
+        """Pairs of a row and the number of a slot that it belongs to, for the slots asked for, rows of each slot in the
+        given order; none for a slot that was not known yet (krishnamurthy Algorithm 2)."""
+        if SLOT in self.table.schema.names:
+            number_of = np.array([slots.get(name, -1) for name in self.slots], np.intp)
+            number = number_of[np.asarray(self.table.column(SLOT).combine_chunks())[order]]
             chosen = np.flatnonzero(number >= 0)
             return order[chosen], number[chosen]
-        found = [(bit, lanes[name]) for bit, name in enumerate(self.lanes) if name in lanes]
+        found = [(bit, slots[name]) for bit, name in enumerate(self.slots) if name in slots]
         codes, bits = self._signatures
         inside = bits[:, [bit for bit, _ in found]].T[:, codes[order]]
-        lane, row = np.nonzero(inside)
-        rows, numbers = order[row], np.array([number for _, number in found], np.intp)[lane]
-        if "" in lanes and self.knows(""):
+        slot, row = np.nonzero(inside)
+        rows, numbers = order[row], np.array([number for _, number in found], np.intp)[slot]
+        if "" in slots and self.knows(""):
             rows = np.concatenate([rows, order])
-            numbers = np.concatenate([numbers, np.full(len(order), lanes[""])])
+            numbers = np.concatenate([numbers, np.full(len(order), slots[""])])
         return rows, numbers
 
     @cached_property
     def _signatures(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """The fragment of each row, and the lanes of each fragment."""
+        """The fragment of each row, and the slots of each fragment."""
         column = self.table.column("signature").combine_chunks()
         width = column.type.value_type.byte_width
         body = np.frombuffer(b"".join(column.dictionary.to_pylist()), np.uint8).reshape(-1, width)
-        return np.asarray(column.indices, np.int64), unpack(body, len(self.lanes))
+        return np.asarray(column.indices, np.int64), unpack(body, len(self.slots))
 
     def state(self, state: StateColumn) -> tuple[Vector, ...]:
         """The stored fields of a state; its identity throughout when it was not kept yet."""
@@ -228,12 +229,12 @@ class Rows:
         groups, _ = self.groups
         return np.lexsort((self.slices, groups)) if self._group_keys else np.argsort(self.slices, kind="stable")
 
-    def members(self, lanes: Mapping[str, int]) -> tuple[Index, Index]:
-        """Pairs of a row and the number of a lane that it belongs to."""
+    def members(self, slots: Mapping[str, int]) -> tuple[Index, Index]:
+        """Pairs of a row and the number of a slot that it belongs to."""
         if len(self.entries) == 1:
-            return self.entries[0].members(lanes, self.order)
+            return self.entries[0].members(slots, self.order)
         first = np.concatenate([[0], np.cumsum([len(e.slices) for e in self.entries])])
-        parts = [e.members(lanes, np.arange(len(e.slices))) for e in self.entries]
+        parts = [e.members(slots, np.arange(len(e.slices))) for e in self.entries]
         rows = [rows + first[i] for i, (rows, _) in enumerate(parts)]
         return _concat(rows, np.intp), _concat([numbers for _, numbers in parts], np.intp)
 

@@ -122,22 +122,22 @@ def _bad(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
 
 
 class _Selected:
-    """What the partials of a query's lane hold."""
+    """What the partials of a query's slot hold."""
 
     def __init__(self, partials: pa.Table, grouping: Grouping) -> None:
         rows = np.flatnonzero(has_states(partials, grouping))
         placed = PartialSubWindows.of(partials, grouping)
-        lanes = {name: i for i, name in enumerate(grouping.lane_names)}
-        kept, self._lanes = placed.members(lanes, np.arange(len(rows)))
+        slots = {name: i for i, name in enumerate(grouping.slot_names)}
+        kept, self._slots = placed.members(slots, np.arange(len(rows)))
         self._rows = rows[kept]
-        self._lane_of = grouping.lane_of
-        self._by_lane: dict[int, npt.NDArray[np.intp]] = {}
+        self._slot_of = grouping.slot_of
+        self._by_slot: dict[int, npt.NDArray[np.intp]] = {}
 
     def of(self, query: int, column: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        lane = int(self._lane_of[query])
-        if lane not in self._by_lane:
-            self._by_lane[lane] = self._rows[self._lanes == lane]
-        return column[self._by_lane[lane]]
+        slot = int(self._slot_of[query])
+        if slot not in self._by_slot:
+            self._by_slot[slot] = self._rows[self._slots == slot]
+        return column[self._by_slot[slot]]
 
 
 def selected_by(partials: pa.Table, grouping: Grouping) -> dict[str, int]:

@@ -16,7 +16,7 @@ from mullion.errors import CheckpointError
 from mullion.expressions.arrays import Times
 from mullion.instants import EVERYTHING, ORIGIN
 from mullion.language.query import Period
-from mullion.planner.plan import Grouping, Plan, lane_of, states_of
+from mullion.planner.plan import Grouping, Plan, slot_of, states_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.slices.due import Cursor, Due, Runs, Seen, due_windows, first_end
@@ -145,7 +145,7 @@ def holds(entry: PartialSubWindows, grouping: Grouping, query: SlicedAggregation
     """Whether the sub-windows kept what the query needs of their events."""
     own = () if grouping.counted else query.template.aggregates
     states = (state for aggregate in own for state in states_of(aggregate))
-    return entry.knows(lane_of(query).name) and all(f"{s.name}.0" in entry.table.schema.names for s in states)
+    return entry.knows(slot_of(query).name) and all(f"{s.name}.0" in entry.table.schema.names for s in states)
 
 
 def needed_from(

@@ -1,6 +1,6 @@
 """Value counts: one sequence of counted values answers every holistic aggregate over an expression.
 
-    rows of the sequence, in the order (lane, group, slice):
+    rows of the sequence, in the order (slot, group, slice):
 
         slice     | 09:00        | 09:01   | 09:02          |
         value     | 100  200 350 | 100 500 | 100  200   350 |

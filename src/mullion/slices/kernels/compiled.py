@@ -62,13 +62,13 @@ def split_doubles(
 @njit(cache=True, nogil=True)
 def satisfied(codes: Array, table: Array, first: Array, i: int, mask: Array) -> None:
     """The predicates that event i satisfies: one row of each attribute's table, taken together."""
-    lanes = len(mask)
+    slots = len(mask)
     row = table[first[0] + codes[0, i]]
-    for q in range(lanes):
+    for q in range(slots):
         mask[q] = row[q]
     for a in range(1, codes.shape[0]):
         row = table[first[a] + codes[a, i]]
-        for q in range(lanes):
+        for q in range(slots):
             mask[q] &= row[q]
 
 
@@ -85,7 +85,7 @@ def states_by_slice(
     whole: Array,
     real: Array,
     least: Array,
-    out_lane: Array,
+    out_slot: Array,
     out_slice: Array,
     out_rows: Array,
     out_whole: Array,
@@ -99,23 +99,23 @@ def states_by_slice(
     small as one row of predicates. Returns how many rows were written; the output holds a row for every `ending` and
     predicate.
     """
-    lanes = table.shape[1]
-    mask = np.empty(lanes, np.uint8)
-    counted = np.zeros(lanes, np.int64)
-    sums = np.zeros((whole.shape[0], lanes), np.int64)
-    totals = np.zeros((real.shape[0], lanes), np.float64)
-    lows = np.full((least.shape[0], lanes), NO_VALUE, np.int64)
+    slots = table.shape[1]
+    mask = np.empty(slots, np.uint8)
+    counted = np.zeros(slots, np.int64)
+    sums = np.zeros((whole.shape[0], slots), np.int64)
+    totals = np.zeros((real.shape[0], slots), np.float64)
+    lows = np.full((least.shape[0], slots), NO_VALUE, np.int64)
     rows, current = 0, 0
     last = len(slices)
     for i in range(last + 1):
         upto = slices[i] if i < last else current + 1
         while current < upto:
             current += 1
-            begin, end = (ending_from[current], ending_from[current + 1]) if i < last else (0, lanes)
+            begin, end = (ending_from[current], ending_from[current + 1]) if i < last else (0, slots)
             for j in range(begin, end):
                 q = ending[j] if i < last else j
                 if counted[q] > 0:
-                    out_lane[rows], out_slice[rows], out_rows[rows] = q, start[q], counted[q]
+                    out_slot[rows], out_slice[rows], out_rows[rows] = q, start[q], counted[q]
                     counted[q] = 0
                     for f in range(whole.shape[0]):
                         out_whole[f, rows] = sums[f, q]
@@ -132,19 +132,19 @@ def states_by_slice(
         if i == last:
             break
         satisfied(codes, table, first, i, mask)
-        for q in range(lanes):
+        for q in range(slots):
             counted[q] += mask[q]
         for f in range(whole.shape[0]):
             number, own_sums = whole[f, i], sums[f]
-            for q in range(lanes):
+            for q in range(slots):
                 own_sums[q] += number if mask[q] else 0
         for f in range(real.shape[0]):
             value, own_totals = real[f, i], totals[f]
-            for q in range(lanes):
+            for q in range(slots):
                 own_totals[q] += value if mask[q] else 0.0
         for f in range(least.shape[0]):
             low, own_lows = least[f, i], lows[f]
-            for q in range(lanes):
+            for q in range(slots):
                 own_lows[q] = min(own_lows[q], low if mask[q] else NO_VALUE)
     return rows
 
@@ -160,7 +160,7 @@ def states_by_group(
     whole: Array,
     real: Array,
     least: Array,
-    out_lane: Array,
+    out_slot: Array,
     out_own: Array,
     out_event: Array,
     out_rows: Array,
@@ -173,24 +173,24 @@ def states_by_group(
     Events come in the order of group, then slice; `own[s, q]` numbers the slices of predicate q. Returns how many rows
     were written, or -1 when there was no room for all of them.
     """
-    lanes = table.shape[1]
-    mask = np.empty(lanes, np.uint8)
-    slot = np.full(lanes, -1, np.int64)
-    at = np.zeros(lanes, np.int64)
+    slots = table.shape[1]
+    mask = np.empty(slots, np.uint8)
+    current = np.full(slots, -1, np.int64)
+    at = np.zeros(slots, np.int64)
     rows, group = 0, -1
     for i in range(len(slices)):
         if groups[i] != group:
             group = groups[i]
-            slot[:] = -1
+            current[:] = -1
         satisfied(codes, table, first, i, mask)
         mine = own[slices[i]]
-        for q in range(lanes):
+        for q in range(slots):
             if mask[q]:
-                if slot[q] != mine[q]:
-                    if rows == len(out_lane):
+                if current[q] != mine[q]:
+                    if rows == len(out_slot):
                         return -1
-                    slot[q], at[q] = mine[q], rows
-                    out_lane[rows], out_own[rows], out_event[rows], out_rows[rows] = q, mine[q], i, 0
+                    current[q], at[q] = mine[q], rows
+                    out_slot[rows], out_own[rows], out_event[rows], out_rows[rows] = q, mine[q], i, 0
                     out_whole[:, rows] = 0
                     out_real[:, rows] = 0.0
                     out_least[:, rows] = NO_VALUE
@@ -251,11 +251,11 @@ def states_by_class(
     members: Array,
     first: Array,
     sizes: Array,
-    lane_class: Array,
+    slot_class: Array,
     classes: Array,
     fields: Array,
     most: int,
-    out_lane: Array,
+    out_slot: Array,
     out_slice: Array,
     out: Array,
 ) -> int:
@@ -267,13 +267,13 @@ def states_by_class(
     or -1, second part, where its histogram begins). Events come in the order of their slices. After every `most` events
     all predicates are written out and all histograms begin anew, so no number holds the sum of more.
     """
-    lanes, count = len(lane_class), fields.shape[0]
+    slots, count = len(slot_class), fields.shape[0]
     size = 0
     for c in range(classes.shape[0]):
         rows_of = sizes[classes[c, 0]] if classes[c, 0] >= 0 else 1
         size = max(size, classes[c, 2] + rows_of * sizes[classes[c, 1]])
     cells = np.zeros((count, size), np.int64)
-    before = np.zeros((lanes, count), np.int64)
+    before = np.zeros((slots, count), np.int64)
     now = np.zeros(count, np.int64)
     written, current = 0, 0
     last = len(slices)
@@ -282,8 +282,8 @@ def states_by_class(
             current += 1
             for j in range(ending_from[current], ending_from[current + 1]):
                 q = ending[j]
-                if class_row(q, members, first, sizes, classes[lane_class[q]], cells, before, now, out, written):
-                    out_lane[written], out_slice[written] = q, start[q]
+                if class_row(q, members, first, sizes, classes[slot_class[q]], cells, before, now, out, written):
+                    out_slot[written], out_slice[written] = q, start[q]
                     written += 1
                 start[q] = edges[current]
         for c in range(classes.shape[0]):
@@ -294,9 +294,9 @@ def states_by_class(
             for f in range(count):
                 cells[f, at] += fields[f, i]
         if (i + 1) % most == 0 or i + 1 == last:
-            for q in range(lanes):
-                if class_row(q, members, first, sizes, classes[lane_class[q]], cells, before, now, out, written):
-                    out_lane[written], out_slice[written] = q, start[q]
+            for q in range(slots):
+                if class_row(q, members, first, sizes, classes[slot_class[q]], cells, before, now, out, written):
+                    out_slot[written], out_slice[written] = q, start[q]
                     written += 1
             cells[:] = 0
             before[:] = 0

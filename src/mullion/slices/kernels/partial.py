@@ -8,9 +8,9 @@ For each grouping, events fall into shards (slice, fragment, group), and each of
     09:00:02  B    9      09:00    NULL     NULL    3    :01   :02    0   -
 
 Events that satisfy no predicate (fragment F0) leave before anything is aggregated. So that it is known nevertheless
-which slices hold an event, each slice has one more row without signature or lane, which counts all its events.
+which slices hold an event, each slice has one more row without signature or slot, which counts all its events.
 
-By dense rows, a row belongs to one predicate, its `lane`, instead of to the fragment of a `signature`.
+By dense rows, a row belongs to one predicate, its `slot`, instead of to the fragment of a `signature`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ from mullion.slices.kernels.slicing import slice_starts
 
 TIME = "#t"
 """The event time in microseconds; NULL for a record that has no place in time."""
+SLOT = "lane"
+"""The column that numbers the predicate slot of dense rows. Checkpoints have it under this name."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def takes_order(groupings: Sequence[Grouping]) -> bool:
 
 def partial_schema(grouping: Grouping, method: str) -> pa.Schema:
     """The columns of a grouping's partials."""
-    whose = ("lane", pa.int32()) if method == ROWS else ("signature", signature_type(len(grouping.bits)))
+    whose = (SLOT, pa.int32()) if method == ROWS else ("signature", signature_type(len(grouping.bits)))
     fields: list[tuple[str, pa.DataType]] = [("slice", pa.int64()), whose]
     fields += [(f"k{i}", arrow_type(t)) for i, t in enumerate(grouping.key_types)]
     fields += [("events", pa.int64()), ("t_min", pa.int64()), ("t_max", pa.int64())]
@@ -208,7 +210,7 @@ def _is_worth_cutting(events: _Events, grouping: Grouping) -> bool:
         return True
     low, high = int(events.times.min()), int(events.times.max())
     edges = grouping.progressions.most(low, high)
-    if grouping.keys and edges * len(grouping.lanes) > MOST_OWN:
+    if grouping.keys and edges * len(grouping.slots) > MOST_OWN:
         return False
     return edges <= 4 * events.length + 100_000
 
@@ -267,7 +269,7 @@ def _coded_slices(slices: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64],
 
 def _rows(events: _Events, grouping: Grouping) -> dict[str, Any]:
     """Dense rows: one row for each predicate, slice of its own, and group."""
-    found = masks(grouping.index, events.columns, len(grouping.lanes))
+    found = masks(grouping.index, events.columns, len(grouping.slots))
     keys = [_key(events, key, slice(None)) for key in grouping.keys]
     groups = combine([codes_of(key) for key in keys], events.length)[0] if keys else None
     ones = _ones(events.length)
@@ -275,7 +277,7 @@ def _rows(events: _Events, grouping: Grouping) -> dict[str, Any]:
     checks = grouping.checks[: grouping.selected_checks]
     fields = Fields.of(states, [events.bad(check) for check in checks])
     rows = dense_rows(events.times, groups, found, fields, grouping.progressions)
-    made: dict[str, Any] = {"slice": rows.slices, "lane": rows.lane}
+    made: dict[str, Any] = {"slice": rows.slices, SLOT: rows.slot}
     events_of = pa.array(rows.event)
     made |= {f"k{i}": key.take(events_of) for i, key in enumerate(keys)}
     for i, stored in enumerate(fields.stored(rows.rows, rows.whole, rows.real, rows.least)):

@@ -184,23 +184,23 @@ class Cut:
     """Where predicates are cut: all edges in the stretch of the events, and which predicates have one there."""
 
     edges: Whole
-    lanes: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int32]
     starts: npt.NDArray[np.int64]
-    """Predicates `lanes[starts[s]:starts[s + 1]]` have an edge at edge s. Edge 0 lies before all events."""
+    """Predicates `slots[starts[s]:starts[s + 1]]` have an edge at edge s. Edge 0 lies before all events."""
 
     @staticmethod
     def of(progressions: Progressions, low: int, high: int) -> Cut:
-        lane, edge = progressions.edges(low, high)
+        slot, edge = progressions.edges(low, high)
         edges, at = np.unique(edge, return_inverse=True)
         order = np.argsort(at, kind="stable")
-        return Cut(edges, lane[order].astype(np.int32), np.searchsorted(at[order], np.arange(len(edges) + 1)))
+        return Cut(edges, slot[order].astype(np.int32), np.searchsorted(at[order], np.arange(len(edges) + 1)))
 
 
 @dataclass(frozen=True)
 class Made:
     """Rows: the predicate, the start of its slice, an event of it (for its keys), and the states."""
 
-    lane: npt.NDArray[np.int32]
+    slot: npt.NDArray[np.int32]
     slices: Whole
     event: Index
     rows: Whole
@@ -210,7 +210,7 @@ class Made:
 
     def first(self, number: int) -> Made:
         return Made(
-            self.lane[:number],
+            self.slot[:number],
             self.slices[:number],
             self.event[:number],
             self.rows[:number],
@@ -260,12 +260,12 @@ def dense_rows(
 def _without_groups(
     cut: Cut, slices: Index, codes: npt.NDArray[np.int32], found: Masks, states: tuple[Whole, Real, Whole]
 ) -> Made:
-    lanes = found.table.shape[1]
-    start = np.full(lanes, cut.edges[0], np.int64)
-    room = _room(len(cut.lanes) + lanes, *(len(s) for s in states))
+    slots = found.table.shape[1]
+    start = np.full(slots, cut.edges[0], np.int64)
+    room = _room(len(cut.slots) + slots, *(len(s) for s in states))
     rows = states_by_slice(
-        slices, cut.edges, cut.starts, cut.lanes, start, codes, found.table, found.first, *states,
-        room.lane, room.slices, room.rows, room.whole, room.real, room.least,
+        slices, cut.edges, cut.starts, cut.slots, start, codes, found.table, found.first, *states,
+        room.slot, room.slices, room.rows, room.whole, room.real, room.least,
     )  # fmt: skip
     return room.first(rows)
 
@@ -278,14 +278,14 @@ class Classes:
     members: Bytes
     first: Whole
     sizes: Whole
-    lane_class: Whole
+    slot_class: Whole
     classes: Whole
 
     @staticmethod
     def of(found: Masks, fields: Fields) -> Classes | None:
         """None where single predicates depend on too much, or there are not enough of them to be worth it."""
-        lanes = found.table.shape[1]
-        if fields.least or lanes < LEAST_LANES:
+        slots = found.table.shape[1]
+        if fields.least or slots < LEAST_LANES:
             return None
         bounds = np.append(found.first, len(found.table))
         codes = np.empty((len(found.codes), len(found.codes[0])), np.int32)
@@ -298,7 +298,7 @@ class Classes:
         depends = np.stack([(table != table[:1]).any(axis=0) | (table[0] == 0) for table in tables])
         if (depends.sum(axis=0) > 2).any():
             return None
-        kinds, lane_class = np.unique(depends, axis=1, return_inverse=True)
+        kinds, slot_class = np.unique(depends, axis=1, return_inverse=True)
         classes, base = [], 0
         for kind in kinds.T:
             parts = np.flatnonzero(kind)
@@ -307,11 +307,11 @@ class Classes:
             outer = int(parts[0]) if len(parts) == 2 else -1
             classes.append((outer, inner, base))
             base += int(sizes[inner] * (sizes[outer] if outer >= 0 else 1))
-        if base > MOST_CELLS or len(classes) * CELL_PRICE > lanes:
+        if base > MOST_CELLS or len(classes) * CELL_PRICE > slots:
             return None
         members = np.ascontiguousarray(np.concatenate(tables).T)
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-        return Classes(codes, members, first, sizes, lane_class.astype(np.int64), np.array(classes, np.int64))
+        return Classes(codes, members, first, sizes, slot_class.astype(np.int64), np.array(classes, np.int64))
 
 
 MOST_CELLS = 1 << 17
@@ -324,19 +324,19 @@ LEAST_LANES = 16
 def _by_class(
     cut: Cut, slices: Index, found: Classes, fields: Fields, numbers: Sequence[Whole], order: Index | slice
 ) -> Made:
-    lanes, length = len(found.lane_class), len(slices)
+    slots, length = len(found.slot_class), len(slices)
     counted = np.ones(length, np.int64)
     whole = np.stack([counted, *(field[order] for field in numbers)])
-    room = len(cut.lanes) + lanes * -(-length // MOST_EVENTS)
-    lane, start, made = np.empty(room, np.int32), np.empty(room, np.int64), np.empty((len(whole), room), np.int64)
+    room = len(cut.slots) + slots * -(-length // MOST_EVENTS)
+    slot, start, made = np.empty(room, np.int32), np.empty(room, np.int64), np.empty((len(whole), room), np.int64)
     rows = states_by_class(
-        slices, cut.edges, cut.starts, cut.lanes, np.full(lanes, cut.edges[0], np.int64),
-        np.ascontiguousarray(found.codes[:, order]), found.members, found.first, found.sizes, found.lane_class,
-        found.classes, whole, MOST_EVENTS, lane, start, made,
+        slices, cut.edges, cut.starts, cut.slots, np.full(slots, cut.edges[0], np.int64),
+        np.ascontiguousarray(found.codes[:, order]), found.members, found.first, found.sizes, found.slot_class,
+        found.classes, whole, MOST_EVENTS, slot, start, made,
     )  # fmt: skip
     states, real = fields.back_from_whole(made[1:, :rows])
     none = np.empty((0, rows), np.int64)
-    return Made(lane[:rows], start[:rows], np.zeros(rows, np.intp), made[0, :rows], states, real, none)
+    return Made(slot[:rows], start[:rows], np.zeros(rows, np.intp), made[0, :rows], states, real, none)
 
 
 def _with_groups(
@@ -348,21 +348,21 @@ def _with_groups(
     states: tuple[Whole, Real, Whole],
     order: Index | slice,
 ) -> Made:
-    lanes = found.table.shape[1]
-    own = np.zeros((len(cut.edges), lanes), np.int32)
+    slots = found.table.shape[1]
+    own = np.zeros((len(cut.edges), slots), np.int32)
     which = np.repeat(np.arange(len(cut.edges)), np.diff(cut.starts))
-    own[which, cut.lanes] = which
+    own[which, cut.slots] = which
     own = np.maximum.accumulate(own, axis=0)
-    size = 2 * len(slices) + lanes
+    size = 2 * len(slices) + slots
     while True:
         room = _room(size, *(len(s) for s in states))
         rows = states_by_group(
             slices, groups, own, codes, found.table, found.first, *states,
-            room.lane, room.slices, room.event, room.rows, room.whole, room.real, room.least,
+            room.slot, room.slices, room.event, room.rows, room.whole, room.real, room.least,
         )  # fmt: skip
         if rows >= 0:
             break
         size *= 4
     made = room.first(rows)
     events = np.arange(len(slices))[order] if isinstance(order, slice) else order
-    return Made(made.lane, cut.edges[made.slices], events[made.event], made.rows, made.whole, made.real, made.least)
+    return Made(made.slot, cut.edges[made.slices], events[made.event], made.rows, made.whole, made.real, made.least)

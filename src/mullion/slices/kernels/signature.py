@@ -158,8 +158,8 @@ class Masks:
     table: Bytes
 
 
-def masks(index: PredicateIndex, columns: Columns, lanes: int) -> Masks:
-    """Membership bytes (design decision 4), small attributes multiplied into one. Lanes beyond the predicates belong to
+def masks(index: PredicateIndex, columns: Columns, slots: int) -> Masks:
+    """Membership bytes (design decision 4), small attributes multiplied into one. Slots beyond the predicates belong to
     queries without one."""
     parts = _small_together([(region_codes(index.attributes[at], columns), table) for (at,), table in index.tables])
     for read, factors in index.wide_factors.items():
@@ -172,7 +172,7 @@ def masks(index: PredicateIndex, columns: Columns, lanes: int) -> Masks:
         parts.append((number.astype(np.int32), table))
     if not parts:
         parts = [(np.zeros(columns.length, np.int32), np.ones((1, len(index)), np.uint8))]
-    tables = [np.pad(t, ((0, 0), (0, lanes - len(index))), constant_values=1) for _, t in parts]
+    tables = [np.pad(t, ((0, 0), (0, slots - len(index))), constant_values=1) for _, t in parts]
     first = np.concatenate([[0], np.cumsum([len(t) for t in tables])[:-1]]).astype(np.int64)
     return Masks([c for c, _ in parts], first, np.ascontiguousarray(np.concatenate(tables)))
 
