@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from mullion.language.parse import parse_script
-from mullion.language.query import CreateStream
+from mullion.language.script import CreateStream
 from mullion.language.types import Type
 
 _SCALARS = "boolean tinyint smallint int bigint float double string binary date timestamp timestamp_ntz"

@@ -23,7 +23,7 @@ from mullion.binding.relations import bind
 from mullion.engine import Engine
 from mullion.language.dialect import AGGREGATES
 from mullion.language.parse import parse_query, parse_script
-from mullion.language.query import CreateQuery, CreateStream, CreateTable
+from mullion.language.script import CreateQuery, CreateStream, CreateTable
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.options import Options
 

@@ -10,26 +10,9 @@ import pytest
 from mullion.errors import CheckError, NotSupported, ParseError, TextError
 from mullion.language import types
 from mullion.language.parse import parse_duration, parse_expression, parse_query, parse_script
-from mullion.language.query import (
-    Aggregate,
-    Ask,
-    Call,
-    Case,
-    Cast,
-    Column,
-    CreateQuery,
-    CreateStream,
-    CreateTable,
-    Derived,
-    DropQuery,
-    Exists,
-    Explain,
-    Join,
-    Literal,
-    Named,
-    Window,
-)
+from mullion.language.query import Aggregate, Call, Case, Cast, Column, Derived, Exists, Join, Literal, Named, Window
 from mullion.language.render import render
+from mullion.language.script import Ask, CreateQuery, CreateStream, CreateTable, DropQuery, Explain
 
 MINUTE = 60_000_000
 GOLDEN = Path(__file__).parents[1] / "golden" / "errors.txt"

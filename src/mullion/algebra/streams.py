@@ -10,8 +10,9 @@ from mullion.errors import CheckError, Place, closest
 from mullion.expressions.evaluate import is_kernel_only
 from mullion.expressions.typing import resolve
 from mullion.expressions.vector import has_arrow_type
-from mullion.language.query import AHEAD_BY_DEFAULT, Expr
+from mullion.language.query import Expr
 from mullion.language.render import render
+from mullion.language.script import AHEAD_BY_DEFAULT
 from mullion.language.types import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
 
 RESERVED = ("_corrupt_record", "_source", "_block", "_partition", "_offset", "_metadata")

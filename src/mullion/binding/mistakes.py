@@ -8,7 +8,8 @@ from typing import Any
 
 from mullion.errors import MullionError
 from mullion.language.parse import Parsed
-from mullion.language.query import (
+from mullion.language.query import Named
+from mullion.language.script import (
     Ask,
     CreateQuery,
     CreateStream,
@@ -17,7 +18,6 @@ from mullion.language.query import (
     DropQuery,
     DropSynopsis,
     Explain,
-    Named,
     Statement,
 )
 

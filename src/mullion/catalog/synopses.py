@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mullion.algebra.streams import Stream
 from mullion.errors import CheckError, closest
-from mullion.language.query import CreateSynopsis
+from mullion.language.script import CreateSynopsis
 
 
 @dataclass(frozen=True)

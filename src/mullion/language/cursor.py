@@ -143,21 +143,7 @@ class Cursor:
             if hint:
                 return ParseError(f"unexpected '{self.tokens[self.at - 1].text}'", self.place(self.at - 1), hint=hint)
         hint = closest(self.token.text, [w.upper() for w in words]) if words and self.word() else None
-        return ParseError(f"expected {what}, found {self.found()}", self.place(self.at), hint=hint)
-
-    def found(self) -> str:
-        token = self.token
-        raw = self.text[token.start : token.end]
-        shown = raw if len(raw) <= 40 else raw[:37] + "..."
-        match token.kind:
-            case Kind.END:
-                return "the end of the text"
-            case Kind.STRING:
-                return f"the string {shown}"
-            case Kind.NUMBER:
-                return f"the number {shown}"
-            case _:
-                return f"'{shown}'" if "'" not in shown else shown
+        return ParseError(f"expected {what}, found {_shown(self.token, self.text)}", self.place(self.at), hint=hint)
 
     def recover(self) -> None:
         """After a mistake: on to the next semicolon."""
@@ -173,6 +159,21 @@ class Cursor:
     def nested(self) -> _Nesting:
         """Guards the stack around whatever may hold itself."""
         return self._nesting
+
+
+def _shown(token: Token, text: str) -> str:
+    """A token as messages name it."""
+    raw = text[token.start : token.end]
+    shown = raw if len(raw) <= 40 else raw[:37] + "..."
+    match token.kind:
+        case Kind.END:
+            return "the end of the text"
+        case Kind.STRING:
+            return f"the string {shown}"
+        case Kind.NUMBER:
+            return f"the number {shown}"
+        case _:
+            return f"'{shown}'" if "'" not in shown else shown
 
 
 class _Nesting:

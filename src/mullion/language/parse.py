@@ -16,7 +16,8 @@ from mullion.language.expressions import expression
 from mullion.language.limits import LONGEST
 from mullion.language.literals import duration
 from mullion.language.queries import query
-from mullion.language.query import Ask, CreateQuery, Expr, Query, Statement
+from mullion.language.query import Expr, Query
+from mullion.language.script import Ask, CreateQuery, Statement
 from mullion.language.statements import check_name, event_time, statement
 from mullion.language.tokens import Kind
 

@@ -6,22 +6,13 @@ import re
 
 from mullion.language.literals import largest_unit
 from mullion.language.query import (
-    AHEAD_BY_DEFAULT,
     Aggregate,
-    Ask,
     Call,
     Case,
     Cast,
     Column,
-    CreateQuery,
-    CreateStream,
-    CreateSynopsis,
-    CreateTable,
     Derived,
-    DropQuery,
-    DropSynopsis,
     Exists,
-    Explain,
     Expr,
     Join,
     Literal,
@@ -29,7 +20,6 @@ from mullion.language.query import (
     Order,
     Query,
     Source,
-    Statement,
     Window,
 )
 from mullion.language.render_expressions import (
@@ -38,6 +28,18 @@ from mullion.language.render_expressions import (
     render_name,
     render_string,
     render_timestamp,
+)
+from mullion.language.script import (
+    AHEAD_BY_DEFAULT,
+    Ask,
+    CreateQuery,
+    CreateStream,
+    CreateSynopsis,
+    CreateTable,
+    DropQuery,
+    DropSynopsis,
+    Explain,
+    Statement,
 )
 from mullion.language.types import Type
 

@@ -12,9 +12,9 @@ from mullion.language.durations import time_span
 from mullion.language.expressions import expression
 from mullion.language.limits import MOST_ROWS
 from mullion.language.queries import OUTPUTS, query
-from mullion.language.query import (
+from mullion.language.query import Column, Expr
+from mullion.language.script import (
     Ask,
-    Column,
     CreateQuery,
     CreateStream,
     CreateSynopsis,
@@ -22,7 +22,6 @@ from mullion.language.query import (
     DropQuery,
     DropSynopsis,
     Explain,
-    Expr,
     Statement,
 )
 from mullion.language.synopses import synopsis

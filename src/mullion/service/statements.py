@@ -12,7 +12,8 @@ from mullion.catalog.catalog import Catalog
 from mullion.catalog.synopses import checked
 from mullion.errors import MullionError, refuse
 from mullion.language.parse import read_script
-from mullion.language.query import (
+from mullion.language.query import Query
+from mullion.language.script import (
     Ask,
     CreateQuery,
     CreateStream,
@@ -21,7 +22,6 @@ from mullion.language.query import (
     DropQuery,
     DropSynopsis,
     Explain,
-    Query,
     Statement,
 )
 from mullion.planner.explain import Explanation

@@ -37,6 +37,7 @@ import numpy as np
 
 from mullion.expressions.arrays import Array, Whole
 from mullion.operators.kernels import multiway_loops as loops
+from mullion.operators.kernels import multiway_windows as lists
 from mullion.operators.kernels.multiway_loops import NOBODY, Results, Windows
 
 
@@ -134,17 +135,17 @@ def join(
     if mode is Mode.LAZY_EXPIRY and arrivals.is_strict:
         raise ValueError("lazy expiry needs to know when tuples end: negative tuples cannot be joined so")
     counts = _run(arrivals, lengths, order, mode, delta, buckets, _room(0, streams))
-    out = _room(int(counts[loops.RESULTS]) if keep else 0, streams)
+    out = _room(int(counts[lists.RESULTS]) if keep else 0, streams)
     if keep and len(out.told):
         _run(arrivals, lengths, order, mode, delta, buckets, out)
     return Joined(
         *out,
-        results=int(counts[loops.RESULTS]),
-        ends=int(counts[loops.ENDS]),
-        compared=int(counts[loops.COMPARED]),
-        looked_at=int(counts[loops.LOOKED_AT]),
-        checked=int(counts[loops.CHECKED]),
-        most_held=int(counts[loops.MOST_HELD]),
+        results=int(counts[lists.RESULTS]),
+        ends=int(counts[lists.ENDS]),
+        compared=int(counts[lists.COMPARED]),
+        looked_at=int(counts[lists.LOOKED_AT]),
+        checked=int(counts[lists.CHECKED]),
+        most_held=int(counts[lists.MOST_HELD]),
     )
 
 

@@ -1,0 +1,101 @@
+"""What a script says: frozen trees of its statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mullion.errors import Place
+from mullion.language.dialect import DAY
+from mullion.language.query import Expr, Literal, Query
+from mullion.language.types import Type
+
+AHEAD_BY_DEFAULT = DAY
+"""How far past the clock events of a stream may be that says nothing of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateStream:
+    """columns is empty when the format carries the schema."""
+
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+    format: str
+    options: tuple[tuple[str, str], ...]
+    time_column: str
+    time: Expr | None = None
+    """What the column is computed by, when it is not one of the source."""
+    lateness: int = 0
+    ahead: int | None = AHEAD_BY_DEFAULT
+    """How far past the clock events may be (microseconds); None when they may be anywhere."""
+    keep: int | None = None
+    """For how long events stay to be asked about (microseconds)."""
+    keep_rows: int | None = None
+    """How many events stay to be asked about."""
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTable:
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+    format: str
+    options: tuple[tuple[str, str], ...]
+    retroactive: bool = False
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateQuery:
+    query: Query
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropQuery:
+    name: str
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSynopsis:
+    """A structure over the newest `rows` events of a stream that answers one-time questions about a column quickly.
+
+    | kind | fields |
+    |---|---|
+    | timegram | buckets, or boundaries between them |
+    | ordered_sharing | |
+    """
+
+    name: str
+    stream: str
+    column: str
+    kind: str
+    rows: int
+    buckets: int | None = None
+    boundaries: tuple[Literal, ...] = ()
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropSynopsis:
+    name: str
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain:
+    """EXPLAIN of one query, or of the shared plan of all when name is None."""
+
+    name: str | None = None
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A SELECT without CREATE QUERY: asked once, answered now."""
+
+    query: Query
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+Statement = CreateStream | CreateTable | CreateQuery | DropQuery | CreateSynopsis | DropSynopsis | Explain | Ask
