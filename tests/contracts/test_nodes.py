@@ -68,7 +68,7 @@ def examples(kind: type[Node]) -> list[Node]:
 
 @every_kind
 def test_columns_are_what_the_operator_delivers(kind: type[Node]) -> None:
-    structures = Structures("upa")
+    structures = Structures(Expiry.PATTERN_AWARE)
     for node in examples(kind):
         assert node.types == dict(node.columns) and len(node.types) == len(node.columns) > 0
         schema = structures.operator(node).schema

@@ -16,6 +16,7 @@ from mullion.language.query import Column
 from mullion.language.types import BIGINT, INT
 from mullion.operators.explain_relations import explain_relations
 from mullion.operators.structures import Structures
+from mullion.options import Expiry
 from mullion.planner.relation_stats import Stats
 from relational_plans import (
     NEGATION_ABOVE,
@@ -31,8 +32,8 @@ from relational_plans import (
 )
 
 
-def state_of(node: Node, strategy: str = "upa") -> dict[str, str]:
-    return Structures(strategy).of(node)
+def state_of(node: Node, expiry: Expiry = Expiry.PATTERN_AWARE) -> dict[str, str]:
+    return Structures(expiry).of(node)
 
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -109,38 +110,42 @@ def test_json_counts_the_queries_that_share_a_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "join_state", "distinct_state"),
+    ("expiry", "join_state", "distinct_state"),
     [
-        ("upa", ["FIFO queue", "calendar queue", "hash by id"], {"results": "delta* in a hash by value, heap of ends"}),
-        ("nt", ["hash by id"] * 3, {"input": "hash by key and id", "results": "hash by value"}),
-        ("direct", ["list"] * 3, {"input": "list", "results": "hash by value"}),
+        (
+            Expiry.PATTERN_AWARE,
+            ["FIFO queue", "calendar queue", "hash by id"],
+            {"results": "delta* in a hash by value, heap of ends"},
+        ),
+        (Expiry.NEGATIVE_TUPLES, ["hash by id"] * 3, {"input": "hash by key and id", "results": "hash by value"}),
+        (Expiry.SCAN, ["list"] * 3, {"input": "list", "results": "hash by value"}),
     ],
 )
-def test_state_follows_pattern_and_strategy(
-    strategy: str, join_state: list[str], distinct_state: dict[str, str]
+def test_state_follows_pattern_and_expiry(
+    expiry: Expiry, join_state: list[str], distinct_state: dict[str, str]
 ) -> None:
     """3.5.2: FIFO for weakest, calendar queue for weak, hash for strict; delta* unless the input is strict."""
     r, s = scan("r"), scan("s")
-    assert list(state_of(join(r, join(r, s), unless(r, s)), strategy).values()) == join_state
-    assert state_of(Distinct(r), strategy) == distinct_state
-    counted = "counts, list" if strategy == "direct" else "counts, hash by id, heap of ends"
-    assert state_of(Distinct(unless(r, s)), strategy) == {"values": counted}
-    assert state_of(where(r, "b > 1"), strategy) == {}
+    assert list(state_of(join(r, join(r, s), unless(r, s)), expiry).values()) == join_state
+    assert state_of(Distinct(r), expiry) == distinct_state
+    counted = "counts, list" if expiry is Expiry.SCAN else "counts, hash by id, heap of ends"
+    assert state_of(Distinct(unless(r, s)), expiry) == {"values": counted}
+    assert state_of(where(r, "b > 1"), expiry) == {}
 
 
 def test_not_exists_keeps_coverage_where_ends_are_known_and_counts_where_not() -> None:
     r, s, counted = scan("r"), scan("s"), scan("s", "ROWS 5")
     assert state_of(unless(r, s))["right"] == "end of each key, heap of ends"
-    for counts in (state_of(unless(r, counted)), state_of(unless(r, s), "nt")):
+    for counts in (state_of(unless(r, counted)), state_of(unless(r, s), Expiry.NEGATIVE_TUPLES)):
         assert counts["right"] == "counts, hash by id, heap of ends"
     assert state_of(unless(counted, s))["left"] == "hash by key and id"
-    assert state_of(unless(r, s), "direct")["left"] == "list"
+    assert state_of(unless(r, s), Expiry.SCAN)["left"] == "list"
 
 
 def test_only_negative_tuples_materialise_windows_of_time() -> None:
-    assert state_of(scan("s"), "upa") == state_of(scan("s"), "direct") == {}
-    assert state_of(scan("s"), "nt") == {"window": "FIFO queue of ids"}
-    assert state_of(scan("s", "ROWS 5"), "upa") == {"window": "FIFO queue of ids"}
+    assert state_of(scan("s"), Expiry.PATTERN_AWARE) == state_of(scan("s"), Expiry.SCAN) == {}
+    assert state_of(scan("s"), Expiry.NEGATIVE_TUPLES) == {"window": "FIFO queue of ids"}
+    assert state_of(scan("s", "ROWS 5"), Expiry.PATTERN_AWARE) == {"window": "FIFO queue of ids"}
 
 
 def test_many_queries_are_counted_and_not_drawn() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mullion.algebra.nodes import Node
 from mullion.operators.network import Events, Network
-from mullion.planner.operator_cost import STRATEGIES
+from mullion.options import Expiry
 from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, optimise
 
 MINUTE = 60_000_000
@@ -46,5 +46,5 @@ def test_both_plans_under_all_strategies_give_the_same_rows_with_the_same_lives(
     expected = lives(NEGATION_ABOVE, "upa", seed)
     assert len(expected) > 10
     for plan in (NEGATION_ABOVE, NEGATION_BELOW, optimise(NEGATION_ABOVE).root):
-        for strategy in STRATEGIES:
+        for strategy in Expiry:
             assert lives(plan, strategy, seed) == expected

@@ -19,6 +19,7 @@ from math import exp
 from typing import TYPE_CHECKING, Protocol
 
 from mullion.language.query import Expr, Window
+from mullion.options import Expiry
 
 if TYPE_CHECKING:
     from mullion.algebra.nodes.base import Node
@@ -79,7 +80,7 @@ class JoinEstimate:
 class Estimates(Protocol):
     """What kinds of nodes ask to tell their flows and costs. All of it is observed, or assumed before any was seen."""
 
-    strategy: str
+    expiry: Expiry
 
     def flow(self, node: Node) -> Flow: ...
 

@@ -22,6 +22,7 @@ from mullion.operators.network import Events, Network
 from mullion.operators.observing import Observing
 from mullion.operators.result import Result
 from mullion.operators.table_lookup import TableLookupOperator
+from mullion.options import Expiry
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.relation_stats import Stats
 from mullion.slices.finalize import Answers
@@ -37,7 +38,7 @@ class Answering:
 
     def __init__(
         self,
-        expiry: str = "upa",
+        expiry: Expiry = Expiry.PATTERN_AWARE,
         *,
         shared: bool = True,
         base: Callable[[], Path] | None = None,

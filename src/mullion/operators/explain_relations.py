@@ -19,6 +19,7 @@ from mullion.algebra.nodes import Join, Node, nodes
 from mullion.algebra.relation import Relation
 from mullion.language.render import duration_text, render_window
 from mullion.operators.structures import Structures
+from mullion.options import Expiry
 from mullion.planner.drawing import Box, svg
 from mullion.planner.optimiser import Chosen, RuleUse, optimise_together
 from mullion.planner.physical import why_operators
@@ -36,7 +37,7 @@ class RelationExplanation:
     relations: tuple[Relation, ...]
     chosen: tuple[Chosen, ...]
     stats: Stats = NO_STATS
-    strategy: str = "upa"
+    expiry: Expiry = Expiry.PATTERN_AWARE
     observed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -76,7 +77,7 @@ class RelationExplanation:
                     ],
                 }
             )
-        return {"strategy": self.strategy, "relations": plans, "observed": dict(self.observed)}
+        return {"strategy": self.expiry, "relations": plans, "observed": dict(self.observed)}
 
     def to_svg(self) -> str:
         return svg(self.boxes())
@@ -101,7 +102,7 @@ class RelationExplanation:
 
     @cached_property
     def structures(self) -> Structures:
-        return Structures(self.strategy)
+        return Structures(self.expiry)
 
     @property
     def shared(self) -> Counter[Node]:
@@ -132,8 +133,7 @@ class _Drawing:
         self.numbers: dict[Node, int] = {}
 
     def query(self, relation: Relation, chosen: Chosen) -> Iterator[str]:
-        strategy = self.explanation.strategy
-        yield f"query {relation.name}: {output_text(relation)}, {chosen.root.pattern.label}, {strategy}"
+        yield f"query {relation.name}: {output_text(relation)}, {chosen.root.pattern.label}, {self.explanation.expiry}"
         yield from (f"  {line}" for line in self.tree(chosen.root))
         yield from (f"  {why}" for why in _why(relation))
         known = "observed" if self.explanation.stats.observed else "assumed"
@@ -206,14 +206,14 @@ def _counts_text(counts: Any) -> str:
 def explain_relations(
     relations: Sequence[Relation],
     stats: Stats = NO_STATS,
-    strategy: str = "upa",
+    expiry: Expiry = Expiry.PATTERN_AWARE,
     observed: Mapping[str, Any] | None = None,
     chosen: Sequence[Chosen] | None = None,
 ) -> RelationExplanation:
     """The plans of queries over relations, with their reasons. `chosen`: the plans that are at work; without them they
     are chosen from the statistics as they would be now."""
-    plans = optimise_together([r.root for r in relations], stats, strategy) if chosen is None else chosen
-    return RelationExplanation(tuple(relations), tuple(plans), stats, strategy, observed or {})
+    plans = optimise_together([r.root for r in relations], stats, expiry) if chosen is None else chosen
+    return RelationExplanation(tuple(relations), tuple(plans), stats, expiry, observed or {})
 
 
 __all__ = ["RelationExplanation", "explain_relations", "output_text"]

@@ -12,20 +12,21 @@ from dataclasses import replace
 from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
 from mullion.errors import CheckpointError
+from mullion.options import Expiry
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.optimiser import Chosen, all_plans, optimise_together
 from mullion.planner.relation_stats import Stats
 from mullion.planner.shared_joins import share_joins
 
 
-def chosen_plans(relations: Sequence[Relation], stats: Stats, expiry: str) -> dict[str, Node]:
+def chosen_plans(relations: Sequence[Relation], stats: Stats, expiry: Expiry) -> dict[str, Node]:
     """The plans of relations that join together, by the names of the relations."""
     chosen = optimise_together([relation.plan for relation in relations], stats, expiry)
     return {relation.name: plan.root for relation, plan in zip(relations, chosen, strict=True)}
 
 
 def plans_at_work(
-    relations: Sequence[Relation], at_work: Mapping[str, Node], stats: Stats, expiry: str
+    relations: Sequence[Relation], at_work: Mapping[str, Node], stats: Stats, expiry: Expiry
 ) -> list[Chosen]:
     """The plans by which relations run, or would run if they began now, with what else was considered."""
     model = CostModel(stats, expiry)

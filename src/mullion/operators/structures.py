@@ -25,10 +25,10 @@ class StreamEvents(Operator):
 
 
 class Structures:
-    """Structures of operators under one strategy; equal nodes are looked at once."""
+    """Structures of operators under one way of expiry; equal nodes are looked at once."""
 
-    def __init__(self, strategy: str) -> None:
-        self._construction = Construction(Expiry(strategy))
+    def __init__(self, expiry: Expiry) -> None:
+        self._construction = Construction(expiry)
         self._operators: dict[Node, Operator] = {}
 
     def of(self, node: Node) -> dict[str, str]:

@@ -13,6 +13,7 @@ from mullion.algebra.costs import CALENDAR, COLUMN, FIFO, HASH, Flow, JoinEstima
 from mullion.algebra.nodes import Join, Node, nodes
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Expr
+from mullion.options import Expiry
 from mullion.planner.join_order import StreamStats, arrival_cost, choose_order, result_size
 from mullion.planner.relation_stats import Stats
 
@@ -21,19 +22,17 @@ MOSTLY = 0.5
 STATE = {Pattern.MONOTONIC: 1.0, Pattern.WEAKEST: FIFO, Pattern.WEAK: CALENDAR}
 SCANS = 20.0
 """How often a list is searched for rows that have expired while a window passes: every 5 % of it, as in 3.6.1."""
-STRATEGIES = ("upa", "nt", "direct")
 
 
 class CostModel:
-    """Flows and costs of plans under one strategy; equal nodes are looked at once.
+    """Flows and costs of plans under one way of expiry; equal nodes are looked at once.
 
     Time: O(nodes), and for a join of n inputs what choosing its order takes.
     """
 
-    def __init__(self, stats: Stats, strategy: str = "upa") -> None:
-        assert strategy in STRATEGIES, strategy
+    def __init__(self, stats: Stats, expiry: str = Expiry.PATTERN_AWARE) -> None:
         self.stats = stats
-        self.strategy = strategy
+        self.expiry = Expiry(expiry)
         self._flows: dict[Node, Flow] = {}
         self._costs: dict[Node, OperatorCost] = {}
         self._joined: dict[Join, JoinEstimate] = {}
@@ -64,11 +63,11 @@ class CostModel:
     def announced(self, node: Node) -> float:
         """The share of a node's rows whose end comes as a negative tuple."""
         flow = self.flow(node)
-        if self.strategy == "nt":
+        if self.expiry is Expiry.NEGATIVE_TUPLES:
             return 1.0
         if node.pattern is not Pattern.STRICT:
             return 0.0
-        return 1.0 if self.strategy == "upa" and flow.premature >= MOSTLY else flow.premature
+        return 1.0 if self.expiry is Expiry.PATTERN_AWARE and flow.premature >= MOSTLY else flow.premature
 
     def join_inputs(self, join: Join) -> list[StreamStats]:
         """The inputs of a join as 5.3 sees them, their windows hashed by the key."""
@@ -115,11 +114,11 @@ class CostModel:
         announced = self.announced(node)
         written = self.flow(node).rate * (1 + COLUMN * len(node.columns))
         pattern = node.kept_as
-        if self.strategy == "direct" and pattern is not Pattern.MONOTONIC:
+        if self.expiry is Expiry.SCAN and pattern is not Pattern.MONOTONIC:
             return OperatorCost(state=written * (1 + SCANS), negatives=written * announced)
-        if self.strategy == "nt" or pattern is Pattern.STRICT:
+        if self.expiry is Expiry.NEGATIVE_TUPLES or pattern is Pattern.STRICT:
             return OperatorCost(state=HASH * written, negatives=written * announced)
         return OperatorCost(state=STATE[pattern] * written)
 
 
-__all__ = ["STRATEGIES", "CostModel"]
+__all__ = ["CostModel"]

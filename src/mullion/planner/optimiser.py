@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mullion.algebra.nodes import Node, Scan, nodes
 from mullion.algebra.update_pattern import Pattern
+from mullion.options import Expiry
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import NO_STATS, Stats
 from mullion.planner.rewrites import ALTERNATIVES, SHARING, SIMPLIFYING
@@ -37,7 +38,9 @@ class Chosen:
     rejected: tuple[tuple[Node, float], ...]
 
 
-def optimise_together(roots: Sequence[Node], stats: Stats = NO_STATS, strategy: str = "upa") -> list[Chosen]:
+def optimise_together(
+    roots: Sequence[Node], stats: Stats = NO_STATS, expiry: Expiry = Expiry.PATTERN_AWARE
+) -> list[Chosen]:
     """For each query the cheapest of the equal plans that the rules lead to, where what queries share counts once.
 
     Pushing selections down makes one query cheaper, but leaves less that is the same. So queries that differ only in
@@ -48,7 +51,7 @@ def optimise_together(roots: Sequence[Node], stats: Stats = NO_STATS, strategy: 
     Time: O(r n) plans are costed for r rules and n nodes while simplifying, then at most 64 alternatives a query.
     Guarantee: the same rows with the same lifetimes; never dearer than the plans after simplifying.
     """
-    model = CostModel(stats, strategy)
+    model = CostModel(stats, expiry)
     search = _Search(model)
     chosen = [search.best(root, SIMPLIFYING) for root in roots]
     kept_up = [search.best(root, SHARING) for root in roots]

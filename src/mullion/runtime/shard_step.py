@@ -34,6 +34,7 @@ from mullion.operators.answering import Answering
 from mullion.operators.expressions import key_function, names_in
 from mullion.operators.network import Events
 from mullion.operators.state_files import StateFiles, files_of
+from mullion.options import Expiry
 from mullion.planner.partitioning import describe_keys, relation_keys
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.answered import count_rows
@@ -121,7 +122,7 @@ class ShardedStep:
     events: Mapping[str, Path]
     """Those of all shards, by stream."""
     tables: Mapping[str, Path]
-    expiry: str = "upa"
+    expiry: Expiry = Expiry.PATTERN_AWARE
     shared: bool = True
 
     @property

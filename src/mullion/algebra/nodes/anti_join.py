@@ -17,6 +17,7 @@ from mullion.algebra.texts import expression_text, list_text
 from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.evaluate import is_fallible
 from mullion.language.query import Expr
+from mullion.options import Expiry
 
 
 @kind
@@ -61,7 +62,7 @@ class AntiJoin(OverTwo):
         value that the right meets or loses touches all its rows on the left."""
         own, other, values = estimates.flow(self.left), estimates.flow(self.right), self._values(estimates)
         touched = 2 * other.rate * exp(-other.size / values) * own.size / values
-        known = estimates.strategy == "upa" and self.right.pattern is not Pattern.STRICT
+        known = estimates.expiry is Expiry.PATTERN_AWARE and self.right.pattern is not Pattern.STRICT
         covered = OperatorCost(state=HASH * min(other.rate, values / max(other.life, 1e-9)))
         kept = [estimates.kept(self.left), covered if known else estimates.kept(self.right)]
         passing = [estimates.passing(self.left), estimates.passing(self.right, 2)]

@@ -10,6 +10,7 @@ from mullion.algebra.nodes.registry import kind
 from mullion.algebra.splitting import Keys, ShardKeys, are_common
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column, Expr
+from mullion.options import Expiry
 
 
 @kind
@@ -42,7 +43,7 @@ class Distinct(OverOne):
         cost = estimates.passing(self.input) + OperatorCost(processing=results)
         if self.input.pattern is Pattern.STRICT:
             return cost + OperatorCost(state=HASH * results)
-        if estimates.strategy == "upa":
+        if estimates.expiry is Expiry.PATTERN_AWARE:
             return cost + OperatorCost(state=2 * CALENDAR * results)
         return cost + estimates.kept(self.input)
 

@@ -14,6 +14,7 @@ from mullion.algebra.texts import list_text
 from mullion.algebra.update_pattern import Pattern, length_of, life_in, pattern_in
 from mullion.language.query import Expr, Window
 from mullion.language.render import render_window
+from mullion.options import Expiry
 
 
 @kind
@@ -85,7 +86,7 @@ class Scan(Node):
 
     def cost(self, estimates: Estimates) -> OperatorCost:
         rate = estimates.flow(self).rate
-        return OperatorCost(rate, FIFO * rate if estimates.strategy == "nt" else 0.0)
+        return OperatorCost(rate, FIFO * rate if estimates.expiry is Expiry.NEGATIVE_TUPLES else 0.0)
 
     def split_by(self, keys: Keys) -> ShardKeys | None:
         can = all(names_in(key) for key in keys) and (self.window.rows is None or set(keys) <= set(self.partition))
