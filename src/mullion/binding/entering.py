@@ -30,6 +30,8 @@ def entering_at(relation: Relation, start: int | None, kept: Set[Node] = frozens
 
     `kept` are the results of materialised queries, which are read as they are.
     """
+    if start is None and relation.start is None:
+        return relation
 
     def since(node: Node) -> Node:
         if node in kept:

@@ -28,8 +28,9 @@ class Layout:
 
     def plain(self, expr: Expr) -> Expr:
         """An expression as written, over the node's columns."""
-        visible = None if self.of_one_window else range(len(self.scope.sources))
-        return self.placed(self.scope.settled(expr, visible))
+        if self.of_one_window:
+            return self.scope.plain(expr)
+        return self.placed(self.scope.settled(expr, range(len(self.scope.sources))))
 
     def placed(self, settled: Expr) -> Expr:
         """A settled expression over the node's columns."""

@@ -73,9 +73,8 @@ class Scope:
             hint = f"give each a name of its own, written after it, such as {name}{number + 1}"
             raise CheckError(f"two sources are called '{name}'", place, hint=hint)
 
-    def settled(self, expr: Expr, visible: Sequence[int] | None) -> Expr:
-        """The expression with every column qualified by its source, which is one of the visible ones. None: all are,
-        and the bounds of the window stay as they are."""
+    def settled(self, expr: Expr, visible: Sequence[int]) -> Expr:
+        """The expression with every column qualified by its source, which is one of the visible ones."""
         return self._columns(expr, visible, lambda i, name, place: Column(name, f"#{i}", place=place))
 
     def plain(self, expr: Expr) -> Expr:

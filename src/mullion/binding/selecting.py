@@ -96,9 +96,13 @@ def _over_groups(query: Query, grouping: Grouping, layout: Layout, clock: Clock)
             feature = "SELECT *" if layout.of_one_window else "SELECT * beside aggregates"
             raise NotSupported(feature, item.place or item.expr.place, hint="name the columns and aggregates")
 
+    resolved: dict[int, tuple[Expr, tuple[Expr, Type]]] = {}
+
     def above(expr: Expr) -> tuple[Expr, Type]:
-        over = grouping.above(expr)
-        return typed(over, grouping.types)
+        """By the written object, which is looked at twice: for its aggregates, and for the items."""
+        if id(expr) not in resolved:
+            resolved[id(expr)] = expr, typed(grouping.above(expr), grouping.types)
+        return resolved[id(expr)][1]
 
     ordered = [grouping.with_aliases(order.expr) for order in query.order_by]
     for expr in [item.expr for item in items] + ([] if layout.of_one_window else ordered):
