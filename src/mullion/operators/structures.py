@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mullion.algebra.nodes import Node, Scan
+from mullion.expressions.vector import has_arrow_type
 from mullion.operators.base import Operator
 from mullion.operators.construction import Construction
 from mullion.operators.expressions import schema_of
@@ -43,9 +44,14 @@ class Structures:
         found = self._operators.get(node)
         if found is None:
             below = [self.operator(below) for below in node.operator_inputs]
-            inputs = [StreamEvents(node, list(node.types))] if isinstance(node, Scan) else below
+            inputs = [_events_of(node)] if isinstance(node, Scan) else below
             found = self._operators[node] = make(node, inputs, self._construction)
         return found
+
+
+def _events_of(scan: Scan) -> StreamEvents:
+    """With the columns that a query can read: nested ones never reach an operator."""
+    return StreamEvents(scan, [name for name, type_ in scan.columns if has_arrow_type(type_)])
 
 
 __all__ = ["StreamEvents", "Structures"]
