@@ -51,8 +51,8 @@ class Answering:
                 most = state.limits.most_answers
                 due = sharing_set.tier.due(grouping, state.oldest, state.newest, watermark, most)
                 yield from self._answer_grouping(sharing_set, grouping, due, mark, work)
-        for told in state.ordered.settle(watermark):
-            state.counts.add(told)
+        for counted in state.ordered.settle(watermark):
+            state.counts.add(counted)
         state.counts.late += state.ordered.late()
         yield from state.ordered.answer(watermark, work, state.limits)
 

@@ -56,9 +56,9 @@ class Backfill:
         for offset, batch in self.source.past(self.query.entered_after, apart=apart):
             watermark = None if newest is None else newest - self.stream.lateness
             low = watermark if self.some_were_late else self.since
-            told, past = self._partials(batch, Stretch(low, self.limits.get(offset)))
-            if told.newest is not None:
-                newest = told.newest if newest is None else max(newest, told.newest)
+            counted, past = self._partials(batch, Stretch(low, self.limits.get(offset)))
+            if counted.newest is not None:
+                newest = counted.newest if newest is None else max(newest, counted.newest)
             kept = [e for e in past.entries if len(e.slices)]
             found = Past([*found.entries, *kept], distinct(np.concatenate([found.slices, past.slices])))
         return found
@@ -69,12 +69,12 @@ class Backfill:
         lookups = self.query.lookups
         tables = tuple(prepare(lookup, self.table(lookup.table, self.query.entered_after or 0)) for lookup in lookups)
         collected = batch.partials_within(plan, tables, stretch)
-        told = Tally()
+        counted = Tally()
         for table in collected[0]:
-            told.add(tally(table, plan.groupings[0]))
+            counted.add(tally(table, plan.groupings[0]))
         made = zip(plan.groupings, collected, strict=True)
         entries = [PartialSubWindows.of(table, grouping) for grouping, tables in made for table in tables]
-        return told, Past(entries, told.slices)
+        return counted, Past(entries, counted.slices)
 
 
 class SideJobs:

@@ -21,7 +21,7 @@ from mullion.runtime.questions import Sharing, View
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.bounds import EVERYWHERE
-from mullion.slices.column_synopses import Fed
+from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.coverage import Coverage
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.storage.files import REPAIR
@@ -61,8 +61,8 @@ class Commits:
 
     def check_rows(self, batch: Batch) -> None:
         """Nobody notes how far a static stream was read, so a restart must find the same one."""
-        told = batch.times(EVERYWHERE)
-        rows = [told.events, told.malformed, told.oldest, told.newest]
+        counted = batch.times(EVERYWHERE)
+        rows = [counted.events, counted.malformed, counted.oldest, counted.newest]
         if self._state.rows_of_static not in (None, rows):
             raise other_rows(self._state.stream.name)
         self._state.rows_of_static = rows
@@ -181,7 +181,7 @@ class Commits:
     def _view(
         self,
         waiting: pa.Table | None,
-        synopses: Mapping[str, Fed],
+        synopses: Mapping[str, ColumnSynopsis],
         sets: tuple[Sharing, ...] = (),
         tables: Mapping[str, pa.Table] | None = None,
     ) -> View:

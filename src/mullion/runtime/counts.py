@@ -34,13 +34,13 @@ class Counts:
     """Of the queries that are answered now, since they entered."""
     bad_by_query: dict[str, int] = field(default_factory=dict)
 
-    def add(self, told: Tally) -> None:
+    def add(self, tally: Tally) -> None:
         """Count what the partials of some events tell of them."""
-        add_counts(self.bad_by_query, told.bad)
-        self.partials += told.partials
-        self.partial_operations += told.added
-        self.fragments = max(self.fragments, told.fragments)
-        self.groups = max(self.groups, told.groups)
+        add_counts(self.bad_by_query, tally.bad)
+        self.partials += tally.partials
+        self.partial_operations += tally.added
+        self.fragments = max(self.fragments, tally.fragments)
+        self.groups = max(self.groups, tally.groups)
 
 
 def add_counts(counts: dict[str, int], more: dict[str, int]) -> None:

@@ -57,13 +57,13 @@ class Ingest:
         if rows is not None:
             found = rows.sifted
             aside.note(late=bool(len(found.late)), ahead=bool(len(found.ahead)), rows=found)
-            seen = found.told
+            seen = found.counted
             self._keep(found, mark)
             self._hand_on(found, mark)
             self._order(found, mark)
         for sharing_set, plan in plans:
-            told = self._absorb(sharing_set, plan, batch, aside, rows)
-            seen = seen or told
+            counted = self._absorb(sharing_set, plan, batch, aside, rows)
+            seen = seen or counted
         seen = seen or self._times(batch, aside)
         state.counts.events += seen.events
         return seen
@@ -158,10 +158,10 @@ class Ingest:
 
     def _times(self, batch: Batch, aside: SetAside) -> Tally:
         """Event count and time range of a batch when no query reads the stream."""
-        told = batch.times(EVERYWHERE)
-        late, ahead = aside.bounds.is_passed_by(told.oldest, told.newest)
+        counted = batch.times(EVERYWHERE)
+        late, ahead = aside.bounds.is_passed_by(counted.oldest, counted.newest)
         if not late and not ahead:
-            return told
+            return counted
         aside.note(late=late, ahead=ahead)
         return batch.times(aside.bounds)
 

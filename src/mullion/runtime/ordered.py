@@ -22,7 +22,7 @@ from mullion.options import Options
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.axis import AxisSet, axis_name, by_axis
-from mullion.slices.column_synopses import Fed
+from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.inputs import columns_of, input_for
 from mullion.slices.kernels.partial import Input
@@ -42,7 +42,7 @@ class Ordered:
         self.stream = stream
         self.order = Order()
         self.sets: dict[str, AxisSet] = {}
-        self.synopses: dict[str, Fed] = {}
+        self.synopses: dict[str, ColumnSynopsis] = {}
         self.input = Input({})
         """What is needed of events."""
         self._tables: tuple[Prepared, ...] = ()
@@ -58,8 +58,8 @@ class Ordered:
     def feed(self, synopses: Sequence[Synopsis], newest: int | None) -> None:
         """The synopses from now on; events up to `newest` came earlier."""
         fed = self.synopses
-        known = {s.name: fed[s.name] for s in synopses if s.name in fed and fed[s.name].made == s}
-        self.synopses = {s.name: known.get(s.name) or Fed(s, since=newest) for s in synopses}
+        known = {s.name: fed[s.name] for s in synopses if s.name in fed and fed[s.name].definition == s}
+        self.synopses = {s.name: known.get(s.name) or ColumnSynopsis(s, since=newest) for s in synopses}
 
     def set_queries(self, queries: Sequence[SlicedAggregation], options: Options, *, before: int) -> None:
         """The queries from now on; `before` events came earlier."""
@@ -92,7 +92,7 @@ class Ordered:
     def _placing(self) -> set[str]:
         """The columns that tell where events lie on the axes."""
         found = {axis_set.axis.order for axis_set in self.sets.values() if axis_set.axis.order}
-        found |= {fed.made.column for fed in self.synopses.values()}
+        found |= {fed.definition.column for fed in self.synopses.values()}
         return found | {
             name for axis_set in self.sets.values() for key in axis_set.axis.partition for name in columns_of(key)
         }
@@ -118,7 +118,7 @@ class Ordered:
         settled = self._with_all_columns(settled.unify_dictionaries())
         self.synopses = {name: fed.copy() for name, fed in self.synopses.items()}
         for fed in self.synopses.values():
-            fed.take(settled, self.stream.types[fed.made.column])
+            fed.take(settled, self.stream.types[fed.definition.column])
         for axis_set in self.sets.values():
             yield from axis_set.take(settled, self.input, self._tables)
 
@@ -192,17 +192,17 @@ class Ordered:
 
 def restored_synopses(
     synopses: Sequence[Synopsis], state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], newest: int | None
-) -> tuple[dict[str, Fed], pa.Table | None]:
+) -> tuple[dict[str, ColumnSynopsis], pa.Table | None]:
     """Synopses as a commit left them, and the events that waited then; those that are new to it know nothing."""
     last = dict(tables)
-    fed = {synopsis.name: Fed(synopsis, since=newest) for synopsis in synopses}
+    fed = {synopsis.name: ColumnSynopsis(synopsis, since=newest) for synopsis in synopses}
     for synopsis in fed.values():
         _restore_synopsis(synopsis, state, last)
     return fed, last.get(WAITING)
 
 
-def _restore_synopsis(fed: Fed, state: Mapping[str, Any], last: Mapping[str, pa.Table]) -> None:
-    name = fed.made.name
+def _restore_synopsis(fed: ColumnSynopsis, state: Mapping[str, Any], last: Mapping[str, pa.Table]) -> None:
+    name = fed.definition.name
     if name in state["synopses"]:
         states = state["synopses"][name]
         fed.restore(states, [last[f"{FED}{i} {name}"] for i in range(len(states))])

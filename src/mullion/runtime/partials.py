@@ -43,10 +43,10 @@ class PartialsStage:
         """Take partials into the tier, and what shards have written already; what they tell of the batch."""
         found: list[Found] = []
         for grouping, tables in zip(plan.groupings, collected.taken, strict=True) if collected.taken else ():
-            told = Tally()
+            counted = Tally()
             for table in tables:
-                told.add(tally(table, grouping))
-            found.append((grouping, tables, told))
+                counted.add(tally(table, grouping))
+            found.append((grouping, tables, counted))
         for grouping, tables in zip(plan.groupings, collected.late, strict=True) if collected.late else ():
             self._count_late(grouping, tables)
         return self._take(sharing_set, [*found, *(written or [])])
@@ -61,10 +61,10 @@ class PartialsStage:
         """Let shards write the partials of a grouping; once more where some events do not count."""
         shards, bounds, mark = sharing_set.shards[grouping.name], aside.bounds, Mark(batch.number)
         tables = self._state.lookups.at(plan.groupings, batch.number)
-        told = batch.to_shards(shards, plan, grouping, tables, EVERYWHERE, mark)
-        late, ahead = bounds.is_passed_by(told.oldest, told.newest)
+        counted = batch.to_shards(shards, plan, grouping, tables, EVERYWHERE, mark)
+        late, ahead = bounds.is_passed_by(counted.oldest, counted.newest)
         if not late and not ahead:
-            return told
+            return counted
         aside.note(late=late, ahead=ahead)
         if late:
             alone = with_groupings(plan, [grouping])
@@ -74,13 +74,13 @@ class PartialsStage:
 
     def _take(self, sharing_set: SharingSet, found: list[Found]) -> Tally:
         counts = self._state.counts
-        for grouping, tables, told in found:
-            counts.slices += sharing_set.tier.saw(told.slices)
+        for grouping, tables, counted in found:
+            counts.slices += sharing_set.tier.saw(counted.slices)
             for table in tables or ():
                 sharing_set.tier.absorb(PartialSubWindows.of(table, grouping))
             known = sharing_set.groups.get(grouping.name, 0) if tables is None else 0
-            sharing_set.groups[grouping.name] = max(told.groups, known)
-            counts.add(told)
+            sharing_set.groups[grouping.name] = max(counted.groups, known)
+            counts.add(counted)
         first = found[0][2]
         if first.events and first.newest is not None and first.oldest is not None:
             sharing_set.seen = observed(sharing_set.seen, found, max(first.newest - first.oldest, 1))

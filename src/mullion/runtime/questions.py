@@ -28,7 +28,7 @@ from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.kept_events import KeptEvents
-from mullion.slices.column_synopses import Fed
+from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.coverage import Coverage
 from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.partial import Input
@@ -69,7 +69,7 @@ class View:
     kept: KeptEvents | None
     waiting: pa.Table | None
     """Events that have no place in the order yet, and so are not in the synopses."""
-    synopses: Mapping[str, Fed]
+    synopses: Mapping[str, ColumnSynopsis]
     tables: Mapping[str, pa.Table]
     """Tables that events were looked up in, as the batch found them."""
 
@@ -127,7 +127,11 @@ class Asked:
         ):
             return None
         for fed in self.view.synopses.values():
-            if fed.shared and fed.made.column == aggregate.argument.name and fed.holds(frame.rows, self.view.waiting):
+            if (
+                fed.shared
+                and fed.definition.column == aggregate.argument.name
+                and fed.holds(frame.rows, self.view.waiting)
+            ):
                 type_ = aggregate.argument_type
                 value = fed.exact(aggregate.function, frame.rows, self.view.waiting, type_)
                 answer = None if value is None else (int(value) if type_.is_integer else value)
@@ -135,7 +139,7 @@ class Asked:
                 columns = [Vector.of(TIMESTAMP, [opens]), Vector.of(TIMESTAMP, [self.view.newest])]
                 arrays = [c.to_arrow() for c in (*columns, Vector.of(aggregate.result, [answer]))]
                 table = pa.table(arrays, schema=query.template.schema)
-                return table, f"the synopsis {fed.made.name} (ordered sharing)", self.view.newest
+                return table, f"the synopsis {fed.definition.name} (ordered sharing)", self.view.newest
         return None
 
     def _from_sub_windows(self, *, exact: bool) -> Found | None:
@@ -175,7 +179,7 @@ class Asked:
         return tuple(found)
 
 
-def bounds_of(query: Query, stream: Stream, view: View | None, made: Sequence[Synopsis]) -> Found:
+def bounds_of(query: Query, stream: Stream, view: View | None, defined: Sequence[Synopsis]) -> Found:
     """SELECT APPROX max(price) FROM trades [ROWS 3]: two columns for each item, between which the answer lies."""
     source = query.source
     plain = not (query.where or query.group_by or query.having or query.order_by or query.distinct or query.union)
@@ -185,7 +189,7 @@ def bounds_of(query: Query, stream: Stream, view: View | None, made: Sequence[Sy
     if source.window.partition_by or source.window.slide_rows != 1:
         raise NotSupported("SELECT APPROX over PARTITION BY or with a SLIDE", source.window.place)
     rows = source.window.rows
-    waiting, synopses = None if view is None else view.waiting, _known(made, view)
+    waiting, synopses = None if view is None else view.waiting, _known(defined, view)
     names, arrays, used = list(WINDOW_COLUMNS), [], dict[str, None]()
     opens: int | None = None
     for item in query.items:
@@ -194,9 +198,9 @@ def bounds_of(query: Query, stream: Stream, view: View | None, made: Sequence[Sy
             hint = f"a timegram answers {', '.join(_BOUNDED)} of a column"
             raise NotSupported("this item of SELECT APPROX", item.place or query.place, hint=hint)
         fed = _timegram_for(call, stream, rows, synopses, query, waiting)
-        low, high = fed.bounds(call.function, rows, waiting, stream.types[fed.made.column])
+        low, high = fed.bounds(call.function, rows, waiting, stream.types[fed.definition.column])
         opens = fed.opens(rows, waiting)
-        used[fed.made.name] = None
+        used[fed.definition.name] = None
         name, type_ = item.name or call.function, BIGINT if call.function == "count" else DOUBLE
         names += [f"{name}_low", f"{name}_high"]
         arrays += [Vector.of(type_, [low]).to_arrow(), Vector.of(type_, [high]).to_arrow()]
@@ -207,32 +211,37 @@ def bounds_of(query: Query, stream: Stream, view: View | None, made: Sequence[Sy
     return table, f"the synopsis {', '.join(used)} (timegram)", now
 
 
-def _known(made: Sequence[Synopsis], view: View | None) -> dict[str, Fed]:
+def _known(defined: Sequence[Synopsis], view: View | None) -> dict[str, ColumnSynopsis]:
     """The synopses that there are: what was shown of them, or that they have seen nothing yet."""
     shown, newest = ({}, None) if view is None else (view.synopses, view.newest)
-    known = {name: fed for name, fed in shown.items() if fed.made in made}
-    return {synopsis.name: known.get(synopsis.name) or Fed(synopsis, since=newest) for synopsis in made}
+    known = {name: fed for name, fed in shown.items() if fed.definition in defined}
+    return {synopsis.name: known.get(synopsis.name) or ColumnSynopsis(synopsis, since=newest) for synopsis in defined}
 
 
 _BOUNDED = ("max", "min", "count", "sum", "avg")
 
 
 def _timegram_for(
-    call: Aggregate, stream: Stream, rows: int, synopses: Mapping[str, Fed], query: Query, waiting: pa.Table | None
-) -> Fed:
+    call: Aggregate,
+    stream: Stream,
+    rows: int,
+    synopses: Mapping[str, ColumnSynopsis],
+    query: Query,
+    waiting: pa.Table | None,
+) -> ColumnSynopsis:
     argument = call.args[0] if call.args else None
     column = stream.spelling.get(argument.name.lower()) if isinstance(argument, Column) else None
     if column is None:
         near = "name a column of the stream that has a timegram"
         raise CheckError(f"SELECT APPROX {call.function} needs a column", call.place or query.place, hint=near)
-    on_it = [fed for fed in synopses.values() if fed.grams and fed.made.column == column]
+    on_it = [fed for fed in synopses.values() if fed.grams and fed.definition.column == column]
     if not on_it:
         hint = f"CREATE SYNOPSIS name ON {stream.name}({column}) USING timegram (buckets 64, rows {rows})"
         raise CheckError(f"there is no timegram on {stream.name}({column})", query.place, hint=hint)
     for fed in on_it:
         if fed.holds(rows, waiting):
             return fed
-    most = max(fed.made.rows for fed in on_it)
+    most = max(fed.definition.rows for fed in on_it)
     if rows <= most:
         raise CheckError(f"the timegram on {stream.name}({column}) has not seen {rows:,} rows yet", query.place)
     raise CheckError(f"the timegram on {stream.name}({column}) holds {most:,} rows, not {rows:,}", query.place)

@@ -54,8 +54,8 @@ Found = tuple[Grouping, list[pa.Table] | None, Tally]
 def observed(before: Observed, found: Sequence[Found], span: int) -> Observed:
     """What a batch showed; of fragments, what the last batch showed that made some."""
     events = found[0][2].events
-    groups = max(told.groups for _, _, told in found)
-    most = max((told for grouping, _, told in found if grouping.bits), key=lambda t: t.members, default=None)
+    groups = max(counted.groups for _, _, counted in found)
+    most = max((counted for grouping, _, counted in found if grouping.bits), key=lambda t: t.members, default=None)
     if most is None:
         return Observed(events, span, groups)
     alpha = most.members / events

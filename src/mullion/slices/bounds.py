@@ -71,7 +71,7 @@ EVERYWHERE = Stretch()
 class Sifted(NamedTuple):
     taken: pa.Table
     """In the order of arrival; records without a time are left out."""
-    told: Tally
+    counted: Tally
     late: pa.Table
     ahead: pa.Table
 
@@ -79,8 +79,8 @@ class Sifted(NamedTuple):
 def sift(events: pa.Table, bounds: Stretch) -> Sifted:
     """Events with their time as `t`, by what is made of them.
 
-    >>> taken, told, late, ahead = sift(pa.table({"#t": [5, None, 2, 99, 7]}), Stretch(3, 10))
-    >>> taken["#t"].to_pylist(), late["#t"].to_pylist(), ahead["#t"].to_pylist(), told.malformed
+    >>> taken, counted, late, ahead = sift(pa.table({"#t": [5, None, 2, 99, 7]}), Stretch(3, 10))
+    >>> taken["#t"].to_pylist(), late["#t"].to_pylist(), ahead["#t"].to_pylist(), counted.malformed
     ([5, 7], [2], [99], 1)
     """
     malformed = events.column(TIME).null_count
@@ -93,8 +93,8 @@ def sift(events: pa.Table, bounds: Stretch) -> Sifted:
     if some_late or some_ahead:
         events = bounds.of(events)
         extremes = pc.min_max(events.column(TIME)).as_py()
-    told = Tally(events=len(events), malformed=malformed, oldest=extremes["min"], newest=extremes["max"])
-    return Sifted(events, told, late, ahead)
+    counted = Tally(events=len(events), malformed=malformed, oldest=extremes["min"], newest=extremes["max"])
+    return Sifted(events, counted, late, ahead)
 
 
 __all__ = ["EVERYWHERE", "Sifted", "Stretch", "sift"]

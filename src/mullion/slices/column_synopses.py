@@ -27,48 +27,48 @@ from mullion.slices.ordered_sharing import OrderedSharing
 from mullion.slices.timegram import TimeGram
 
 
-class Fed:
+class ColumnSynopsis:
     """The structures of one synopsis, and the times of the rows that they hold."""
 
-    def __init__(self, made: Synopsis, *, since: int | None = None) -> None:
+    def __init__(self, definition: Synopsis, *, since: int | None = None) -> None:
         """`since`: the newest event that came before it was made. It takes what is later than that: events that waited
         then, and those that take their places among them, are not whole for it."""
-        self.made, self.since = made, since
+        self.definition, self.since = definition, since
         self.grams: list[TimeGram] = []
         self.shared: list[OrderedSharing] = []
-        if made.kind == "timegram":
-            self.grams = [_timegram(made)]
+        if definition.kind == "timegram":
+            self.grams = [_timegram(definition)]
         else:
-            self.shared = [OrderedSharing(made.rows, "max"), OrderedSharing(made.rows, "min")]
+            self.shared = [OrderedSharing(definition.rows, "max"), OrderedSharing(definition.rows, "min")]
         self._times = np.empty(0, np.int64)
         self._looking = threading.Lock()
         """Ordered sharing remembers what a lookup found."""
 
     def copy(self) -> Self:
         """One that may take events while others read this one. O(rows), as the commit that follows is."""
-        made = type(self)(self.made, since=self.since)
+        copied = type(self)(self.definition, since=self.since)
         with self._looking:
-            made.grams, made.shared = deepcopy(self.grams), deepcopy(self.shared)
-        made._times = self._times
-        return made
+            copied.grams, copied.shared = deepcopy(self.grams), deepcopy(self.shared)
+        copied._times = self._times
+        return copied
 
     def take(self, events: pa.Table, type_: Type) -> None:
         """Events in their order."""
         if self.since is not None:
             events = events.filter(pa.array(times_of(events) > self.since))
-        vector = Vector.from_arrow(events.column(self.made.column), type_)
+        vector = Vector.from_arrow(events.column(self.definition.column), type_)
         values = vector.values.astype(np.float64)
         for structure in self._structures():
             structure.extend(values, vector.valid)
-        self._times = np.concatenate([self._times, times_of(events)])[-self.made.rows :]
+        self._times = np.concatenate([self._times, times_of(events)])[-self.definition.rows :]
 
     def _structures(self) -> list[TimeGram | OrderedSharing]:
         return [*self.grams, *self.shared]
 
     def holds(self, rows: int, waiting: pa.Table | None) -> bool:
         """Whether the last so many events came since it was made, or it saw all there were."""
-        if rows > self.made.rows or self.since is None:
-            return rows <= self.made.rows
+        if rows > self.definition.rows or self.since is None:
+            return rows <= self.definition.rows
         return rows <= len(self._times) + (0 if waiting is None else int((times_of(waiting) > self.since).sum()))
 
     def opens(self, rows: int, waiting: pa.Table | None) -> int | None:
@@ -78,7 +78,7 @@ class Fed:
 
     def exact(self, function: str, rows: int, waiting: pa.Table | None, type_: Type) -> float | None:
         """max or min of the last rows."""
-        newest = _newest(waiting, self.made.column, type_, rows)
+        newest = _newest(waiting, self.definition.column, type_, rows)
         parts = [newest.values[newest.valid].astype(np.float64)]
         if rows > len(newest) and self._times.size:
             with self._looking:
@@ -92,7 +92,7 @@ class Fed:
 
     def bounds(self, function: str, rows: int, waiting: pa.Table | None, type_: Type) -> tuple[Any, Any]:
         """Bounds between which the answer over the last rows lies; None without a value."""
-        newest = _newest(waiting, self.made.column, type_, rows)
+        newest = _newest(waiting, self.definition.column, type_, rows)
         own = newest.values[newest.valid].astype(np.float64)
         rest = rows - len(newest)
         gram = self.grams[0]
@@ -124,10 +124,10 @@ class Fed:
         self._times = np.array(tables[-1].column("times").combine_chunks(), np.int64)
 
 
-def _timegram(made: Synopsis) -> TimeGram:
-    if made.boundaries:
-        return TimeGram(made.rows, boundaries=list(made.boundaries))
-    return TimeGram(made.rows, buckets=made.buckets or 64)
+def _timegram(definition: Synopsis) -> TimeGram:
+    if definition.boundaries:
+        return TimeGram(definition.rows, boundaries=list(definition.boundaries))
+    return TimeGram(definition.rows, buckets=definition.buckets or 64)
 
 
 def _newest(waiting: pa.Table | None, column: str, type_: Type, rows: int) -> Vector:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mullion.catalog.synopses import Synopsis
 from mullion.expressions.vector import Vector
 from mullion.language.types import DOUBLE, INT, Type
-from mullion.slices.column_synopses import Fed
+from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.kernels.partial import TIME
 from mullion.slices.order import Order
 from mullion.storage.files import serialised
@@ -38,7 +38,9 @@ def table(rows: list[tuple[int, Any]], type_: Type = DOUBLE) -> pa.Table:
     return pa.table({TIME: times, "x": Vector.of(type_, [v for _, v in rows]).to_arrow()})
 
 
-def fed_with(fed: Fed, order: Order, rows: list[tuple[int, Any]], batches: int, lag: int) -> list[tuple[int, Any]]:
+def fed_with(
+    fed: ColumnSynopsis, order: Order, rows: list[tuple[int, Any]], batches: int, lag: int
+) -> list[tuple[int, Any]]:
     """Feed in batches, the last `lag` instants waiting; returns all rows in their order."""
     newest = None
     for i in range(batches):
@@ -80,7 +82,7 @@ def assert_between(low: Any, right: float | None, high: Any) -> None:
 @given(rows=events, batches=st.integers(1, 4), lag=st.sampled_from((0, 2, ALL_WAIT)))
 def test_the_bounds_hold_the_exact_answer(kind: str, rows: list[tuple[int, Any]], batches: int, lag: int) -> None:
     rows = rows if lag == ALL_WAIT else sorted(rows, key=lambda row: row[0])
-    fed, order = Fed(KINDS[kind]), Order()
+    fed, order = ColumnSynopsis(KINDS[kind]), Order()
     ordered = fed_with(fed, order, rows, batches, lag)
     for asked in range(1, ROWS + 1):
         held = ordered[-asked:]
@@ -97,7 +99,7 @@ def test_the_bounds_hold_the_exact_answer(kind: str, rows: list[tuple[int, Any]]
 @given(rows=events, batches=st.integers(1, 4), lag=st.sampled_from((0, 2, ALL_WAIT)), restart=st.booleans())
 def test_extremes_are_exact(rows: list[tuple[int, Any]], batches: int, lag: int, restart: bool) -> None:
     rows = rows if lag == ALL_WAIT else sorted(rows, key=lambda row: row[0])
-    fed, order = Fed(KINDS["ordered sharing"]), Order()
+    fed, order = ColumnSynopsis(KINDS["ordered sharing"]), Order()
     ordered = fed_with(fed, order, rows, batches, lag)
     if restart:
         fed = restarted(fed)
@@ -108,10 +110,10 @@ def test_extremes_are_exact(rows: list[tuple[int, Any]], batches: int, lag: int,
             assert found == wanted or (math.isnan(found or 0.0) and math.isnan(wanted or 0.0)), (asked, values)
 
 
-def restarted(fed: Fed) -> Fed:
+def restarted(fed: ColumnSynopsis) -> ColumnSynopsis:
     """As a commit keeps it: JSON and Arrow."""
     states, tables = fed.snapshot()
-    again = Fed(fed.made)
+    again = ColumnSynopsis(fed.definition)
     read = [pa.ipc.open_stream(serialised(one)).read_all() for one in tables]
     again.restore(json.loads(json.dumps(states)), read)
     return again
@@ -121,7 +123,7 @@ def restarted(fed: Fed) -> Fed:
 def test_a_restart_changes_nothing(kind: str) -> None:
     rng = np.random.default_rng(3)
     rows = [(t, None if t % 5 == 2 else float(v)) for t, v in enumerate(rng.normal(size=40))]
-    fed, again = Fed(KINDS[kind], since=-1), Fed(KINDS[kind], since=-1)
+    fed, again = ColumnSynopsis(KINDS[kind], since=-1), ColumnSynopsis(KINDS[kind], since=-1)
     for at in range(0, 40, 8):
         part = table(rows[at : at + 8])
         fed.take(part, DOUBLE)
@@ -139,22 +141,22 @@ def test_a_restart_changes_nothing(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_that_missed_events_says_what_it_has_not_seen(kind: str) -> None:
-    fed = Fed(KINDS[kind], since=0)
+    fed = ColumnSynopsis(KINDS[kind], since=0)
     waiting = table([(5, 1.0), (6, 2.0)])
     assert not fed.holds(1, None)
     assert fed.holds(2, waiting) and not fed.holds(3, waiting)
     fed.take(table([(1, 1.0), (2, 2.0), (3, 3.0)]), DOUBLE)
     assert fed.holds(5, waiting) and not fed.holds(6, waiting)
-    later = Fed(KINDS[kind], since=5)
+    later = ColumnSynopsis(KINDS[kind], since=5)
     later.take(table([(4, 8.0), (5, 9.0), (7, 3.0)]), DOUBLE)
     assert later.holds(1, None) and not later.holds(2, None)
     assert not later.holds(2, table([(5, 1.0)]))
-    assert Fed(KINDS[kind]).holds(6, waiting)
-    assert not Fed(KINDS[kind]).holds(ROWS + 1, waiting)
+    assert ColumnSynopsis(KINDS[kind]).holds(6, waiting)
+    assert not ColumnSynopsis(KINDS[kind]).holds(ROWS + 1, waiting)
 
 
 def test_whole_numbers() -> None:
-    fed = Fed(KINDS["ordered sharing"])
+    fed = ColumnSynopsis(KINDS["ordered sharing"])
     fed.take(table([(1, 5), (2, None), (3, -7)], INT), INT)
     waiting = table([(4, 2**31 - 1), (4, None)], INT)
     assert fed.exact("max", 4, waiting, INT) == 2**31 - 1
