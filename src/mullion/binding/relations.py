@@ -1,7 +1,7 @@
 """A query bound to the algebra: a `Relation` with its plan as written, before any rewriting.
 
 Query --FROM, WHERE--> Layout --SELECT--> Selected --UNION, EXCEPT--> Selected --output, instants--> Relation
-        relational_sources      selecting            set_operations              here
+        sources                 selecting            set_operations              here
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.entering import entering_at
 from mullion.binding.internal_windows import check_internal
 from mullion.binding.one_window import groups_one_window
-from mullion.binding.relational_sources import Context, Read, Rows, over_results, read
-from mullion.binding.relational_windows import CONTINUOUS, Clock, Timing, clock_of, reach, result_window
 from mullion.binding.scope import Scope
 from mullion.binding.selecting import Selected, select
 from mullion.binding.set_operations import combined
+from mullion.binding.sources import Context, Read, Rows, over_results, read
 from mullion.binding.subqueries import existing
+from mullion.binding.windows import CONTINUOUS, Clock, Timing, clock_of, reach, result_window
 from mullion.errors import CheckError, NotSupported, Place
 from mullion.language.limits import DEEPEST
 from mullion.language.query import Derived, Output, Query, Window

@@ -17,8 +17,8 @@ from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, s
 from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.grouping import Grouping, item_name, known_functions
 from mullion.binding.layouts import Layout, predicate, refuse_what_spark_cannot_see, typed
-from mullion.binding.relational_windows import Clock
 from mullion.binding.scope import called
+from mullion.binding.windows import Clock
 from mullion.errors import CheckError, NotSupported, Place
 from mullion.expressions.evaluate import is_event_only
 from mullion.expressions.functions import NAMES

@@ -16,10 +16,10 @@ from dataclasses import replace
 from mullion.algebra.nodes import AntiJoin, Distinct, Join, Node, Project
 from mullion.binding.equijoins import equal_keys
 from mullion.binding.layouts import Layout
-from mullion.binding.relational_sources import Read
-from mullion.binding.relational_windows import Clock
 from mullion.binding.scope import OUTER, Scope
 from mullion.binding.selecting import is_aggregating
+from mullion.binding.sources import Read
+from mullion.binding.windows import Clock
 from mullion.errors import CheckError, NotSupported
 from mullion.expressions.shared import shared
 from mullion.expressions.typing import type_of

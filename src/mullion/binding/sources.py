@@ -23,8 +23,8 @@ from mullion.binding.equijoins import equi_join
 from mullion.binding.grouping import no_aggregate
 from mullion.binding.joins import Attaching, Parts, check_no_window, known_relation
 from mullion.binding.layouts import Layout, refuse_what_spark_cannot_see, typed
-from mullion.binding.relational_windows import CONTINUOUS, Clock, grouped_window, result_window, stream_window
 from mullion.binding.scope import OUTER, Columned, Scope
+from mullion.binding.windows import CONTINUOUS, Clock, grouped_window, result_window, stream_window
 from mullion.errors import CheckError, NotSupported, Place
 from mullion.expressions.shared import shared
 from mullion.language.query import Call, Column, Derived, Exists, Expr, Join, Named, Query, Source, Window, walk
