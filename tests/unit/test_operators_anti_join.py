@@ -151,8 +151,8 @@ def test_the_calendar_stays_when_nothing_ends_early_and_the_hash_is_chosen_when_
         for before in range(0, 4_000, 20):
             now = before + 20
             negation.advance([delta(left, before, now), delta(right, before, now)], now)
-    assert apart.chosen == "calendar" and apart.premature == 0.0
-    assert meeting.chosen == "hash" and meeting.premature > 0.2
+    assert apart.chosen == "calendar" and not apart.seen.ended.value
+    assert meeting.chosen == "hash" and (meeting.seen.ended.value or 0) > 0.2
 
 
 def test_keys_that_have_gone_are_forgotten() -> None:

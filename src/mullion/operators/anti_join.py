@@ -51,6 +51,7 @@ from mullion.operators.kernels.negation import uncovered
 from mullion.operators.multiplicities import Crossings, Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.registry import implements
+from mullion.operators.share import REMEMBERED, Share
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.options import Expiry
 
@@ -60,8 +61,6 @@ NO_KEY = 0
 LINKING = 8
 """Putting a row on the list of its key is taken to cost as much as looking at so many rows of a scan. An estimate: on a
 busy machine calendar and hash were too close to tell apart, with 2,000 to 200,000 rows and 1,000 new ones in a step."""
-REMEMBERED = 0.9
-"""How much of what was observed counts a step later."""
 
 
 @implements(AntiJoin)
@@ -88,7 +87,7 @@ class AntiJoinOperator(Operator):
         self._right = Multiplicities(self._keys.schema, right.width, scans=scans) if counted else Coverage()
         self._since = np.empty(0, np.int64)
         self._before = EVER_BEFORE
-        self._seen = _Seen()
+        self.seen = _Seen()
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         left, right = inputs
@@ -98,15 +97,21 @@ class AntiJoinOperator(Operator):
         old = np.union1d(self._left.of_codes(np.unique(changes.code), self._before), early)
         fresh = left.fresh.lasting().without_dictionaries()
         came = self._left.add(fresh, self._keys.of_left(fresh.rows))
+        self._see_meetings(came)
         told = self._leave(np.concatenate([old, came]), len(old), early, at, changes, now)
         self._left.ended(early)
         self._note(changes)
         self._tidy(now)
         self._before = now
-        self._seen.step(len(came), len(changes.code) > 0, len(self._left))
+        self.seen.step(len(came), len(changes.code) > 0, len(self._left))
         if self._may_choose:
             self._choose()
         return told
+
+    def _see_meetings(self, came: Index) -> None:
+        codes = self._left.code[came]
+        codes = codes[codes != NO_KEY]
+        self.seen.free.see(len(codes), len(codes) - int(np.count_nonzero(self._right.covered(codes))))
 
     def _cover(self, right: Delta, now: int) -> Crossings:
         """When keys become covered and uncovered, by key and then in the order of time."""
@@ -137,7 +142,7 @@ class AntiJoinOperator(Operator):
             start, promised, end, np.arange(len(rows)) < old, was_covered, self._since[code], first, behind,
             changes.time, changes.on, row, begin, until, gone_row, gone_start, gone_at,
         )  # fmt: skip
-        self._seen.ends(found, premature)
+        self.seen.ended.see(found, premature)
         order = np.argsort(begin[:found], kind="stable")
         row, begin, until = rows[row[order]], begin[order], until[order]
         gone_row, gone_start = rows[gone_row[:ended]], gone_start[:ended]
@@ -164,15 +169,10 @@ class AntiJoinOperator(Operator):
         self._keys.forget(over)
 
     def _choose(self) -> None:
-        chosen = self._seen.cheaper(self.chosen)
+        chosen = self.seen.cheaper(self.chosen)
         if chosen != self.chosen:
             self.chosen = chosen
             self._left.use_keys(chosen == "hash")
-
-    @property
-    def premature(self) -> float:
-        """The share of results that the right ended, of late."""
-        return self._seen.premature
 
     def structures(self) -> dict[str, str]:
         left = "array or hash by key" if self._may_choose else self._left.kept_in
@@ -259,20 +259,15 @@ class _Seen:
 
     def __init__(self) -> None:
         self._came, self._scans, self._held = 0.0, 0.0, 0.0
-        self._results, self._premature = 0.0, 0.0
+        self.ended, self.free = Share(), Share()
+        """Of the results those that the right ended, and of new rows those whose key the right had not."""
 
     def step(self, came: int, is_searched: bool, held: int) -> None:
+        self.ended.step()
+        self.free.step()
         self._came = REMEMBERED * self._came + came
         self._scans = REMEMBERED * self._scans + is_searched
         self._held = held
-
-    def ends(self, results: int, premature: int) -> None:
-        self._results = REMEMBERED * self._results + results
-        self._premature = REMEMBERED * self._premature + premature
-
-    @property
-    def premature(self) -> float:
-        return min(1.0, self._premature / self._results) if self._results else 0.0
 
     def cheaper(self, present: str) -> str:
         """Changes only when the other is clearly better, because changing costs too."""

@@ -21,6 +21,7 @@ from mullion.language.render import duration_text, render_window
 from mullion.operators.structures import Structures
 from mullion.options import Expiry
 from mullion.planner.drawing import Box, svg
+from mullion.planner.operator_cost import CostModel
 from mullion.planner.optimiser import Chosen, RuleUse, optimise_together
 from mullion.planner.physical import why_operators
 from mullion.planner.probing_orders import global_order
@@ -70,6 +71,7 @@ class RelationExplanation:
                     "pattern": chosen.root.pattern.label,
                     "cost": round(chosen.cost, 3),
                     "why_operators": why_operators(relation),
+                    "statistics": self.sources(chosen.root),
                     "plan": self._node(chosen.root, shared),
                     "rules": [_use(use) for use in chosen.applied],
                     "rejected": [
@@ -104,6 +106,13 @@ class RelationExplanation:
     def structures(self) -> Structures:
         return Structures(self.expiry)
 
+    def sources(self, root: Node) -> dict[str, list[str]]:
+        """Which numbers the cost of a plan stands on, by whether they were observed."""
+        model = CostModel(self.stats, self.expiry)
+        model.plan(root)
+        kinds = {"observed": {True}, "partly observed": {True, False}, "assumed": {False}}
+        return {how: [what for what, seen in model.sources.items() if seen == wanted] for how, wanted in kinds.items()}
+
     @property
     def shared(self) -> Counter[Node]:
         """How many queries need a node."""
@@ -136,8 +145,9 @@ class _Drawing:
         yield f"query {relation.name}: {output_text(relation)}, {chosen.root.pattern.label}, {self.explanation.expiry}"
         yield from (f"  {line}" for line in self.tree(chosen.root))
         yield from (f"  {why}" for why in _why(relation))
-        known = "observed" if self.explanation.stats.observed else "assumed"
-        yield f"  costs {chosen.cost:,.0f} accesses a second, from {known} rates"
+        sources = self.explanation.sources(chosen.root)
+        known = "; ".join(f"{how} {', '.join(what)}" for how, what in sources.items() if what)
+        yield f"  costs {chosen.cost:,.0f} accesses a second, from {known}"
         for i, use in enumerate(chosen.applied):
             branch = "└─" if i == len(chosen.applied) - 1 else "├─"
             yield f"  {branch} {use.name}: {use.reason} ({use.before:,.0f} before, {use.after:,.0f} after)"

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,7 @@ from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.join_probe import Partial, extended, probe
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Cut, Hash, RowStore
+from mullion.operators.share import Share
 from mullion.operators.sub_window import SubWindow
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import START, id_names
@@ -67,6 +69,8 @@ class JoinOperator(Operator):
         self._bad_residual = BadConditions(node.residual, node)
         strict = any(construction.is_told(part.pattern) for part in node.parts)
         self.results = Hash(pa.schema([]), self.width) if strict and self.releases else None
+        self.met, self.passed = Share(), Share()
+        """Of all combinations with new rows those with equal keys, and of these those that the residual let pass."""
         self.orders: dict[int, Sequence[int]] = {}
         """In which order the new rows of an input probe the others; those with the fewest rows first by default."""
         self.views: Sequence[tuple[int, ...]] = ()
@@ -86,6 +90,8 @@ class JoinOperator(Operator):
         retracted, released = self._gone(inputs)
         found: list[TimedRows] = []
         self.too_many, views = {}, list(self.views)
+        self.met.step()
+        self.passed.step()
         for i, (store, delta) in enumerate(zip(self.stores, inputs, strict=True)):
             self.bad += self._bad_keys[i].among(delta.fresh.rows)
             fresh = store.sorted(delta.fresh)
@@ -187,8 +193,11 @@ class JoinOperator(Operator):
     # New results
 
     def _results(self, i: int, fresh: SubWindow) -> Iterator[TimedRows]:
+        self.met.see(len(fresh) * prod(float(store.held) for j, store in enumerate(self.stores) if j != i), 0)
         for combinations in self._combinations(i, Partial.of(i, fresh)):
             found = self._where_residual(i, fresh, combinations)
+            self.met.see(0, len(combinations))
+            self.passed.see(len(combinations), len(found))
             if len(found):
                 rows, ids = self._gathered(i, fresh, found, self.schema.names)
                 if self.releases:

@@ -1,32 +1,45 @@
-"""What a network at work shows of its streams: rates, and how many different keys windows hold; and the orders of its
-joins, chosen anew from that between steps (golab 5.3).
+"""What a network at work shows of its streams, and the orders of its joins, chosen anew from that between steps.
+
+| shown | by |
+|---|---|
+| rates | the events that come |
+| different keys | the windows of joins |
+| selectivities | filters, and the residuals of joins |
+| overlaps | the share of combinations that meet in a join; the share of new rows that NOT EXISTS finds free |
+| early ends | the share of results that the right of NOT EXISTS ends |
 
     step --> see(events) --> reorder(network) --> step
 
-Results do not depend on the order in which a join probes its inputs, so it may change at any step, and need not survive
-a restart.
+Results do not depend on the order in which a join probes its inputs (golab 5.3), so it may change at any step, and need
+not survive a restart. All other choices are tied to state: they are made when a query enters, from what is shown then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
-from mullion.algebra.nodes import Join
+from mullion.algebra.nodes import AntiJoin, Filter, Join, Node
 from mullion.language.render import render
+from mullion.operators.anti_join import AntiJoinOperator
+from mullion.operators.base import Operator
 from mullion.operators.join import JoinOperator
 from mullion.operators.network import Events, Network
 from mullion.operators.row_store import RowStore
+from mullion.operators.stateless import FilterOperator
+from mullion.planner.operator_cost import CostModel
 from mullion.planner.probing_orders import probing_orders
-from mullion.planner.relation_stats import Stats
+from mullion.planner.relation_stats import Stats, predicate_name, streams_of
 
 REMEMBERED = 0.8
 """How much of the rate so far counts a step later."""
 EVERY = 8
 """Orders are reconsidered at every so many steps."""
 SECOND = 1_000_000
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass
@@ -54,16 +67,22 @@ class Observing:
             self.rates[stream] = REMEMBERED * known + (1 - REMEMBERED) * rate
 
     def stats(self, network: Network) -> Stats:
-        """Rates, and the different keys in the windows of joins that stand on streams."""
+        """All that the operators of a network show of their streams."""
+        working = [(node, at_work.operator) for node, at_work in network.working.items()]
         distinct: dict[tuple[str, str], float] = {}
-        for node, working in network.working.items():
-            if isinstance(node, Join) and isinstance(working.operator, JoinOperator):
-                for part, keys, store in zip(node.parts, node.keys, working.operator.stores, strict=True):
-                    found = part.traced(keys[0]) if len(keys) == 1 else None
-                    if found is not None and store.held:
-                        name = found[0].stream, render(found[1])
-                        distinct[name] = max(distinct.get(name, 0.0), different(store))
-        return Stats(dict(self.rates), distinct)
+        shares: dict[tuple[str, str], float | None] = {}
+        premature: dict[str, float | None] = {}
+        for node, operator in working:
+            if isinstance(node, Filter) and isinstance(operator, FilterOperator):
+                shares[predicate_name(node.input, node.predicate)] = operator.passed.value
+            elif isinstance(node, Join) and isinstance(operator, JoinOperator):
+                _see_keys(node, operator, distinct)
+                if node.residual is not None:
+                    shares[predicate_name(node, node.residual)] = operator.passed.value
+            elif isinstance(node, AntiJoin) and isinstance(operator, AntiJoinOperator):
+                premature |= dict.fromkeys(streams_of(node.right), operator.seen.ended.value)
+        stats = Stats(dict(self.rates), distinct, _known(shares), _known(premature))
+        return replace(stats, overlap=_known(dict(_overlaps(working, CostModel(stats)))))
 
     def reorder(self, network: Network) -> None:
         """Let every join of more than two inputs probe them in the order that now seems best."""
@@ -78,6 +97,30 @@ class Observing:
         for node, operator in joins:
             assert isinstance(operator, JoinOperator)
             operator.orders = dict(probing_orders(node, stats))
+
+
+def _known(found: Mapping[K, float | None]) -> dict[K, float]:
+    return {name: share for name, share in found.items() if share is not None}
+
+
+def _see_keys(node: Join, operator: JoinOperator, distinct: dict[tuple[str, str], float]) -> None:
+    """How many different keys the windows hold that stand on streams."""
+    for part, keys, store in zip(node.parts, node.keys, operator.stores, strict=True):
+        origin = part.traced(keys[0]) if len(keys) == 1 else None
+        if origin is not None and store.held:
+            name = origin[0].stream, render(origin[1])
+            distinct[name] = max(distinct.get(name, 0.0), different(store))
+
+
+def _overlaps(
+    working: Iterable[tuple[Node, Operator]], model: CostModel
+) -> Iterator[tuple[frozenset[str], float | None]]:
+    """How often rows of streams met, compared to what the model says of evenly spread values."""
+    for node, operator in working:
+        if isinstance(node, AntiJoin) and isinstance(operator, AntiJoinOperator):
+            yield streams_of(node.left, node.right), node.overlap(model, operator.seen.free.value)
+        if isinstance(node, Join) and isinstance(operator, JoinOperator):
+            yield streams_of(*node.parts), node.overlap(model, operator.met.value)
 
 
 def different(store: RowStore) -> float:

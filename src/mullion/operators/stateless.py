@@ -14,6 +14,7 @@ from mullion.operators.base import Operator
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import computed, is_true, schema_of
 from mullion.operators.registry import implements
+from mullion.operators.share import Share
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 
@@ -27,14 +28,18 @@ class FilterOperator(Operator):
         fields = [field for field in inputs[0].schema if construction.reads(field.name)]
         self.schema, self.width = pa.schema(fields), inputs[0].width
         self._bad = BadConditions(node.predicate, node.input)
+        self.passed = Share()
+        """Of the rows that came, those for which the predicate was true."""
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         fresh = inputs[0].fresh
         kept = fresh.with_rows(fresh.rows.select(self.schema.names))
         self.bad += self._bad.among(fresh)
+        self.passed.step()
         if len(fresh):
             holds = is_true(self.node.predicate, fresh, self.node.types)
             kept = kept if holds.all() else kept.take(holds)
+            self.passed.see(len(fresh), len(kept))
         return Delta(kept, inputs[0].retracted, now, inputs[0].released)
 
 

@@ -15,7 +15,7 @@ from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Expr
 from mullion.options import Expiry
 from mullion.planner.join_order import StreamStats, arrival_cost, choose_order, result_size
-from mullion.planner.relation_stats import Stats
+from mullion.planner.relation_stats import Stats, streams_of
 
 MOSTLY = 0.5
 """From this share of premature ends on, all ends come as negative tuples (3.5.2)."""
@@ -36,6 +36,8 @@ class CostModel:
         self._flows: dict[Node, Flow] = {}
         self._costs: dict[Node, OperatorCost] = {}
         self._joined: dict[Join, JoinEstimate] = {}
+        self.sources: dict[str, set[bool]] = {}
+        """For what was asked, whether it was observed: {True}, assumed: {False}, or both."""
 
     def plan(self, root: Node) -> float:
         """All operators below, and keeping the result."""
@@ -74,26 +76,36 @@ class CostModel:
         found = []
         for part, keys in zip(join.parts, join.keys, strict=True):
             flow = self.flow(part)
-            distinct = self.stats.different(part, keys, flow.size)
+            distinct = self.different(part, keys, flow.size)
             found.append(StreamStats(flow.rate, flow.life, distinct, buckets=distinct))
         return found
 
     # What kinds of nodes ask (`algebra.costs.Estimates`)
 
     def rate(self, stream: str) -> float:
+        self._note("rates", stream in self.stats.rates)
         return self.stats.rate(stream)
 
     def selectivity(self, node: Node, predicate: Expr) -> float:
+        self._note("selectivities", self.stats.known_selectivity(node, predicate) is not None)
         return self.stats.selectivity(node, predicate)
 
     def different(self, node: Node, keys: Sequence[Expr], size: float) -> float:
+        for key in keys:
+            self._note("keys", self.stats.known_different(node, key) is not None)
         return self.stats.different(node, keys, size)
 
     def meeting(self, *sides: Node) -> float:
+        self._note("overlaps", streams_of(*sides) in self.stats.overlap)
         return self.stats.meeting(*sides)
 
     def ended_by(self, node: Node) -> float | None:
-        return self.stats.ended_by(node)
+        found = self.stats.ended_by(node)
+        self._note("early ends", found is not None)
+        return found
+
+    def _note(self, what: str, is_observed: bool) -> None:
+        self.sources.setdefault(what, set()).add(is_observed)
 
     def joined(self, join: Join) -> JoinEstimate:
         found = self._joined.get(join)

@@ -30,7 +30,7 @@ class Stats:
     distinct: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """Different values of a key in the window."""
     selectivities: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """The share of events for which a predicate is true."""
+    """The share of rows for which a predicate is true; over several streams, under all their names."""
     premature: Mapping[str, float] = field(default_factory=dict)
     """The share of results that a stream ends before their time, by standing on the right of NOT EXISTS."""
 
@@ -38,46 +38,49 @@ class Stats:
     """How often rows of these streams meet, for once that they would if the one with fewer values had none that the
     others have not; 0 for streams of which no value is the same."""
 
-    @property
-    def observed(self) -> bool:
-        return bool(self.rates)
+    def together(self, other: Stats) -> Stats:
+        """What is known of all their streams; where both know something, what the other knows."""
+        return Stats(
+            {**self.rates, **other.rates},
+            {**self.distinct, **other.distinct},
+            {**self.selectivities, **other.selectivities},
+            {**self.premature, **other.premature},
+            {**self.overlap, **other.overlap},
+        )
 
     def rate(self, stream: str) -> float:
         return max(self.rates.get(stream, ASSUMED_RATE), 1e-9)
 
     def different(self, node: Node, keys: Sequence[Expr], size: float) -> float:
         """How many different values the keys have in `size` rows of a node."""
-        return max(1.0, min(size, prod((self._different(node, key) for key in keys), start=1.0)))
+        known = (self.known_different(node, key) for key in keys)
+        return max(1.0, min(size, prod((ASSUMED_DISTINCT if n is None else n for n in known), start=1.0)))
 
-    def _different(self, node: Node, key: Expr) -> float:
-        found = node.traced(key)
-        if found is None:
-            return ASSUMED_DISTINCT
-        return self.distinct.get((found[0].stream, render(found[1])), ASSUMED_DISTINCT)
+    def known_different(self, node: Node, key: Expr) -> float | None:
+        """How many different values of a key were observed."""
+        origin = node.traced(key)
+        return None if origin is None else self.distinct.get((origin[0].stream, render(origin[1])))
 
     def selectivity(self, node: Node, predicate: Expr) -> float:
         """The share of a node's rows for which the predicate is true."""
-        found = node.traced(predicate)
-        if found is not None:
-            seen = self.selectivities.get((found[0].stream, render(found[1])))
-            if seen is not None:
-                return seen
-        if not isinstance(predicate, Call):
-            return 1 / 3
-        shares = [self.selectivity(node, arg) for arg in predicate.args] if predicate.function in _LOGIC else []
-        match predicate.function:
-            case "and":
-                return prod(shares)
-            case "or":
-                return 1 - prod(1 - share for share in shares)
-            case "not":
-                return 1 - shares[0]
-            case function:
-                return ASSUMED.get(function, 1 / 3)
+        known = self.known_selectivity(node, predicate)
+        if known is not None:
+            return known
+        shares = [self.selectivity(node, arg) for arg in _logical(predicate)]
+        return _combined(predicate, shares) if shares else _assumed(predicate)
+
+    def known_selectivity(self, node: Node, predicate: Expr) -> float | None:
+        """What was observed of the predicate, or of all parts of which AND, OR and NOT make it."""
+        seen = self.selectivities.get(predicate_name(node, predicate))
+        if seen is not None:
+            return seen
+        parts = [self.known_selectivity(node, arg) for arg in _logical(predicate)]
+        known = [part for part in parts if part is not None]
+        return _combined(predicate, known) if parts and len(known) == len(parts) else None
 
     def meeting(self, *sides: Node) -> float:
         """How often rows of the sides meet, compared to what evenly spread values would give."""
-        return self.overlap.get(frozenset(stream for side in sides for stream in _origins(side)), 1.0)
+        return self.overlap.get(streams_of(*sides), 1.0)
 
     def ended_by(self, node: Node) -> float | None:
         """What was observed of the results that the streams below the node, a right side of NOT EXISTS, end early."""
@@ -85,15 +88,44 @@ class Stats:
         return max(seen, default=None)
 
 
-def _origins(node: Node) -> set[str]:
-    """The streams whose events are in a node's rows."""
-    if isinstance(node, Scan):
-        return {node.stream}
-    return set().union(*map(_origins, node.origins))
+def predicate_name(node: Node, predicate: Expr) -> tuple[str, str]:
+    """Under what the selectivity of a predicate over a node is known."""
+    origin = node.traced(predicate)
+    if origin is not None:
+        return origin[0].stream, render(origin[1])
+    return " ".join(sorted(streams_of(node))), render(predicate)
+
+
+def streams_of(*sides: Node) -> frozenset[str]:
+    """The streams whose events are in the rows of some nodes."""
+    found: set[str] = set()
+    for node in sides:
+        found |= {node.stream} if isinstance(node, Scan) else streams_of(*node.origins)
+    return frozenset(found)
+
+
+def _logical(predicate: Expr) -> tuple[Expr, ...]:
+    """What AND, OR or NOT holds together."""
+    return predicate.args if isinstance(predicate, Call) and predicate.function in _LOGIC else ()
+
+
+def _combined(predicate: Expr, shares: Sequence[float]) -> float:
+    assert isinstance(predicate, Call)
+    match predicate.function:
+        case "and":
+            return prod(shares)
+        case "or":
+            return 1 - prod(1 - share for share in shares)
+        case _:
+            return 1 - shares[0]
+
+
+def _assumed(predicate: Expr) -> float:
+    return ASSUMED.get(predicate.function, 1 / 3) if isinstance(predicate, Call) else 1 / 3
 
 
 _LOGIC = frozenset(("and", "or", "not"))
 
 NO_STATS = Stats()
 
-__all__ = ["ASSUMED_DISTINCT", "NO_STATS", "Stats"]
+__all__ = ["ASSUMED_DISTINCT", "NO_STATS", "Stats", "predicate_name", "streams_of"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from mullion.operators.materialized import KeptResult
 from mullion.operators.planning import plans_at_work
 from mullion.options import Options
 from mullion.planner.optimiser import Chosen
-from mullion.planner.relation_stats import NO_STATS
+from mullion.planner.relation_stats import NO_STATS, Stats
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import Sharding
 from mullion.runtime.relation_state import run_name
@@ -104,7 +105,8 @@ class RelationRuns:
                 plans = plans_at_work(some, at_work, stats, self._options.expiry)
                 chosen |= {relation.name: plan for relation, plan in zip(some, plans, strict=True)}
         ordered = [chosen[relation.name] for relation in relations]
-        return explain_relations(relations, NO_STATS, self._options.expiry, observed, ordered)
+        known = reduce(Stats.together, (run.stats for run in self.runs.values()), NO_STATS)
+        return explain_relations(relations, known, self._options.expiry, observed, ordered)
 
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""

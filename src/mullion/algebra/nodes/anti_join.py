@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from math import exp
+from math import exp, log
 from typing import ClassVar
 
 from mullion.algebra.column_names import names_in
@@ -53,6 +53,13 @@ class AntiJoin(OverTwo):
     def _values(self, estimates: Estimates) -> float:
         """Over how many different keys both sides are spread."""
         return max(estimates.different(side, keys, estimates.flow(side).size) for side, keys in self._sides)
+
+    def overlap(self, estimates: Estimates, free: float | None) -> float | None:
+        """How often the sides must meet, compared to evenly spread keys, for such a share of new rows to be free."""
+        size = estimates.flow(self.right).size
+        if free is None or size <= 0:
+            return None
+        return max(0.0, -log(max(free, 1e-9))) * self._values(estimates) / size
 
     def flow(self, estimates: Estimates) -> Flow:
         return uncovered_flow(estimates, self.left, self.right, self._values(estimates))

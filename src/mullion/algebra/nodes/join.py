@@ -75,6 +75,12 @@ class Join(OverMany):
     def kept_as(self) -> Pattern:
         return max(Pattern.WEAK, *(part.kept_as for part in self.parts)) if self.is_internal else self.pattern
 
+    def overlap(self, estimates: Estimates, met: float | None) -> float | None:
+        """How often rows must meet, compared to evenly spread keys, for such a share of all combinations to meet."""
+        combinations = prod(estimates.flow(part).size for part in self.parts)
+        size = estimates.joined(self).size
+        return None if met is None or size <= 0 else met * combinations / size
+
     def flow(self, estimates: Estimates) -> Flow:
         estimate = estimates.joined(self)
         size = estimate.size * estimates.meeting(*self.parts)
