@@ -36,7 +36,8 @@ def script(events: Path) -> str:
     source = f"(ts TIMESTAMP, x INT) USING json OPTIONS (path '{events}', maxFilesPerTrigger '1') TIMESTAMP BY ts"
     total = "CREATE QUERY total AS SELECT sum(x) AS total, count(*) AS n FROM s [RANGE '4 s' SLIDE '2 s']"
     groups = "CREATE QUERY groups AS SELECT x % 3 AS k, sum(x) AS total FROM s [RANGE '4 s' SLIDE '2 s'] GROUP BY x % 3"
-    return f"CREATE STREAM s {source};\n{total};\n{groups};"
+    seen = "CREATE QUERY seen AS SELECT DISTINCT x % 4 AS k FROM s [RANGE '5 s' SLIDE '2 s']"
+    return f"CREATE STREAM s {source};\n{total};\n{groups};\n{seen};"
 
 
 def add(events: Path, number: int) -> None:
@@ -46,7 +47,7 @@ def add(events: Path, number: int) -> None:
 
 
 def rows(engine: Engine) -> list[dict[str, Any]]:
-    found = [row for name in ("total", "groups") for row in engine.results(name).to_arrow().to_pylist()]
+    found = [row for name in ("total", "groups", "seen") for row in engine.results(name).to_arrow().to_pylist()]
     return sorted(found, key=repr)
 
 

@@ -32,6 +32,8 @@ from mullion.storage.marks import Mark
 class Commits:
     def __init__(self, state: StreamState) -> None:
         self._state = state
+        self._named_before: tuple[str, ...] = ()
+        """The files that the commit before stands on. They stay, so that a repair can go back to it."""
 
     # Before a batch
 
@@ -80,7 +82,8 @@ class Commits:
         self.show()
         if state.has_files:
             held = set() if state.keeper is None else state.keeper.held
-            state.files.sweep({*self._named(), *held})
+            state.files.sweep({*self._named(), *held, *self._named_before})
+        self._named_before = self._named() if state.journal is not None else ()
         state.sink.committed(state.stream.name, mark)
 
     def _record(self, journal: Journal, mark: Mark, new: Mapping[str, list[PartialSubWindows]]) -> None:
@@ -136,7 +139,7 @@ class Commits:
         if not chain:
             return
         commit, tables = chain[-1], [table for link in chain for table in link.tables]
-        recorded = commit.state
+        recorded, self._named_before = commit.state, commit.files
         state.committed = commit.at
         state.relations_stood = recorded["relations"]
         state.inputs = [BatchInput(**noted) for link in chain for noted in link.state["inputs"]][-RECORDED:]
