@@ -32,7 +32,7 @@ from mullion.engine import Engine
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import Grouping
 from mullion.runtime.batch import Batch
-from mullion.runtime.shard_step import Done, ShardedStep, in_turn
+from mullion.runtime.shard_step import Done, ShardedStep
 from mullion.runtime.sink import ShardWriter
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices.inputs import input_for
@@ -42,6 +42,11 @@ from mullion.spark.feed import Feed
 from mullion.spark.source_log import SourceLog
 
 SESSION: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
+
+
+def in_turn(step: ShardedStep, write: ShardWriter | None = None) -> list[Done]:
+    """One shard after the other, in this process."""
+    return [step.run(shard, write) for shard in range(step.count)]
 
 
 class ListedFeed(Feed):

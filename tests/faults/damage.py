@@ -27,11 +27,10 @@ import pyarrow.parquet as pq
 
 from mullion.errors import MullionError
 from mullion.runtime.relation_shards import Sharding
-from mullion.runtime.shard_step import in_turn
 from mullion.spark.repair import Repair
 from mullion.storage.manifest import Manifest
 from mullion.testing import Crash, crash_at
-from without_spark import EngineWithoutSpark
+from without_spark import EngineWithoutSpark, in_turn
 
 BATCHES = 9
 COLUMNS = "ts TIMESTAMP, k STRING, x INT"

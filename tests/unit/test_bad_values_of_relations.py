@@ -16,10 +16,10 @@ from mullion.language.parse import parse_query
 from mullion.options import DEFAULTS, Options, Sharing
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import Sharding
-from mullion.runtime.shard_step import in_turn
 from mullion.storage.journal import Journal
 from mullion.testing import Crash, crash_at
 from relation_runs import STREAMS, Batches, Source, Store, batches
+from without_spark import in_turn
 
 HAPPENED = [
     ("a", [{"ts": 1, "k": "x", "v": 0}, {"ts": 2, "k": "x", "v": 2}, {"ts": 3, "k": "y", "v": 0}]),

@@ -33,11 +33,12 @@ from mullion.reference.relations import answer_relation
 from mullion.runtime import shard_step
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import InShards, Sharding
-from mullion.runtime.shard_step import Done, ShardedStep, in_turn
+from mullion.runtime.shard_step import Done, ShardedStep
 from mullion.runtime.sink import ShardWriter
 from mullion.storage.marks import Mark
 from mullion.testing import Crash
 from relation_runs import RELATIONS, STREAMS, TEXTS, Source, Store, batches, expected, started
+from without_spark import in_turn
 
 SHARDED = {"pairs", "alone", "leaving", "counts", "new"}
 """`keys` reads the last rows of a stream, whichever keys these have."""

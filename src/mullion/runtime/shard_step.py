@@ -237,11 +237,6 @@ def _events(table: pa.Table) -> Events:
     return Events(rows, table.column(TIMES).to_numpy(), table.column(NUMBERS).to_numpy())
 
 
-def in_turn(step: ShardedStep, write: ShardWriter | None = None) -> list[Done]:
-    """One shard after the other, in this process."""
-    return [step.run(shard, write) for shard in range(step.count)]
-
-
 # What this process has in memory
 
 MOST_KEPT = 16
@@ -274,5 +269,4 @@ __all__ = [
     "as_table",
     "fallen_to",
     "grouped",
-    "in_turn",
 ]
