@@ -39,10 +39,10 @@ from mullion.planner.rules import make_plan
 from mullion.reference.relations import answer_relation
 from mullion.slices.inputs import kernel_columns
 from mullion.testing import STEPS, Crash, crash_at
+from operators.test_relations_differential import as_rows, comparable
+from runtime.test_asking import micros
+from runtime.test_core_differential import assert_same, rows_of
 from strategies import EVERY_AGGREGATE, Draw, Event, Frame, Setting, queries, settings_of_time
-from unit.test_asking import micros
-from unit.test_core_differential import assert_same, rows_of
-from unit.test_relations_differential import as_rows, comparable
 from without_spark import engine_without_spark, write_events
 
 T = TypeVar("T")

@@ -21,8 +21,8 @@ from mullion.errors import EnvironmentProblem
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.testing import Replay
+from runtime.test_core_differential import assert_same, rows_of
 from strategies import Event, Example, examples
-from unit.test_core_differential import assert_same, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,8 @@ from mullion.engine import Engine
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
+from runtime.test_core_differential import assert_same, rows_of
 from strategies import Event
-from unit.test_core_differential import assert_same, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

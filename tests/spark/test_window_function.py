@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from language.test_window_function import texts
 from mullion.engine import Engine
-from unit.test_window_function import texts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

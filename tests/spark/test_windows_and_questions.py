@@ -29,7 +29,7 @@ from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.spark.results import OneAnswer
 from mullion.testing import Crash, crash_at
-from unit.test_core_differential import assert_same, rows_of
+from runtime.test_core_differential import assert_same, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ from mullion.algebra.relation import Relation
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.reference.relations import answer_relation, result_rows
-from unit.test_reference_duckdb import equal, in_order
+from reference.test_duckdb import equal, in_order
 
 QUERIES = (
     "SELECT a.k, v, w FROM a {}, b {} WHERE a.k = b.k",

@@ -11,8 +11,8 @@ from by_slices import bind
 from mullion import reference
 from mullion.errors import MullionError
 from mullion.language.parse import parse_query
-from unit.test_asking import STREAM, micros
-from unit.test_core_differential import assert_same, rows_of
+from runtime.test_asking import STREAM, micros
+from runtime.test_core_differential import assert_same, rows_of
 from without_spark import local_engine
 
 WINDOWS = (

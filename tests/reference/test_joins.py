@@ -16,8 +16,8 @@ from joins import CLOSE, EXTRA, JOINS, SECTORS, Rows, close_rows, columns_in, se
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.reference import answer
+from reference.test_reference import equal, in_order, plain, trade
 from strategies import NUMBERS, TRADES, Draw, Event, duration, event_lists, settings_of_time
-from unit.test_reference import equal, in_order, plain, trade
 
 
 def ask(text: str, events: list[Event], close: Rows, sectors: Rows | None = None) -> list[tuple[Any, ...]]:

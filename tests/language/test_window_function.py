@@ -19,8 +19,8 @@ from mullion.language.parse import parse_query
 from mullion.language.query import Named
 from mullion.language.render import render
 from mullion.reference import answer
+from runtime.test_core_differential import Manner, Run
 from strategies import TRADES, Event
-from unit.test_core_differential import Manner, Run
 
 MANNERS = [Manner(), Manner(batches=3, restart=True), Manner(method="rows"), Manner(slicing="paned")]
 

@@ -13,8 +13,8 @@ from any_window import KINDS, TICKS, examples_of, ticks, windows_of
 from joins import CLOSE, SECTORS, close_rows, joined_queries, sector_rows
 from mullion import reference
 from mullion.language.parse import parse_query
+from runtime.test_core_differential import Manner, assert_same, bound_in, run
 from strategies import ENDS, NUMBERS, OVER_VALUES, Draw, Example, queries, settings_of_time
-from unit.test_core_differential import Manner, assert_same, bound_in, run
 
 
 def check(example: Example, manner: Manner) -> None:

@@ -13,8 +13,8 @@ import pytest
 from by_slices import bind
 from mullion.errors import CheckError
 from mullion.language.parse import parse_query
+from runtime.test_core_differential import Manner, Run
 from strategies import TRADES, Event
-from unit.test_core_differential import Manner, Run
 
 SECOND = 1_000_000
 Question = tuple[str, Callable[[Event], bool], Callable[[list[Event]], tuple[Any, ...]]]

@@ -12,8 +12,8 @@ from mullion import reference
 from mullion.errors import MullionError
 from mullion.language.parse import parse_query
 from mullion.planner.sliced import SlicedAggregation
-from unit.test_asking import STREAM, Event, batches, micros
-from unit.test_core_differential import assert_same, rows_of
+from runtime.test_asking import STREAM, Event, batches, micros
+from runtime.test_core_differential import assert_same, rows_of
 from without_spark import local_engine
 
 QUESTIONS = (

@@ -18,7 +18,7 @@ from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.spark.results import OneAnswer
 from mullion.storage import fault_points
-from unit.test_core_differential import assert_same, rows_of
+from runtime.test_core_differential import assert_same, rows_of
 from without_spark import EngineWithoutSpark, local_engine
 
 LATENESS = 4

@@ -28,7 +28,7 @@ from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Type, decimal
 from mullion.slices.interval import Interval
 from mullion.slices.running import Running
-from unit.test_core_differential import Manner, Run
+from runtime.test_core_differential import Manner, Run
 
 Fields = tuple[Any, ...]
 

@@ -29,8 +29,8 @@ from mullion.slices.once import (
     reaches_back,
 )
 from mullion.slices.order import times_of
+from runtime.test_core_differential import Manner, Run, assert_same, bound_in, cut, rows_of, to_batch
 from strategies import Example
-from unit.test_core_differential import Manner, Run, assert_same, bound_in, cut, rows_of, to_batch
 
 
 def in_order(example: Example) -> pa.Table:

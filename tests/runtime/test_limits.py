@@ -30,7 +30,7 @@ from mullion.storage.journal import Journal
 from mullion.storage.marks import Mark
 from mullion.testing import Crash, crash_at
 from relation_runs import STREAMS, Batches, Source, Store, batches
-from unit.test_due import asked, query
+from slices.test_due import asked, query
 
 YEAR = 365 * 86_400 * 1_000_000
 MS = 1_000

@@ -26,11 +26,11 @@ from mullion.spark.files import Piece, read
 from mullion.spark.results import OneAnswer
 from mullion.surface.printing import print_answer
 from mullion.surface.progress import instant
+from operators.test_relations_differential import Manner as Steps
+from operators.test_relations_differential import assert_as_the_reference
+from runtime.test_axis_differential import run as run_axes
+from runtime.test_core_differential import Manner, Run, assert_same, bound_in
 from strategies import Event, Example
-from unit.test_axis_differential import run as run_axes
-from unit.test_core_differential import Manner, Run, assert_same, bound_in
-from unit.test_relations_differential import Manner as Steps
-from unit.test_relations_differential import assert_as_the_reference
 
 DAY = 86_400_000_000
 DAYS = LONGEST // DAY

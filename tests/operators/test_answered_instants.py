@@ -20,8 +20,8 @@ from mullion.operators.network import Events
 from mullion.operators.once import answer_now
 from mullion.reference import answer
 from mullion.reference.relations import answer_relation
+from operators.test_relations_differential import Manner, as_rows, assert_as_the_reference, manners, run
 from strategies import timestamp
-from unit.test_relations_differential import Manner, as_rows, assert_as_the_reference, manners, run
 
 
 def created(dice: Random, origin: int) -> str:
