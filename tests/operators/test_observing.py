@@ -16,8 +16,8 @@ from mullion.language.render import render
 from mullion.operators.join import JoinOperator
 from mullion.operators.network import Events, Network
 from mullion.operators.observing import EVERY, Observing
+from mullion.planner.join_order import choose_order, probing_orders
 from mullion.planner.operator_cost import CostModel
-from mullion.planner.probing_orders import global_order, probing_orders
 from mullion.planner.relation_stats import Stats
 from relational_plans import column, join, predicate, scan, unless, where
 
@@ -65,7 +65,7 @@ def test_joins_follow_streams_that_change() -> None:
     assert isinstance(operator, JoinOperator)
     run(network, observing, {"S1": (30, 30), "S2": (2, 30), "S3": (2, 30)}, 0, EVERY + 1)
     before = dict(operator.orders)
-    assert before == probing_orders(PLAN, observing.stats(network))
+    assert before == probing_orders(CostModel(observing.stats(network)).join_inputs(PLAN))
     run(network, observing, {"S1": (1, 30), "S2": (40, 3), "S3": (6, 30)}, EVERY + 1, 2 * EVERY)
     assert operator.orders != before
 
@@ -181,7 +181,8 @@ def test_orders_are_those_of_5_3_2() -> None:
     plan = join(*(scan(f"S{i}", "RANGE 100 s") for i in (1, 2, 3, 4)))
     values = {"S1": 40.0, "S2": 100.0, "S3": 8.0, "S4": 5.0}
     stats = Stats({"S1": 10.0, "S2": 1.0, "S3": 1.0, "S4": 1.0}, {(name, "a"): value for name, value in values.items()})
-    chosen = global_order(plan, stats)
-    assert probing_orders(plan, stats)[chosen.order[0]] == chosen.order[1:]
-    assert all(sorted((i, *others)) == [0, 1, 2, 3] for i, others in probing_orders(plan, stats).items())
+    inputs = CostModel(stats).join_inputs(plan)
+    chosen = choose_order(inputs)
+    assert probing_orders(inputs)[chosen.order[0]] == chosen.order[1:]
+    assert all(sorted((i, *others)) == [0, 1, 2, 3] for i, others in probing_orders(inputs).items())
     assert chosen.cost <= chosen.initial_cost

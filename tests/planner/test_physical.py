@@ -114,6 +114,27 @@ def test_a_window_over_everything_counts_from_where_the_query_enters(window: str
     assert again == sliced(relation, STREAMS)
 
 
+def test_engines_whose_streams_differ_in_the_time_column_alone_have_plans_of_their_own() -> None:
+    columns = (("ts", TIMESTAMP), ("received", TIMESTAMP))
+    relation = None
+    for time in ("ts", "received", "ts"):
+        streams = {"s": Stream("s", columns, time)}
+        text = "SELECT count(*) AS n FROM s [FROM TIMESTAMP '1970-01-01 00:00:09' SLIDE 5 s]"
+        before, relation = relation, bind(parse_query(text, name="q"), streams)
+        assert before in (None, relation)
+        plan = sliced(relation, streams)
+        assert plan is not None and plan.predicate is not None
+        assert render(plan.predicate) == f"{time} >= TIMESTAMP '1970-01-01 00:00:09'"
+
+
+def test_of_several_reasons_for_operators_explain_shows_the_most_telling() -> None:
+    joined = "SELECT DISTINCT a.v FROM a [], b [] WHERE a.k = b.k"
+    assert why_operators(bound(joined)) == "it joins rows of several windows"
+    assert why_operators(bound(f"{joined} UNION ALL SELECT v FROM a []")) == "it joins rows of several windows"
+    one_side = "SELECT DISTINCT k FROM a [] UNION ALL SELECT k FROM b []"
+    assert why_operators(bound(one_side)) == "it asks which rows are there at all"
+
+
 def test_a_restart_knows_how_a_query_entered() -> None:
     catalog = Catalog()
     for stream in STREAMS.values():

@@ -19,7 +19,7 @@ from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.entering import entering_at
 from mullion.engine import Engine
-from mullion.errors import NotSupported
+from mullion.errors import CheckpointError, NotSupported
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP
 from mullion.reference.relations import answer_relation
@@ -263,6 +263,35 @@ def test_a_table_that_changes_revises_answers_once_across_a_restart(spark: Spark
     assert rows == right
     revised = [row for row in rows if row[1] == versions[0][0]]
     assert {row[-1] for row in revised} == {-1, 1} and {row[5] for row in revised} >= {"one", "uno"}
+
+
+@pytest.mark.parametrize("then", [True, False])
+def test_a_restart_refuses_a_table_that_became_or_was_retroactive(
+    spark: SparkSession, tmp_path: Path, then: bool
+) -> None:
+    given = longer()
+    write_names(tmp_path, NAMES)
+    for name in ("a", "b"):
+        write(tmp_path / name, FORMATS[name], in_batches(given[name])[:1], 0)
+
+    def opened(*, retroactive: bool) -> Engine:
+        engine = Engine(spark, out=tmp_path / "out", checkpoint=tmp_path / "state")
+        engine.execute(script(tmp_path, retroactive=retroactive))
+        text = "SELECT count(*) AS c FROM a [RANGE 9 s SLIDE 3 s] JOIN names n ON a.k = n.k"
+        engine.query(text, name="q")
+        return engine
+
+    def go_on(engine: Engine) -> None:
+        engine.start(follow=True)
+        until(engine, lambda: engine.runs["a"].newest is not None)
+        engine.stop()
+
+    with opened(retroactive=then) as engine:
+        go_on(engine)
+    with opened(retroactive=not then) as engine, pytest.raises(CheckpointError, match="tables were declared otherwise"):
+        engine.start(follow=True)
+    with opened(retroactive=then) as engine:
+        go_on(engine)
 
 
 def test_materialised_results_and_questions(spark: SparkSession, sources: Path, given: dict[str, Events]) -> None:

@@ -20,8 +20,23 @@ RESERVED = ("_corrupt_record", "_source", "_block", "_partition", "_offset", "_m
 TIMES = (TIMESTAMP, TIMESTAMP_NTZ, DATE)
 
 
+class _WithColumns:
+    """What follows from the columns of a stream or table."""
+
+    columns: tuple[tuple[str, Type], ...]
+
+    @cached_property
+    def types(self) -> Mapping[str, Type]:
+        return dict(self.columns)
+
+    @cached_property
+    def spelling(self) -> Mapping[str, str]:
+        """The names of the columns by their lower case."""
+        return {name.lower(): name for name, _ in self.columns}
+
+
 @dataclass(frozen=True)
-class Stream:
+class Stream(_WithColumns):
     """Events with a schema, an event-time column and a lateness bound (microseconds).
 
     `format` is empty for a stream that is a DataFrame of the caller's.
@@ -43,15 +58,6 @@ class Stream:
     """What the time column is computed by, when it is not one of the source."""
 
     @cached_property
-    def types(self) -> Mapping[str, Type]:
-        return dict(self.columns)
-
-    @cached_property
-    def spelling(self) -> Mapping[str, str]:
-        """The names of the columns by their lower case."""
-        return {name.lower(): name for name, _ in self.columns}
-
-    @cached_property
     def stored(self) -> Stream:
         """The stream as its source has it, without what is computed."""
         return self if self.time is None else replace(self, columns=self.columns[:-1])
@@ -59,7 +65,7 @@ class Stream:
     def check(self, place: Place | None = None) -> Stream:
         """The stream with its time column spelt as in the schema, or with one more that is computed; refuses one that
         cannot tell the time."""
-        by_lower = {name.lower(): name for name, _ in self.columns}
+        by_lower = self.spelling
         if len(by_lower) < len(self.columns):
             raise CheckError(f"two columns of {self.name} have the same name", place)
         for column in by_lower.values():
@@ -103,7 +109,7 @@ def _conversion(written: str, type_: Type) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(_WithColumns):
     """Rows to join to a stream. `format` is 'frame' for rows that the caller handed over."""
 
     name: str
@@ -112,15 +118,6 @@ class Table:
     options: tuple[tuple[str, str], ...] = field(default=())
     retroactive: bool = False
     """Whether a change of its rows also changes what earlier events find."""
-
-    @cached_property
-    def types(self) -> Mapping[str, Type]:
-        return dict(self.columns)
-
-    @cached_property
-    def spelling(self) -> Mapping[str, str]:
-        """The names of the columns by their lower case."""
-        return {name.lower(): name for name, _ in self.columns}
 
     def check(self, place: Place | None = None) -> Table:
         """The table without columns of nested types, which serve no expression; refuses names that differ by case."""

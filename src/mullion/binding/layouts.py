@@ -80,22 +80,27 @@ def together(predicates: Iterable[Expr]) -> Expr | None:
 def typed(expr: Expr, types: Mapping[str, Type]) -> tuple[Expr, Type]:
     """The resolved expression and its type. It is evaluated where Spark is not."""
     resolved, type_ = resolve(expr, types)
-    _refuse_sparks_own(resolved, expr)
+    _refuse_event_only(resolved, expr)
     return shared(resolved), type_
 
 
 def predicate(expr: Expr, types: Mapping[str, Type]) -> Expr:
     resolved = resolve_predicate(expr, types)
-    _refuse_sparks_own(resolved, expr)
+    _refuse_event_only(resolved, expr)
     return shared(resolved)
 
 
-def _refuse_sparks_own(resolved: Expr, written: Expr) -> None:
+def _refuse_event_only(resolved: Expr, written: Expr) -> None:
     if not is_event_only(resolved):
         return
     only = [node for node in walk(resolved) if isinstance(node, Call) and is_event_only(node)][-1]
+    raise computed_by_spark_alone(only.function, only.place or written.place)
+
+
+def computed_by_spark_alone(function: str, place: Place | None) -> NotSupported:
+    """The error for a function that only Spark computes, in a query that Spark does not evaluate."""
     hint = "Spark alone computes it; it serves aggregates over a single stream"
-    raise NotSupported(f"{only.function} in this query", only.place or written.place, hint=hint)
+    return NotSupported(f"{function} in this query", place, hint=hint)
 
 
 def refuse_what_spark_cannot_see(parts: Iterable[Expr], node: Node, place: Place | None) -> None:
@@ -114,4 +119,4 @@ def _combined(predicate: Expr) -> list[Expr]:
     return [predicate]
 
 
-__all__ = ["Layout", "predicate", "refuse_what_spark_cannot_see", "together", "typed"]
+__all__ = ["Layout", "computed_by_spark_alone", "predicate", "refuse_what_spark_cannot_see", "together", "typed"]

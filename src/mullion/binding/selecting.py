@@ -16,7 +16,7 @@ from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
 from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, scans
 from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.grouping import Grouping, item_name, known_functions
-from mullion.binding.layouts import Layout, predicate, refuse_what_spark_cannot_see, typed
+from mullion.binding.layouts import Layout, computed_by_spark_alone, predicate, refuse_what_spark_cannot_see, typed
 from mullion.binding.scope import called
 from mullion.binding.windows import Clock
 from mullion.errors import CheckError, NotSupported, Place
@@ -79,7 +79,7 @@ def _grouped_in_one_window(query: Query, layout: Layout, clock: Clock) -> Select
 
 def _grouped(query: Query, layout: Layout, clock: Clock) -> Selected:
     grouping = Grouping(query, layout, layout.node.types, "the sources", bounds=None)
-    _refuse_sparks_own(query)
+    _refuse_event_only(query)
     selected = _over_groups(query, grouping, layout, clock)
     for expr in (*grouping.keys, *(e for a in grouping.aggregates for e in a.expressions())):
         if is_event_only(expr):
@@ -229,12 +229,11 @@ def _refuse_window_columns(query: Query, layout: Layout) -> None:
             raise NotSupported(f"{node.name} in an expression of this query", node.place, hint=hint)
 
 
-def _refuse_sparks_own(query: Query) -> None:
+def _refuse_event_only(query: Query) -> None:
     written = [*(item.expr for item in query.items), *query.group_by, *([] if query.having is None else [query.having])]
     for node in (node for expr in written for node in walk(expr)):
         if isinstance(node, Call) and (function := NAMES.get(node.function)) is not None and function.event_only:
-            hint = "Spark alone computes it; it serves aggregates over a single stream"
-            raise NotSupported(f"{node.function} in this query", node.place, hint=hint)
+            raise computed_by_spark_alone(node.function, node.place)
 
 
 __all__ = ["Ordering", "Selected", "checked_names", "is_aggregating", "select"]

@@ -50,6 +50,13 @@ def check_text(name: str, now: str, then: str) -> None:
         raise CheckpointError(f"query '{name}' is not the one that the checkpoint knows", hint=hint)
 
 
+def tables_declared_otherwise(name: str) -> CheckpointError:
+    """The error for a query whose text is as before, but which can no longer be run as before."""
+    message = f"query '{name}' is not the one that the checkpoint knows: its tables were declared otherwise"
+    hint = "declare them as they were, RETROACTIVE or not, or start with a new checkpoint directory"
+    return CheckpointError(message, hint=hint)
+
+
 class Standing(Protocol):
     """A query as it entered, in whatever form it is run."""
 

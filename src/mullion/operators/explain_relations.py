@@ -21,10 +21,10 @@ from mullion.language.render import duration_text, render_window
 from mullion.operators.structures import Structures
 from mullion.options import Expiry
 from mullion.planner.drawing import Box, svg
+from mullion.planner.join_order import choose_order
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.optimiser import Chosen, RuleUse, optimise_together
 from mullion.planner.physical import why_operators
-from mullion.planner.probing_orders import global_order
 from mullion.planner.relation_stats import NO_STATS, Stats
 
 MOST_SHOWN = 20
@@ -128,7 +128,7 @@ class RelationExplanation:
             "queries": shared.get(node, 0),
         }
         if isinstance(node, Join) and len(node.parts) > 2:
-            found["probing_order"] = list(global_order(node, self.stats).order)
+            found["probing_order"] = list(choose_order(CostModel(self.stats).join_inputs(node)).order)
         found["inputs"] = [self._node(below, shared) for below in node.inputs]
         return found
 
@@ -181,7 +181,8 @@ class _Drawing:
         """What the operator keeps, and what is particular about it."""
         told = [f"{what}: {how}" for what, how in self.explanation.structures.of(node).items()]
         if isinstance(node, Join) and len(node.parts) > 2:
-            told.append("probed in the order " + ", ".join(map(str, global_order(node, self.explanation.stats).order)))
+            order = choose_order(CostModel(self.explanation.stats).join_inputs(node)).order
+            told.append("probed in the order " + ", ".join(map(str, order)))
         if isinstance(node, Join) and node.is_internal:
             told.append("its results stay")
         if self.explanation.structures.hears_negatives(node):

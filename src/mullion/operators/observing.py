@@ -30,8 +30,8 @@ from mullion.operators.join import JoinOperator
 from mullion.operators.network import Events, Network
 from mullion.operators.row_store import RowStore
 from mullion.operators.stateless import FilterOperator
+from mullion.planner.join_order import probing_orders
 from mullion.planner.operator_cost import CostModel
-from mullion.planner.probing_orders import probing_orders
 from mullion.planner.relation_stats import Stats, predicate_name, streams_of
 
 REMEMBERED = 0.8
@@ -93,10 +93,10 @@ class Observing:
         ]
         if not joins or (self.steps - 1) % EVERY:
             return
-        stats = self.stats(network)
+        costs = CostModel(self.stats(network))
         for node, operator in joins:
             assert isinstance(operator, JoinOperator)
-            operator.orders = dict(probing_orders(node, stats))
+            operator.orders = dict(probing_orders(costs.join_inputs(node)))
 
 
 def _known(found: Mapping[K, float | None]) -> dict[K, float]:

@@ -120,11 +120,11 @@ def orders_tried(streams: Sequence[StreamStats]) -> Iterator[Order]:
     tried = {by_selectivity(streams)}
     yield from tried
     for fast in fast_streams(streams):
-        found = {moved for order in sorted(tried) for moved in _moved_up(order, fast)} - tried
-        if len(tried) + len(found) > MOST_TRIED:
+        untried = {moved for order in sorted(tried) for moved in _moved_up(order, fast)} - tried
+        if len(tried) + len(untried) > MOST_TRIED:
             return
-        yield from sorted(found)
-        tried |= found
+        yield from sorted(untried)
+        tried |= untried
 
 
 def _moved_up(order: Order, stream: int) -> Iterator[Order]:
@@ -163,6 +163,12 @@ def choose_order(streams: Sequence[StreamStats]) -> ChosenOrder:
     return ChosenOrder(best, costs[best], initial, costs[initial], len(costs))
 
 
+def probing_orders(streams: Sequence[StreamStats]) -> dict[int, Order]:
+    """For every input, the others in the order in which its new rows probe them."""
+    order = choose_order(streams).order
+    return {i: probing_order(order, i) for i in range(len(streams))}
+
+
 def all_costs(streams: Sequence[StreamStats]) -> Mapping[Order, float]:
     """Every order's cost, to compare the heuristic with. n! of them."""
     if len(streams) > MOST_EXHAUSTIVE:
@@ -182,5 +188,6 @@ __all__ = [
     "order_cost",
     "orders_tried",
     "probing_order",
+    "probing_orders",
     "result_size",
 ]

@@ -13,19 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
-from mullion.algebra.nodes import (
-    Aggregated,
-    AntiJoin,
-    Difference,
-    Distinct,
-    Join,
-    Node,
-    ResultWindow,
-    Scan,
-    TableLookup,
-    Union,
-    nodes,
-)
+from mullion.algebra.nodes import Aggregated, Scan, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.algebra.window_aggregate import WindowAggregate, bounds_of, window_aggregate
@@ -38,12 +26,20 @@ from mullion.planner.sliced import TEMPLATES, AnswerTemplate, SlicedAggregation
 
 def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregation | None:
     """The relation as slices run it; None where operators must."""
-    if relation in _SLICED:
-        return _SLICED[relation]
-    parts = window_aggregate(relation.root) if why_operators(relation) is None else None
-    made = None if parts is None else _sliced(relation, parts, streams[parts.scan.stream])
-    _SLICED[relation] = made
-    return made
+    parts = _window_aggregate(relation)
+    if parts is None:
+        return None
+    stream = streams[parts.scan.stream]
+    plans = _SLICED.setdefault(relation, {})
+    if stream.time_column not in plans:
+        plans[stream.time_column] = _sliced(relation, parts, stream)
+    return plans[stream.time_column]
+
+
+def _window_aggregate(relation: Relation) -> WindowAggregate | None:
+    if relation not in _PARTS:
+        _PARTS[relation] = window_aggregate(relation.root) if why_operators(relation) is None else None
+    return _PARTS[relation]
 
 
 def sliced_of(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> list[SlicedAggregation]:
@@ -65,11 +61,9 @@ def why_slices(axis: Axis) -> str:
 def why_operators(relation: Relation) -> str | None:
     """Why slices cannot run it; None where they can."""
     below = list(nodes(relation.plan))
-    for kind, why in _WHY.items():
-        if any(isinstance(node, kind) for node in below):
-            return why
-    if any(isinstance(node, TableLookup) and node.retroactive for node in below):
-        return "a change of its RETROACTIVE table revises answers"
+    reasons = [node.why_operators for node in below if node.why_operators is not None]
+    if reasons:
+        return min(reasons).text
     if not any(isinstance(node, Aggregated) for node in below):
         return "its answers are rows, not groups"
     if relation.materialized:
@@ -77,16 +71,6 @@ def why_operators(relation: Relation) -> str | None:
     if relation.output != "rstream" or relation.restore:
         return "it tells how its result changes, row by row"
     return None if window_aggregate(relation.root) is not None else "it groups the result of another query"
-
-
-_WHY: dict[type[Node], str] = {
-    Join: "it joins rows of several windows",
-    AntiJoin: "it asks which rows have no match",
-    Distinct: "it asks which rows are there at all",
-    Difference: "it takes rows away from others",
-    Union: "it puts the rows of several queries together",
-    ResultWindow: "it has a window over results",
-}
 
 
 def _sliced(relation: Relation, parts: WindowAggregate, stream: Stream) -> SlicedAggregation:
@@ -157,7 +141,10 @@ def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]
     return Period(EVERYTHING if window.range is None else window.range, window.slide, window.offset), Axis(kind, order)
 
 
-_SLICED: WeakKeyDictionary[Relation, SlicedAggregation | None] = WeakKeyDictionary()
-"""What was made of a relation before."""
+_PARTS: WeakKeyDictionary[Relation, WindowAggregate | None] = WeakKeyDictionary()
+"""The parts of relations that were asked about before; None for those that operators run."""
+_SLICED: WeakKeyDictionary[Relation, dict[str, SlicedAggregation]] = WeakKeyDictionary()
+"""The plans that were made before, by the time column: a relation does not say which of its columns that is, and
+engines may have streams that differ in nothing else."""
 
 __all__ = ["by_operators", "sliced", "sliced_of", "why_operators", "why_slices"]

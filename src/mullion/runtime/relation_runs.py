@@ -67,6 +67,12 @@ class RelationRuns:
             run.restore()
         return run
 
+    def recorded(self, streams: Streams) -> dict[str, str]:
+        """The texts, by name, of the queries over these streams that operators ran according to the checkpoint."""
+        directory = self.directory(streams)
+        entries = [] if directory is None or not directory.is_dir() else Journal(directory).last_queries()
+        return {entry["name"]: entry["text"] for entry in entries}
+
     def discard(self) -> None:
         """Remove what was for this run alone."""
         self._scratch.discard()

@@ -1,4 +1,4 @@
-"""Queries enter and leave: who takes part in the next batch of a stream, and in the next step of relations.
+"""Queries enter and leave: which of them take part in the next batch of a stream and the next step of relations.
 
 A query that comes while a batch is at work enters with the next one. With a checkpoint, the queries that a batch sees
 are journaled before it begins, so that a batch that is played again sees the same ones.
@@ -6,13 +6,14 @@ are journaled before it begins, so that a batch that is played again sees the sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mullion.algebra.relation import Relation
 from mullion.binding.entering import entered, entering_at
 from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
-from mullion.catalog.restart import as_journaled, check_text, from_journal, to_journal
+from mullion.catalog.restart import as_journaled, check_text, from_journal, tables_declared_otherwise, to_journal
 from mullion.errors import CheckError, NotSupported, Place
 from mullion.language.query import Query
 from mullion.planner.physical import by_operators, sliced, sliced_of
@@ -57,10 +58,15 @@ class Entering:
         if journal is None:
             return queries
         if journal.was_begun(number):
-            then = [from_journal(entry, self._catalog) for entry in journal.queries_of(number) or []]
-            return sliced_of(then, self._catalog.streams)
+            return [self._as_journaled(entry) for entry in journal.queries_of(number) or []]
         journal.begin(number, [to_journal(q) for q in queries])
         return queries
+
+    def _as_journaled(self, entry: Mapping[str, Any]) -> SlicedAggregation:
+        plan = sliced(from_journal(entry, self._catalog), self._catalog.streams)
+        if plan is None:
+            raise tables_declared_otherwise(entry["name"])
+        return plan
 
     def enter_fresh(self, run: StreamRun) -> None:
         """Let queries enter that came while the last batch was at work: they have missed all events up to its end."""
@@ -82,10 +88,15 @@ class Entering:
         """After a restart: queries that the checkpoint knows go on as they were, and new ones enter now."""
         assert run.journal is not None
         known = {entry["name"]: entry for entry in run.journal.last_queries()}
+        by_operators_then = self._runs.relations.recorded((run.stream.name,))
         for query in self._catalog.queries_over(run.stream.name):
             plan, entry = sliced(query, self._catalog.streams), known.get(query.name)
+            if plan is None and entry is not None and entry["text"] == query.text:
+                raise tables_declared_otherwise(query.name)
             if plan is None:
                 continue
+            if entry is None and by_operators_then.get(query.name) == query.text:
+                raise tables_declared_otherwise(query.name)
             if entry is None:
                 self._runs.check_not_ended(query.name, query.streams)
             if run.newest is None:
@@ -98,9 +109,9 @@ class Entering:
                 self._catalog.replace_query(as_journaled(query, entry))
 
     def set_relations(self) -> None:
-        """Let the relations of now take part. Who is new to running streams answers what starts after their newest
-        event."""
-        kept = {relation.root for relation in self._catalog.materialized.values()}
+        """Let all present relations take part. A relation that is new to running streams answers only for windows
+        that start after their newest event."""
+        materialized = {relation.root for relation in self._catalog.materialized.values()}
         relations = by_operators(self._catalog.queries.values(), self._catalog.streams)
         for at, relation in enumerate(relations):
             run = self._runs.relations.run_of(relation.streams)
@@ -115,7 +126,7 @@ class Entering:
             else:
                 check_text(relation.name, relation.text, entry["text"])
                 start = entry["start"]
-            relations[at] = entering_at(relation, start, kept)
+            relations[at] = entering_at(relation, start, materialized)
             self._catalog.replace_query(relations[at])
         self._runs.relations.set_relations(relations)
         for run in self._runs.relations.runs.values():

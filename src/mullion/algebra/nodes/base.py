@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from mullion.algebra.costs import Estimates, Flow, OperatorCost
 from mullion.algebra.nodes.leaving import Leaving
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from mullion.algebra.nodes.scan import Scan
 
 Columns = tuple[tuple[str, Type], ...]
+
+
+class Reason(NamedTuple):
+    """Why operators must run a plan. Of several reasons, EXPLAIN shows the one with the lowest number."""
+
+    precedence: int
+    text: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +112,11 @@ class Node(Value, Leaving):
         """The windows that it stands on, and how long rows stay in them; None: as the window itself says."""
         for below in self.inputs:
             yield from below.windows()
+
+    @property
+    def why_operators(self) -> Reason | None:
+        """Why slices cannot run a plan with this node; None where they can."""
+        return None
 
     # Costs (golab 3.5.3)
 
@@ -256,4 +268,4 @@ def nodes(root: Node) -> Iterator[Node]:
         stack += node.inputs[::-1]
 
 
-__all__ = ["Columns", "Node", "OverMany", "OverOne", "OverTwo", "RowByRow", "nodes"]
+__all__ = ["Columns", "Node", "OverMany", "OverOne", "OverTwo", "Reason", "RowByRow", "nodes"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mullion.algebra.column_names import tells_equals_apart
 from mullion.algebra.costs import CALENDAR, HASH, Estimates, Flow, OperatorCost
-from mullion.algebra.nodes.base import Node, OverOne
+from mullion.algebra.nodes.base import Node, OverOne, Reason
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.splitting import Keys, ShardKeys, are_common
@@ -24,6 +24,10 @@ class Distinct(OverOne):
     @property
     def explained(self) -> str:
         return "DISTINCT"
+
+    @property
+    def why_operators(self) -> Reason:
+        return Reason(3, "it asks which rows are there at all")
 
     @property
     def pattern(self) -> Pattern:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mullion.algebra.costs import Estimates, Flow, OperatorCost, merged_flow, total
-from mullion.algebra.nodes.base import Columns, Node, OverMany
+from mullion.algebra.nodes.base import Columns, Node, OverMany, Reason
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.splitting import Keys, ShardKeys, merged, renamed
@@ -31,6 +31,10 @@ class Union(OverMany):
     @property
     def explained(self) -> str:
         return "UNION ALL"
+
+    @property
+    def why_operators(self) -> Reason:
+        return Reason(5, "it puts the rows of several queries together")
 
     @property
     def pattern(self) -> Pattern:
