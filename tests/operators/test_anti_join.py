@@ -29,7 +29,8 @@ from mullion.instants import EVER_BEFORE, FOREVER, NEVER
 from mullion.language.query import Column
 from mullion.operators.anti_join import AntiJoinOperator
 from mullion.operators.construction import Construction
-from mullion.operators.kernels.negation import coverage
+from mullion.operators.kernels.anti_join import KeyChanges, presence_changes
+from mullion.operators.kernels.expiry_heap import Heap
 from mullion.options import Expiry
 
 A, B = (1, 0.0), (2, 0.0)
@@ -165,11 +166,12 @@ def test_keys_that_have_gone_are_forgotten() -> None:
     assert negation.held < 8_000
 
 
-def test_only_the_end_of_coverage_is_kept() -> None:
+def test_only_the_end_of_presence_is_kept() -> None:
     until = np.full(1, NEVER)
-    ends, items = np.empty(8, np.int64), np.empty(8, np.int64)
-    code, time, on = np.empty(8, np.int64), np.empty(8, np.int64), np.empty(8, np.bool_)
+    agenda = Heap(np.empty(8, np.int64), np.empty(8, np.int64))
+    changes = KeyChanges(np.empty(8, np.int64), np.empty(8, np.int64), np.empty(8, np.bool_))
     rows = np.array([0, 0, 0, 0]), np.array([0, 2, 9, 13]), np.array([9, 5, 11, FOREVER])
-    found, size = coverage(*rows, 50, until, ends, items, 0, code, time, on)
-    assert list(zip(time[:found].tolist(), on[:found].tolist(), strict=True)) == [(0, True), (11, False), (13, True)]
+    count, size = presence_changes(*rows, 50, until, agenda, 0, changes)
+    times, on = changes.time[:count].tolist(), changes.on[:count].tolist()
+    assert list(zip(times, on, strict=True)) == [(0, True), (11, False), (13, True)]
     assert size == 1 and until.tolist() == [FOREVER]

@@ -1,4 +1,4 @@
-"""The compiled loops of DISTINCT, negation and difference by themselves."""
+"""The compiled loops of DISTINCT, anti-join and difference by themselves."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import numpy as np
 
 from mullion.expressions.coding.row_hash_table import FREE, insert, rehash, remove
 from mullion.instants import NEVER
-from mullion.operators.kernels.difference import LEFT_STARTS, RIGHT_CHANGES, surplus
-from mullion.operators.kernels.distinct import crossings, delta_star
-from mullion.operators.kernels.expiry_heap import Agenda
+from mullion.operators.kernels.anti_join import KeyChanges, LeftRows, left_stays
+from mullion.operators.kernels.difference import LEFT_STARTS, RIGHT_CHANGES, Events, Values, surplus
+from mullion.operators.kernels.difference import LeftRows as Lefts
+from mullion.operators.kernels.distinct import CodedRows, Outlook, crossings, delta_star
+from mullion.operators.kernels.expiry_heap import Agenda, Heap
 from mullion.operators.kernels.links import link_all, linked_rows
-from mullion.operators.kernels.negation import uncovered
+from mullion.operators.kernels.stays import EarlyEnds, Stays
 
 
 def room(*sizes: int) -> list[np.ndarray]:
     return [np.empty(size, np.int64) for size in sizes]
+
+
+def as_tuples(columns: tuple[np.ndarray, ...]) -> list[tuple[int, ...]]:
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def test_an_agenda_gives_items_in_the_order_of_their_ends() -> None:
@@ -34,17 +40,15 @@ def test_delta_star_keeps_the_youngest_row_only() -> None:
     start, end = np.array([0, 2, 3, 5]), np.array([10, 30, 8, 20])
     result_end, youngest_end, youngest_ids = np.full(1, NEVER), np.full(1, NEVER), np.zeros((1, 1), np.int64)
     ends, codes, out_code, out_start, out_end, over = room(8, 8, 8, 8, 8, 8)
-    out_ids = np.empty((8, 1), np.int64)
-    state = (result_end, youngest_end, youngest_ids, ends, codes)
-    found, gone, size = delta_star(code, ids, start, end, 6, *state, 0, out_code, out_ids, out_start, out_end, over)
+    results = CodedRows(out_code, np.empty((8, 1), np.int64), out_start, out_end)
+    state = Outlook(result_end, youngest_end, youngest_ids), Heap(ends, codes)
+    found, gone, size = delta_star(CodedRows(code, ids, start, end), 6, *state, 0, results, over)
     assert (found, gone, size) == (1, 0, 1)
     assert (result_end[0], youngest_end[0], youngest_ids[0, 0]) == (10, 30, 1)
     nothing = np.zeros(0, np.int64)
-    found, gone, size = delta_star(
-        nothing, ids[:0], nothing, nothing, 31, *state, size, out_code, out_ids, out_start, out_end, over
-    )
+    found, gone, size = delta_star(CodedRows(nothing, ids[:0], nothing, nothing), 31, *state, size, results, over)
     assert (found, gone, size) == (1, 1, 0) and over[0] == 0
-    assert (out_start[0], out_end[0], out_ids[0, 0]) == (10, 30, 1)
+    assert (out_start[0], out_end[0], results.ids[0, 0]) == (10, 30, 1)
     assert result_end[0] == youngest_end[0] == NEVER
 
 
@@ -79,32 +83,27 @@ def test_lists_lose_the_rows_that_have_ended() -> None:
     assert last.tolist() == [3, 1] and link[3] == 0
 
 
-def test_what_coverage_leaves_of_old_and_new_rows() -> None:
-    """One key, which was not covered since 2: it is from 10 to 14, and again from 20 on."""
+def test_what_presence_leaves_of_old_and_new_rows() -> None:
+    """One key, which was not present since 2: it is from 10 to 14, and again from 20 on."""
     start, promised, end = np.array([0, 5, 11, 14]), np.array([30, 12, 19, 40]), np.array([30, 12, 19, 40])
     is_old = np.array([True, True, False, False])
     many = np.zeros(4, np.int64)
-    row, begin, until, gone_row, gone_start, gone_at = room(*[8] * 6)
-    found, ended, premature = uncovered(
-        start, promised, end, is_old, np.zeros(4, np.bool_), many + 2, many, many + 3,
-        np.array([10, 14, 20]), np.array([True, False, True]), row, begin, until, gone_row, gone_start, gone_at,
-    )  # fmt: skip
-    pieces = list(zip(row[:found].tolist(), begin[:found].tolist(), until[:found].tolist(), strict=True))
-    assert pieces == [(0, 14, 20), (2, 14, 19), (3, 14, 20)]
-    told = list(zip(gone_row[:ended].tolist(), gone_start[:ended].tolist(), gone_at[:ended].tolist(), strict=True))
-    assert told == [(0, 2, 10), (1, 5, 10)] and premature == 4
+    rows = LeftRows(start, promised, end, is_old, np.zeros(4, np.bool_), many + 2, many, many + 3)
+    changes = KeyChanges(np.zeros(3, np.int64), np.array([10, 14, 20]), np.array([True, False, True]))
+    stays, early_ends = Stays.room(8), EarlyEnds.room(8)
+    count, ended, premature = left_stays(rows, changes, stays, early_ends)
+    assert as_tuples(stays.first(count)) == [(0, 14, 20), (2, 14, 19), (3, 14, 20)]
+    assert as_tuples(early_ends.first(ended)) == [(0, 2, 10), (1, 5, 10)] and premature == 4
 
 
 def test_the_border_between_excluded_and_shown_moves() -> None:
     """Two old rows; a third starts at 12; the right gets two rows at 11 and loses one at 15."""
     start, end, since = np.array([0, 1, 12]), np.array([50, 50, 50]), np.array([0, 1, NEVER])
-    row, begin, until, gone_row, gone_start, gone_at = room(*[8] * 6)
-    found, ended = surplus(
-        np.array([0, 3]), np.array([0, 4]), np.array([0]), 10, start, end, end, since, np.array([11, 11, 12, 15]),
-        np.array([RIGHT_CHANGES, RIGHT_CHANGES, LEFT_STARTS, RIGHT_CHANGES]), np.array([1, 1, 2, -1]),
-        row, begin, until, gone_row, gone_start, gone_at,
-    )  # fmt: skip
-    pieces = list(zip(row[:found].tolist(), begin[:found].tolist(), until[:found].tolist(), strict=True))
-    assert pieces == [(1, 15, 50), (2, 12, 50)]
-    assert gone_row[:ended].tolist() == [0, 1] and gone_at[:ended].tolist() == [11, 11]
+    kinds = np.array([RIGHT_CHANGES, RIGHT_CHANGES, LEFT_STARTS, RIGHT_CHANGES])
+    events = Events(np.array([11, 11, 12, 15]), kinds, np.array([1, 1, 2, -1]))
+    stays, early_ends = Stays.room(8), EarlyEnds.room(8)
+    values = Values(np.array([0, 3]), np.array([0, 4]), np.array([0]))
+    count, ended = surplus(values, Lefts(start, end, end, since), events, 10, stays, early_ends)
+    assert as_tuples(stays.first(count)) == [(1, 15, 50), (2, 12, 50)]
+    assert early_ends.row[:ended].tolist() == [0, 1] and early_ends.at[:ended].tolist() == [11, 11]
     assert since.tolist() == [NEVER, 15, 12]

@@ -45,12 +45,12 @@ from mullion.operators.bad_values import BadValues
 from mullion.operators.base import Operator, Parts
 from mullion.operators.clock import Changes, Periodic
 from mullion.operators.construction import DEFAULT, Construction
-from mullion.operators.cover import Cover
 from mullion.operators.grouped import Grouped, Moments, Rows, every_change, every_instant
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import as_table, from_table
+from mullion.operators.window_occupancy import Occupancy
 from mullion.slices.arrange import ranked
 
 
@@ -69,38 +69,38 @@ class AggregatedOperator(Operator):
         self._bad = BadValues(self._types, node.input.types)
         fields = [(f"x{i}", arrow_type(type_)) for i, type_ in enumerate(self._types.values())]
         self._rows = pa.schema(fields or [("x", pa.null())])
-        self._held = Hash(self._rows, below.width)
-        self._cover, self._others = Cover(), Cover()
+        self._input = Hash(self._rows, below.width)
+        self._occupancy, self._others = Occupancy(), Occupancy()
         self.newest = EVER_BEFORE
-        """The time of the newest event of all streams: whoever runs the plan tells."""
-        self._told = EVER_BEFORE
+        """The time of the newest event of all streams: the network sets it."""
+        self._known_until = EVER_BEFORE
         """The last time that the output is known of."""
-        self._made = 0
+        self._emitted = 0
         """How many rows it gave so far; a row's id is its number."""
         self._current = TimedRows.empty(self.schema, 1)
         """Of a continuous query, the rows that are there now."""
 
     def structures(self) -> dict[str, str]:
-        return {"input": f"{self._held.kept_in} of rows that can still be seen"}
+        return {"input": f"{self._input.kept_in} of rows that can still be seen"}
 
     @property
     def held(self) -> int:
-        return self._held.held + len(self._current)
+        return self._input.held + len(self._current)
 
     def widen(self, window: TimedRows, *, is_below: bool = True) -> None:
         """Rows that came into a window below, or into another one: at the end, what never leaves is aggregated as long
         as these are there. To be told before the `advance` that they take part in."""
-        (self._cover if is_below else self._others).widen(window, self._clock)
+        (self._occupancy if is_below else self._others).widen(window, self._clock)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
         self.bad += self._bad.among(delta.fresh.rows)
-        self._held.cut(delta.retracted)
-        self._held.settle()
-        self._held.insert(self._needed(delta.fresh.lasting()))
-        made = self._at_changes(now) if self._clock is None else self._at_instants(self._clock, now)
-        self._held.keep(self._is_needed)
-        return made
+        self._input.cut(delta.retracted)
+        self._input.settle()
+        self._input.insert(self._needed(delta.fresh.lasting()))
+        delta = self._at_changes(now) if self._clock is None else self._at_instants(self._clock, now)
+        self._input.keep(self._is_needed)
+        return delta
 
     def _needed(self, fresh: TimedRows) -> TimedRows:
         """The rows with what is evaluated on them instead of their own columns."""
@@ -108,27 +108,27 @@ class AggregatedOperator(Operator):
         arrays = [columns.value(expr).to_arrow() for expr in self._types] or [pa.nulls(len(fresh))]
         return replace(fresh, rows=pa.table(arrays, schema=self._rows))
 
-    def _is_needed(self, lives: TimedRows) -> Mask:
+    def _is_needed(self, timed: TimedRows) -> Mask:
         """Which rows can still be seen."""
         if self._clock is None:
-            return lives.end > self._told
-        return self._clock.last(lives.end) > self._clock.due(self._told)
+            return timed.end > self._known_until
+        return self._clock.last(timed.end) > self._clock.due(self._known_until)
 
     # Periodic
 
     def _at_instants(self, clock: Periodic, now: int) -> Delta:
-        lives, low = self._held.rows(), clock.due(self._told) + 1
-        first, last = clock.first(lives.start), clock.last(lives.end)
+        timed, low = self._input.rows(), clock.due(self._known_until) + 1
+        first, last = clock.first(timed.start), clock.last(timed.end)
         ended = now >= THE_END
         high = self._last_instant(clock) if ended else clock.due(now)
-        self._told = now
-        until = high + 1 if ended and self._cover.endless else high
+        self._known_until = now
+        until = high + 1 if ended and self._occupancy.endless else high
         seen = (first <= last) & (last >= low) & (first <= until)
-        keys, rows = self._grouped_rows(lives.take(seen), np.maximum(first, low)[seen], np.minimum(last, until)[seen])
+        keys, rows = self._grouped_rows(timed.take(seen), np.maximum(first, low)[seen], np.minimum(last, until)[seen])
         if self.node.keys:
             moments = every_instant(rows.group, rows.first, rows.last)
         else:
-            ranks = np.arange(max(low, self._cover.first), until + 1)
+            ranks = np.arange(max(low, self._occupancy.first), until + 1)
             moments = Moments(np.zeros(len(ranks), np.int64), ranks)
         table = self._answers(keys, Grouped(rows, moments))
         start = clock.time(moments.rank) - 1
@@ -139,46 +139,47 @@ class AggregatedOperator(Operator):
 
     def _last_instant(self, clock: Periodic) -> int:
         """At the end of the input, the last one at which there can be a row."""
-        held = self._cover.last
-        if self._cover.endless:
+        held = self._occupancy.last
+        if self._occupancy.endless:
             held = max(held, self._others.last, int(clock.first(np.array([self.newest]))[0]))
         return held if self.node.keys else max(held, clock.due(self.newest))
 
     # At every change
 
     def _at_changes(self, now: int) -> Delta:
-        lives = self._held.rows()
-        clock = self._changes(lives, now)
-        self._told = now - 1
+        timed = self._input.rows()
+        clock = self._changes(timed, now)
+        self._known_until = now - 1
         if not len(clock.times):
             return Delta(TimedRows.empty(self.schema, 1), Retractions.none(1), now)
-        first, last = clock.first(lives.start), clock.last(lives.end)
+        first, last = clock.first(timed.start), clock.last(timed.end)
         seen = last >= -1
-        keys, rows = self._grouped_rows(lives.take(seen), first[seen], last[seen])
+        keys, rows = self._grouped_rows(timed.take(seen), first[seen], last[seen])
         if self.node.keys:
             moments = every_change(rows.group, rows.first, rows.last, len(clock.times) - 1)
         else:
             moments = Moments(np.zeros(len(clock.times), np.int64), np.arange(len(clock.times)))
         grouped = Grouped(rows, moments)
         times = clock.time(moments.rank)
-        there = grouped.count > 0 if self.node.keys else self._is_covered(times, now)
+        there = grouped.count > 0 if self.node.keys else self._is_occupied(times, now)
         return self._replaced(self._answers(keys, grouped), times, there, now)
 
-    def _changes(self, lives: TimedRows, now: int) -> Changes:
+    def _changes(self, timed: TimedRows, now: int) -> Changes:
         """When rows come or leave; without keys also when the first event comes and the last one leaves."""
-        clock = Changes.of(lives, self._told, now)
+        clock = Changes.of(timed, self._known_until, now)
         if self.node.keys:
             return clock
-        times = [self._cover.first, *([self._last_moment] if now >= THE_END else [])]
-        return Changes(np.union1d(clock.times, [time for time in times if self._told < time < now]).astype(np.int64))
+        times = [self._occupancy.first, *([self._last_moment] if now >= THE_END else [])]
+        times = [time for time in times if self._known_until < time < now]
+        return Changes(np.union1d(clock.times, times).astype(np.int64))
 
     @property
     def _last_moment(self) -> int:
         """At the end of the input, when the last row leaves."""
-        return FOREVER if self._cover.endless else max(self._cover.last, self.newest)
+        return FOREVER if self._occupancy.endless else max(self._occupancy.last, self.newest)
 
-    def _is_covered(self, times: Times, now: int) -> Mask:
-        return (times >= self._cover.first) & (times < (self._last_moment if now >= THE_END else FOREVER))
+    def _is_occupied(self, times: Times, now: int) -> Mask:
+        return (times >= self._occupancy.first) & (times < (self._last_moment if now >= THE_END else FOREVER))
 
     def _replaced(self, table: pa.Table, times: Times, there: Mask, now: int) -> Delta:
         """What the groups are from these times on, where they differ from before: by value, and whether there is any
@@ -201,31 +202,31 @@ class AggregatedOperator(Operator):
         end[kept[:-1][follows]] = times[kept[1:][follows]]
         fresh = kept[(kept >= before) & there[kept]]
         fresh = fresh[self._in_order(known.take(pa.array(fresh)), times[fresh])]
-        made = self._numbered(known.take(pa.array(fresh)), times[fresh], end[fresh])
+        inserted = self._numbered(known.take(pa.array(fresh)), times[fresh], end[fresh])
         over = np.flatnonzero(end[:before] < FOREVER)
         retracted = Retractions(self._current.ids[over], end[over])
         staying = self._current.take(end[:before] == FOREVER)
-        self._current = TimedRows.concat([staying, made.take(end[fresh] == FOREVER)])
-        return Delta(made, Retractions.none(1) if self._stays else retracted, now)
+        self._current = TimedRows.concat([staying, inserted.take(end[fresh] == FOREVER)])
+        return Delta(inserted, Retractions.none(1) if self._stays else retracted, now)
 
     # Both
 
-    def _grouped_rows(self, lives: TimedRows, first: Times, last: Times) -> tuple[pa.Table, Rows]:
+    def _grouped_rows(self, timed: TimedRows, first: Times, last: Times) -> tuple[pa.Table, Rows]:
         """The keys of rows, and the rows by groups."""
-        order = np.lexsort((*lives.ids.T[::-1], lives.start))
+        order = np.lexsort((*timed.ids.T[::-1], timed.start))
         place = np.empty(len(order), np.intp)
         place[order] = np.arange(len(order))
-        columns = zip(self._types.items(), lives.rows.columns, strict=False)
+        columns = zip(self._types.items(), timed.rows.columns, strict=False)
         values = {expr: Vector.from_arrow(column, type_) for (expr, type_), column in columns}
         keys = pa.table({f"#k{i}": _key(values[expr]) for i, (expr, _) in enumerate(self.node.keys)})
-        group = row_codes(keys) if self.node.keys else np.zeros(len(lives), np.int64)
-        return keys, Rows(group, first, last, lives.start, place, values)
+        group = row_codes(keys) if self.node.keys else np.zeros(len(timed), np.int64)
+        return keys, Rows(group, first, last, timed.start, place, values)
 
     def _answers(self, keys: pa.Table, grouped: Grouped) -> pa.Table:
         """Keys and aggregates at each moment."""
-        one = np.zeros(int(grouped.rows.group.max(initial=-1)) + 1, np.intp)
-        one[grouped.rows.group] = np.arange(len(grouped.rows))
-        arrays = [column.take(pa.array(one[grouped.moments.group])) for column in keys.columns]
+        any_row = np.zeros(int(grouped.rows.group.max(initial=-1)) + 1, np.intp)
+        any_row[grouped.rows.group] = np.arange(len(grouped.rows))
+        arrays = [column.take(pa.array(any_row[grouped.moments.group])) for column in keys.columns]
         arrays += [vector.to_arrow() for vector in grouped.lower(self.node.aggregates)]
         return pa.table(arrays, schema=self.schema)
 
@@ -235,32 +236,32 @@ class AggregatedOperator(Operator):
         return np.lexsort((*keys[::-1], times))
 
     def _numbered(self, rows: pa.Table, start: Times, end: Times) -> TimedRows:
-        numbers = self._made + np.arange(len(start))
+        numbers = self._emitted + np.arange(len(start))
         end = np.full(len(end), FOREVER) if self._stays else end
-        self._made += len(start)
+        self._emitted += len(start)
         return TimedRows(rows, numbers[:, None], start, end)
 
     # Restart
 
     def parts(self) -> Parts:
-        small = pa.table({"told": [self._told], "made": [self._made]})
+        small = pa.table({"told": [self._known_until], "made": [self._emitted]})
         current = [as_table(self._current)] if len(self._current) else []
         return {
             "small": [small],
-            "cover": [self._cover.to_table(), self._others.to_table()],
+            "cover": [self._occupancy.to_table(), self._others.to_table()],
             "current": current,
-            **self._held.parts(),
+            **self._input.parts(),
         }
 
     def restore(self, parts: Parts) -> None:
         if not parts:
             return
         (small,) = parts["small"]
-        self._told, self._made = (small.column(name)[0].as_py() for name in ("told", "made"))
-        self._cover, self._others = map(Cover.from_table, parts["cover"])
+        self._known_until, self._emitted = (small.column(name)[0].as_py() for name in ("told", "made"))
+        self._occupancy, self._others = map(Occupancy.from_table, parts["cover"])
         for table in parts.get("current", ()):
             self._current = from_table(table)
-        self._held.restore(parts)
+        self._input.restore(parts)
 
 
 def _evaluated(node: Aggregated) -> dict[Expr, Type]:

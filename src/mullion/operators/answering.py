@@ -129,7 +129,7 @@ class Answering:
     def _check(self, name: str, network: Network, result: Result) -> None:
         """Stop a relation that holds, or is yet to tell, more than it may."""
         text = self.relations[name].text
-        if result.exceeded or result.untold > self.limits.most_answers:
+        if result.exceeded or result.waiting > self.limits.most_answers:
             self.limits.stop_answering(name, text)
         held = network.held_for(self.plans[name]) + result.held
         if held > self.limits.most_held:

@@ -4,10 +4,10 @@
     left, key k    |---------------|
     result         |--|     |------|       two rows of the result: each has the left row's id and its own start
 
-Of the right only coverage is kept when its rows end as they promise, else how many rows each key has. The left is kept
-whole: a row comes back when the coverage of its key ends (golab 2.2.2). A step works on the keys that it touches: those
-that become covered or uncovered, and those of new rows. A result promises the end of its left row; a negative tuple
-tells when the right ends it earlier.
+Of the right only the presence of keys is kept when its rows end as they promise, else how many rows each key has. The
+left is kept whole: a row comes back when its key is no longer present on the right (golab 2.2.2). A step works on the
+keys that it touches: those whose presence changes, and those of new rows. A result promises the end of its left row; a
+negative tuple tells when the right ends it earlier.
 
 How the left finds the rows of a key (golab 3.5.2, 3.6.4):
 
@@ -21,7 +21,7 @@ In a calendar expiry costs nothing, and a key is searched for by a scan of all r
 or the left is small. In a hash every row is put on the list of its key, and found there.
 
 Requires: equal keys on both sides.
-Time: O(log k) for a right row that starts or ends the coverage of one of k keys, constant for any other; then the left
+Time: O(log k) for a right row that starts or ends the presence of one of k keys, constant for any other; then the left
 rows of that key, found in a hash, or among all left rows in a calendar.
 Space: the window of the left; of the right one entry a key, or its rows if it is strict.
 Guarantee: a result for each stretch of a left row's life in which no right row has its key.
@@ -45,14 +45,15 @@ from mullion.language.query import Expr
 from mullion.operators.bad_values import bad_keys
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
-from mullion.operators.coverage import Coverage
 from mullion.operators.expressions import names_in
-from mullion.operators.kernels.negation import uncovered
+from mullion.operators.kernels.anti_join import KeyChanges, LeftRows, left_stays
+from mullion.operators.kernels.stays import EarlyEnds, Stays
+from mullion.operators.key_presence import KeyPresence
 from mullion.operators.multiplicities import Crossings, Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.registry import implements
 from mullion.operators.share import REMEMBERED, Share
-from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.timed_rows import Delta, TimedRows
 from mullion.options import Expiry
 
 NO_KEY = 0
@@ -72,19 +73,19 @@ class AntiJoinOperator(Operator):
         self.schema, self.width = decoded_schema(left.schema), left.width + 1
         self._keys = _KeyCodes(node, right)
         self._bad_keys = bad_keys(node.left_keys, node.left), bad_keys(node.right_keys, node.right)
-        told, scans = construction.is_told(node.left.pattern), construction.scans
-        self.chosen = "list" if scans else "hash" if told else "calendar"
+        retractable, scans = construction.has_retractions(node.left.pattern), construction.scans
+        self.chosen = "list" if scans else "hash" if retractable else "calendar"
         """How the left is kept: "calendar", "hash" or "list"."""
         self._may_choose = self.chosen == "calendar"
         self._left = PositionedRows(
             self.schema,
             left.width,
-            by_id=told and not scans,
+            by_id=retractable and not scans,
             by_key=self.chosen == "hash",
             eager=scans,
         )
         counted = construction.expiry is not Expiry.PATTERN_AWARE or node.right.pattern is Pattern.STRICT
-        self._right = Multiplicities(self._keys.schema, right.width, scans=scans) if counted else Coverage()
+        self._right = Multiplicities(self._keys.schema, right.width, scans=scans) if counted else KeyPresence()
         self._since = np.empty(0, np.int64)
         self._before = EVER_BEFORE
         self.seen = _Seen()
@@ -92,39 +93,41 @@ class AntiJoinOperator(Operator):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         left, right = inputs
         self.bad += sum(bad.among(delta.fresh.rows) for bad, delta in zip(self._bad_keys, inputs, strict=True))
-        changes = self._cover(right, now)
+        changes = self._presence_changes(right, now)
         early, at = self._left.find(left.retracted)
         old = np.union1d(self._left.of_codes(np.unique(changes.code), self._before), early)
         fresh = left.fresh.lasting().without_dictionaries()
-        came = self._left.add(fresh, self._keys.of_left(fresh.rows))
-        self._see_meetings(came)
-        told = self._leave(np.concatenate([old, came]), len(old), early, at, changes, now)
+        inserted = self._left.add(fresh, self._keys.of_left(fresh.rows))
+        self._see_meetings(inserted)
+        delta = self._stays(np.concatenate([old, inserted]), len(old), early, at, changes, now)
         self._left.ended(early)
         self._note(changes)
         self._tidy(now)
         self._before = now
-        self.seen.step(len(came), len(changes.code) > 0, len(self._left))
+        self.seen.step(len(inserted), len(changes.code) > 0, len(self._left))
         if self._may_choose:
             self._choose()
-        return told
+        return delta
 
-    def _see_meetings(self, came: Index) -> None:
-        codes = self._left.code[came]
+    def _see_meetings(self, inserted: Index) -> None:
+        codes = self._left.code[inserted]
         codes = codes[codes != NO_KEY]
-        self.seen.free.see(len(codes), len(codes) - int(np.count_nonzero(self._right.covered(codes))))
+        self.seen.free.see(len(codes), len(codes) - int(np.count_nonzero(self._right.present(codes))))
 
-    def _cover(self, right: Delta, now: int) -> Crossings:
-        """When keys become covered and uncovered, by key and then in the order of time."""
+    def _presence_changes(self, right: Delta, now: int) -> Crossings:
+        """When keys come to be present on the right, and when they no longer are, by key and then in the order of
+        time."""
         fresh = right.fresh.lasting().without_dictionaries()
         keys = self._keys.of_right(fresh.rows)
         codes = self._keys.codes(keys)
-        found = self._right.advance(TimedRows(keys, fresh.ids, fresh.start, fresh.end), codes, right.retracted, now)
-        order = np.argsort(found.code, kind="stable")
-        order = order[found.code[order] != NO_KEY]
-        return Crossings(found.code[order], found.time[order], found.on[order], found.ids[order])
+        of_right = TimedRows(keys, fresh.ids, fresh.start, fresh.end)
+        changes = self._right.advance(of_right, codes, right.retracted, now)
+        order = np.argsort(changes.code, kind="stable")
+        order = order[changes.code[order] != NO_KEY]
+        return Crossings(changes.code[order], changes.time[order], changes.on[order], changes.ids[order])
 
-    def _leave(self, rows: Index, old: int, early: Index, at: Times, changes: Crossings, now: int) -> Delta:
-        """What the changes leave of rows, the first of which were there before."""
+    def _stays(self, rows: Index, old: int, early: Index, at: Times, changes: Crossings, now: int) -> Delta:
+        """What the changes leave of rows of the left. The first `old` of them were there before the step."""
         left = self._left
         self._since = grown(self._since, self._keys.room, EVER_BEFORE)
         start, code, promised = left.start[rows], left.code[rows], left.end[rows]
@@ -132,22 +135,17 @@ class AntiJoinOperator(Operator):
         end[np.searchsorted(rows[:old], early)] = at
         first, behind = np.searchsorted(changes.code, code), np.searchsorted(changes.code, code, side="right")
         # Changes of a key alternate: before the first of them it was the other way round.
-        was_covered = self._right.covered(code) & (code != NO_KEY)
+        was_present = self._right.present(code) & (code != NO_KEY)
         changed = first < behind
-        was_covered[changed] = ~changes.on[first[changed]]
+        was_present[changed] = ~changes.on[first[changed]]
         most = int(((behind - first) // 2 + 1).sum())
-        row, begin, until = (np.empty(most, np.int64) for _ in range(3))
-        gone_row, gone_start, gone_at = (np.empty(old, np.int64) for _ in range(3))
-        found, ended, premature = uncovered(
-            start, promised, end, np.arange(len(rows)) < old, was_covered, self._since[code], first, behind,
-            changes.time, changes.on, row, begin, until, gone_row, gone_start, gone_at,
-        )  # fmt: skip
-        self.seen.ended.see(found, premature)
-        order = np.argsort(begin[:found], kind="stable")
-        row, begin, until = rows[row[order]], begin[order], until[order]
-        gone_row, gone_start = rows[gone_row[:ended]], gone_start[:ended]
-        results = TimedRows(left.rows(row), np.column_stack([left.ids[row], begin]), begin, until)
-        return Delta(results, Retractions(np.column_stack([left.ids[gone_row], gone_start]), gone_at[:ended]), now)
+        stays, early_ends = Stays.room(most), EarlyEnds.room(old)
+        is_old = np.arange(len(rows)) < old
+        of_left = LeftRows(start, promised, end, is_old, was_present, self._since[code], first, behind)
+        of_right = KeyChanges(changes.code, changes.time, changes.on)
+        count, ended, premature = left_stays(of_left, of_right, stays, early_ends)
+        self.seen.ended.see(count, premature)
+        return left.delta_of(rows, stays.first(count), early_ends.first(ended), now)
 
     def _note(self, changes: Crossings) -> None:
         off = ~changes.on
@@ -163,7 +161,7 @@ class AntiJoinOperator(Operator):
         known = self._keys.known()
         needed = np.zeros(self._keys.room, np.bool_)
         needed[left.code[: len(left)][left.end[: len(left)] >= now]] = True
-        over = known[~needed[known] & ~self._right.covered(known)]
+        over = known[~needed[known] & ~self._right.present(known)]
         left.unlink(over)
         self._since[over] = EVER_BEFORE
         self._keys.forget(over)
@@ -258,20 +256,20 @@ class _Seen:
     changes; lists cost something for every row that comes, whether it is looked for or not."""
 
     def __init__(self) -> None:
-        self._came, self._scans, self._held = 0.0, 0.0, 0.0
+        self._inserted, self._scans, self._held = 0.0, 0.0, 0.0
         self.ended, self.free = Share(), Share()
         """Of the results those that the right ended, and of new rows those whose key the right had not."""
 
-    def step(self, came: int, is_searched: bool, held: int) -> None:
+    def step(self, inserted: int, is_searched: bool, held: int) -> None:
         self.ended.step()
         self.free.step()
-        self._came = REMEMBERED * self._came + came
+        self._inserted = REMEMBERED * self._inserted + inserted
         self._scans = REMEMBERED * self._scans + is_searched
         self._held = held
 
     def cheaper(self, present: str) -> str:
         """Changes only when the other is clearly better, because changing costs too."""
-        scanning, linking = self._scans * self._held, self._came * LINKING
+        scanning, linking = self._scans * self._held, self._inserted * LINKING
         if present == "calendar":
             return "hash" if scanning > 2 * linking else "calendar"
         return "calendar" if linking > 2 * scanning else "hash"

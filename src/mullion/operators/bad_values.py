@@ -60,14 +60,14 @@ class BadConditions:
         self._bad = BadValues((part for part in parts if window_of(node, part) is None), self._types)
         self._first = [part for part in parts if window_of(node, part) is not None]
 
-    def among(self, lives: TimedRows, mask: Mask | None = None) -> int:
+    def among(self, timed: TimedRows, mask: Mask | None = None) -> int:
         """How many are met by the rows, of those that `mask` lets pass."""
-        if not self._bad or not len(lives):
+        if not self._bad or not len(timed):
             return 0
-        passes = np.ones(len(lives), np.bool_) if mask is None else mask.copy()
+        passes = np.ones(len(timed), np.bool_) if mask is None else mask.copy()
         for part in self._first:
-            passes &= is_true(part, lives, self._types)
-        return self._bad.among(lives.rows.filter(pa.array(passes)))
+            passes &= is_true(part, timed, self._types)
+        return self._bad.among(timed.rows.filter(pa.array(passes)))
 
 
 def bad_keys(keys: Sequence[Expr], node: Node) -> BadValues:

@@ -75,9 +75,9 @@ class Changes:
     times: Times
 
     @staticmethod
-    def of(lives: TimedRows, after: int, before: int) -> Changes:
+    def of(timed: TimedRows, after: int, before: int) -> Changes:
         """The changes of these rows with after < t < before."""
-        times = np.unique(np.concatenate([lives.start, lives.end]))
+        times = np.unique(np.concatenate([timed.start, timed.end]))
         return Changes(times[(times > after) & (times < before)])
 
     def first(self, start: Times) -> Times:

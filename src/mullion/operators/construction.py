@@ -24,17 +24,17 @@ from mullion.options import Expiry
 class Construction:
     expiry: Expiry = Expiry.PATTERN_AWARE
     needed: Collection[str] | None = None
-    """The columns that somebody above reads, for operators that can do with fewer. None: all."""
+    """The columns that an operator above reads, for operators that can do with fewer. None: all."""
 
     def reads(self, name: str) -> bool:
-        """Whether somebody above reads a column."""
+        """Whether an operator above reads a column."""
         return self.needed is None or name in self.needed
 
     @property
     def scans(self) -> bool:
         return self.expiry is Expiry.SCAN
 
-    def is_told(self, pattern: Pattern) -> bool:
+    def has_retractions(self, pattern: Pattern) -> bool:
         """Whether retractions tell when rows of such an input end."""
         return self.expiry is Expiry.NEGATIVE_TUPLES or pattern is Pattern.STRICT
 
@@ -42,7 +42,7 @@ class Construction:
         """A store for rows that leave by such a pattern."""
         if self.scans:
             return Scan(schema, width, key)
-        if self.is_told(pattern):
+        if self.has_retractions(pattern):
             return Hash(schema, width, key)
         return Calendar(schema, width, key) if pattern is Pattern.WEAK else Fifo(schema, width, key)
 

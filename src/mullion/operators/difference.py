@@ -34,9 +34,18 @@ from mullion.instants import EVER_BEFORE, NEVER
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.ending_rows import EndingRows, Step
-from mullion.operators.kernels.difference import LEFT_ENDS, LEFT_STARTS, RIGHT_CHANGES, surplus
+from mullion.operators.kernels.difference import (
+    LEFT_ENDS,
+    LEFT_STARTS,
+    RIGHT_CHANGES,
+    Events,
+    LeftRows,
+    Values,
+    surplus,
+)
+from mullion.operators.kernels.stays import EarlyEnds, Stays
 from mullion.operators.registry import implements
-from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.timed_rows import Delta, TimedRows
 
 THROUGHOUT = EVER_BEFORE
 """The note of a row that has been there since it started."""
@@ -52,22 +61,23 @@ class DifferenceOperator(Operator):
         left, right = inputs
         self.schema, self.width = decoded_schema(left.schema), left.width + 1
         self._values = CodeTable(self.schema)
-        told, scans = [construction.is_told(side.pattern) for side in (node.left, node.right)], construction.scans
-        self._left = EndingRows(self.schema, left.width, scans=scans, by_id=told[0], by_key=True)
-        self._right = EndingRows(self.schema, right.width, scans=scans, by_id=told[1], by_key=False)
+        scans = construction.scans
+        of_left, of_right = (construction.has_retractions(side.pattern) for side in (node.left, node.right))
+        self._left = EndingRows(self.schema, left.width, scans=scans, by_id=of_left, by_key=True)
+        self._right = EndingRows(self.schema, right.width, scans=scans, by_id=of_right, by_key=False)
         self._left_count, self._right_count = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._before = EVER_BEFORE
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         left, right = (self._begin(side, delta, now) for side, delta in zip(self._sides, inputs, strict=True))
         self._make_room()
-        told = self._sweep(left, right, now)
+        delta = self._sweep(left, right, now)
         ended = self._count(self._left, self._left_count, left), self._count(self._right, self._right_count, right)
         self._left.finish(left, now)
         self._right.finish(right, now)
         self._forget(np.union1d(*ended))
         self._before = now
-        return told
+        return delta
 
     @property
     def _sides(self) -> tuple[EndingRows, EndingRows]:
@@ -84,18 +94,18 @@ class DifferenceOperator(Operator):
         self._left_count, self._right_count = grown(self._left_count, room, 0), grown(self._right_count, room, 0)
 
     def _sweep(self, left: Step, right: Step, now: int) -> Delta:
-        events = _Events.of(self._left, left, self._right, right)
+        events = _Changes.of(self._left, left, self._right, right)
         contested = self._contested(events, right)
         events = events.take(contested[events.code] | ~events.is_plain_end)
         rows = self._rows(left, contested)
-        kept = self._left.kept
-        code, start, promised = kept.code[rows], kept.start[rows], kept.end[rows]
-        index_of = np.empty(len(kept), np.intp)
+        stored = self._left.stored
+        code, start, promised = stored.code[rows], stored.start[rows], stored.end[rows]
+        index_of = np.empty(len(stored), np.intp)
         index_of[rows] = np.arange(len(rows))
         end = promised.copy()
         end[index_of[left.early]] = left.at
         since = self._since(rows)
-        since[index_of[left.came]] = NEVER
+        since[index_of[left.inserted]] = NEVER
         group = np.unique(events.code)
         first = np.searchsorted(code, np.append(group, len(contested)))
         first_event = np.searchsorted(events.code, np.append(group, len(contested)))
@@ -103,55 +113,55 @@ class DifferenceOperator(Operator):
         what = events.what.copy()
         what[of_left] = index_of[what[of_left]]
         most = len(rows) + len(what)
-        row, begin, until, gone_row, gone_start, gone_at = (np.empty(most, np.int64) for _ in range(6))
-        found, ended = surplus(
-            first, first_event, self._right_count[group], self._before, start, end, promised, since,
-            events.time, events.kind, what, row, begin, until, gone_row, gone_start, gone_at,
-        )  # fmt: skip
+        stays, early_ends = Stays.room(most), EarlyEnds.room(most)
+        count, ended = surplus(
+            Values(first, first_event, self._right_count[group]),
+            LeftRows(start, end, promised, since),
+            Events(events.time, events.kind, what),
+            self._before,
+            stays,
+            early_ends,
+        )
         self._keep_since(rows, since)
-        order = np.argsort(begin[:found], kind="stable")
-        row, begin, until = rows[row[order]], begin[order], until[order]
-        gone_row, gone_start = rows[gone_row[:ended]], gone_start[:ended]
-        results = TimedRows(kept.rows(row), np.column_stack([kept.ids[row], begin]), begin, until)
-        return Delta(results, Retractions(np.column_stack([kept.ids[gone_row], gone_start]), gone_at[:ended]), now)
+        return stored.delta_of(rows, stays.first(count), early_ends.first(ended), now)
 
-    def _contested(self, events: _Events, right: Step) -> Mask:
+    def _contested(self, events: _Changes, right: Step) -> Mask:
         """Codes to which something happens and that the right has at some time of the step."""
         happens = np.zeros(self._values.room, np.bool_)
         happens[events.code] = True
         has = self._right_count[: self._values.room] > 0
-        has[self._right.kept.code[right.came]] = True
+        has[self._right.stored.code[right.inserted]] = True
         return happens & has
 
     def _rows(self, left: Step, contested: Mask) -> Index:
         """The rows of the left to work on, by value, oldest first."""
-        kept = self._left.kept
-        touched = np.concatenate([left.came, left.early])
-        alone = touched[~contested[kept.code[touched]]]
-        rows = np.concatenate([kept.of_codes(np.flatnonzero(contested), self._before - 1), alone])
-        order: Index = np.lexsort((rows, kept.code[rows]))
+        stored = self._left.stored
+        touched = np.concatenate([left.inserted, left.early])
+        alone = touched[~contested[stored.code[touched]]]
+        rows = np.concatenate([stored.of_codes(np.flatnonzero(contested), self._before - 1), alone])
+        order: Index = np.lexsort((rows, stored.code[rows]))
         return rows[order]
 
     def _since(self, rows: Index) -> Times:
-        kept = self._left.kept
-        note = kept.note[rows]
-        since: Times = np.where(note == THROUGHOUT, kept.start[rows], np.where(note == EXCLUDED, NEVER, note))
+        stored = self._left.stored
+        note = stored.note[rows]
+        since: Times = np.where(note == THROUGHOUT, stored.start[rows], np.where(note == EXCLUDED, NEVER, note))
         return since
 
     def _keep_since(self, rows: Index, since: Times) -> None:
-        kept = self._left.kept
-        kept.note[rows] = np.where(since == kept.start[rows], THROUGHOUT, np.where(since == NEVER, EXCLUDED, since))
+        stored = self._left.stored
+        stored.note[rows] = np.where(since == stored.start[rows], THROUGHOUT, np.where(since == NEVER, EXCLUDED, since))
 
     def _count(self, side: EndingRows, count: Codes, step: Step) -> Codes:
         """Bring the multiplicities of a side up to date; the codes of rows that have ended."""
-        ended: Codes = side.kept.code[np.concatenate([step.late, step.early])]
-        np.add.at(count, side.kept.code[step.came], 1)
+        ended: Codes = side.stored.code[np.concatenate([step.expired, step.early])]
+        np.add.at(count, side.stored.code[step.inserted], 1)
         np.subtract.at(count, ended, 1)
         return ended
 
     def _forget(self, codes: Codes) -> None:
         over = codes[(self._left_count[codes] == 0) & (self._right_count[codes] == 0)]
-        self._left.kept.unlink(over)
+        self._left.stored.unlink(over)
         self._values.forget(over)
 
     def structures(self) -> dict[str, str]:
@@ -170,12 +180,12 @@ class DifferenceOperator(Operator):
         self._right.restore(parts, "right", self._values.codes)
         self._make_room()
         for side, count in zip(self._sides, (self._left_count, self._right_count), strict=True):
-            np.add.at(count, side.kept.code[side.there()], 1)
+            np.add.at(count, side.stored.code[side.there()], 1)
         self._before = parts["before"][0]["before"][0].as_py()
 
 
 @dataclass(frozen=True)
-class _Events:
+class _Changes:
     """What happens in a step, by code and then in the order of time."""
 
     code: Codes
@@ -187,21 +197,23 @@ class _Events:
     """Whether a row of the left ends as it promised: nobody needs to hear of it unless the right has its value."""
 
     @staticmethod
-    def of(left_rows: EndingRows, left: Step, right_rows: EndingRows, right: Step) -> _Events:
-        mine, others = left_rows.kept, right_rows.kept
-        sizes = [len(side) for side in (left.came, left.late, left.early, right.came, right.late, right.early)]
-        of_left = np.concatenate([left.came, left.late, left.early])
-        of_right = np.concatenate([right.came, right.late, right.early])
-        code = np.concatenate([mine.code[of_left], others.code[of_right]])
-        time = np.concatenate([mine.start[left.came], mine.end[left.late], left.at,
-                               others.start[right.came], others.end[right.late], right.at])  # fmt: skip
+    def of(left_rows: EndingRows, left: Step, right_rows: EndingRows, right: Step) -> _Changes:
+        lefts, rights = left_rows.stored, right_rows.stored
+        on_left, on_right = (left.inserted, left.expired, left.early), (right.inserted, right.expired, right.early)
+        sizes = [len(rows) for rows in (*on_left, *on_right)]
+        of_left, of_right = np.concatenate(on_left), np.concatenate(on_right)
+        code = np.concatenate([lefts.code[of_left], rights.code[of_right]])
+        time = np.concatenate([lefts.start[left.inserted], lefts.end[left.expired], left.at,
+                               rights.start[right.inserted], rights.end[right.expired], right.at])  # fmt: skip
         kind = np.repeat([LEFT_STARTS, LEFT_ENDS, LEFT_ENDS, *[RIGHT_CHANGES] * 3], sizes)
         what = np.concatenate([of_left, np.repeat([1, -1, -1], sizes[3:])])
         plain = np.repeat([False, True, False, False, False, False], sizes)
-        return _Events(code, time, kind, what, plain).take(np.lexsort((kind, time, code)))
+        return _Changes(code, time, kind, what, plain).take(np.lexsort((kind, time, code)))
 
-    def take(self, which: Index | Mask) -> _Events:
-        return _Events(self.code[which], self.time[which], self.kind[which], self.what[which], self.is_plain_end[which])
+    def take(self, which: Index | Mask) -> _Changes:
+        return _Changes(
+            self.code[which], self.time[which], self.kind[which], self.what[which], self.is_plain_end[which]
+        )
 
 
 __all__ = ["DifferenceOperator"]

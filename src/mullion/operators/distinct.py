@@ -28,8 +28,9 @@ from mullion.expressions.readonly import frozen
 from mullion.instants import FOREVER, NEVER
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
-from mullion.operators.kernels.distinct import delta_star, naive
+from mullion.operators.kernels.distinct import CodedRows, Outlook, StoredRows, delta_star, naive
 from mullion.operators.kernels.expiry_heap import Agenda
+from mullion.operators.kernels.stays import Stays
 from mullion.operators.multiplicities import Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.registry import implements
@@ -108,8 +109,7 @@ class DeltaStar(Form):
 
     def __init__(self, schema: pa.Schema, width: int, expiry: Expiry) -> None:
         super().__init__(schema, width, expiry)
-        self._end, self._youngest_end = np.empty(0, np.int64), np.empty(0, np.int64)
-        self._youngest_ids = np.empty((0, width), np.int64)
+        self._outlook = Outlook(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, width), np.int64))
         self._agenda = Agenda()
 
     def structures(self) -> dict[str, str]:
@@ -122,52 +122,48 @@ class DeltaStar(Form):
         order = in_time_order(start, ids)
         if order is not None:
             code, ids, start, end = code[order], ids[order], start[order], end[order]
-        code, ids, start, end = frozen(code, ids, start, end)
+        rows = CodedRows(*frozen(code, ids, start, end))
         self._make_room()
         agenda = self._agenda
         agenda.reserve(len(code))
         most = len(code) + agenda.size
         out_code, out_start, out_end, over = (np.empty(most, np.int64) for _ in range(4))
-        out_ids = np.empty((most, self.width), np.int64)
-        found, ended, agenda.size = delta_star(
-            code, ids, start, end, now,
-            self._end, self._youngest_end, self._youngest_ids, agenda.ends, agenda.items, agenda.size,
-            out_code, out_ids, out_start, out_end, over,
-        )  # fmt: skip
-        out_code = out_code[:found]
-        results = TimedRows(self.values.rows(out_code), out_ids[:found], out_start[:found], out_end[:found])
+        out = CodedRows(out_code, np.empty((most, self.width), np.int64), out_start, out_end)
+        count, ended, agenda.size = delta_star(rows, now, self._outlook, agenda.heap, agenda.size, out, over)
+        out_code, out_ids, out_start, out_end = (column[:count] for column in out)
+        results = TimedRows(self.values.rows(out_code), out_ids, out_start, out_end)
         over = np.unique(over[:ended])
-        self.values.forget(over[self._end[over] == NEVER])
+        self.values.forget(over[self._outlook.result_end[over] == NEVER])
         return Delta(results, Retractions.none(self.width), now)
 
     def _make_room(self) -> None:
         room = self.values.room
-        self._end = grown(self._end, room, NEVER)
-        self._youngest_end = grown(self._youngest_end, room, NEVER)
-        self._youngest_ids = grown(self._youngest_ids, room, 0)
+        result_end, youngest_end, youngest_ids = self._outlook
+        ends = grown(result_end, room, NEVER), grown(youngest_end, room, NEVER)
+        self._outlook = Outlook(*ends, grown(youngest_ids, room, 0))
 
     @property
     def held(self) -> int:
-        return self._agenda.size + int(np.count_nonzero(self._youngest_end > NEVER))
+        return self._agenda.size + int(np.count_nonzero(self._outlook.youngest_end > NEVER))
 
     def parts(self) -> Parts:
         code = self.values.known()
         table = self.values.rows(code)
-        table = table.append_column("#end", pa.array(self._end[code]))
-        table = table.append_column("#youngest", pa.array(self._youngest_end[code]))
+        table = table.append_column("#end", pa.array(self._outlook.result_end[code]))
+        table = table.append_column("#youngest", pa.array(self._outlook.youngest_end[code]))
         for i in range(self.width):
-            table = table.append_column(f"#id{i}", pa.array(self._youngest_ids[code, i]))
+            table = table.append_column(f"#id{i}", pa.array(self._outlook.youngest_ids[code, i]))
         return {"results": [table]}
 
     def restore(self, parts: Parts) -> None:
         (table,) = parts["results"]
         code = self.values.codes(table.select(self.schema.names))
         self._make_room()
-        self._end[code] = np.asarray(table["#end"])
-        self._youngest_end[code] = np.asarray(table["#youngest"])
+        self._outlook.result_end[code] = np.asarray(table["#end"])
+        self._outlook.youngest_end[code] = np.asarray(table["#youngest"])
         for i in range(self.width):
-            self._youngest_ids[code, i] = np.asarray(table[f"#id{i}"])
-        self._agenda.add(self._end[code], code)
+            self._outlook.youngest_ids[code, i] = np.asarray(table[f"#id{i}"])
+        self._agenda.add(self._outlook.result_end[code], code)
 
 
 class Naive(Form):
@@ -189,47 +185,47 @@ class Naive(Form):
         return {"input": self._input.kept_in, "results": "hash by value"}
 
     def advance(self, fresh: TimedRows, retracted: Retractions, now: int) -> Delta:
-        kept = self._input
-        early, at = kept.find(retracted)
-        kept.end[early] = at
-        came = kept.add(fresh, self.values.codes(fresh.rows))
+        rows = self._input
+        early, at = rows.find(retracted)
+        rows.end[early] = at
+        inserted = rows.add(fresh, self.values.codes(fresh.rows))
         self._make_room()
-        due = self._due(came, early, now)
-        most = 2 * (len(came) + len(due) + len(early))
-        out_row, out_start, out_end, gone_row, gone_at = (np.empty(most, np.int64) for _ in range(5))
-        size = len(kept)
-        found, ended = naive(
-            came, due, now, kept.code[:size], kept.start, kept.end, kept.last, kept.link, self._linked,
-            self._row, self._promised, out_row, out_start, out_end, gone_row, gone_at,
-        )  # fmt: skip
-        row, gone_row = out_row[:found], gone_row[:ended]
-        results = TimedRows(self.values.rows(kept.code[row]), kept.ids[row], out_start[:found], out_end[:found])
-        left = Retractions(kept.ids[gone_row], gone_at[:ended])
+        due = self._due(inserted, early, now)
+        most = 2 * (len(inserted) + len(due) + len(early))
+        stored = StoredRows(rows.code[: len(rows)], rows.start, rows.end, rows.last, rows.link)
+        out = Stays.room(most)
+        retracted_row, retracted_at = np.empty(most, np.int64), np.empty(most, np.int64)
+        count, ended = naive(
+            inserted, due, now, stored, self._linked, self._row, self._promised, out, retracted_row, retracted_at
+        )
+        row, retracted_row = out.row[:count], retracted_row[:ended]
+        results = TimedRows(self.values.rows(rows.code[row]), rows.ids[row], out.start[:count], out.end[:count])
+        retractions = Retractions(rows.ids[retracted_row], retracted_at[:ended])
         self._forget(due[self._row[due] < 0], early, now)
-        return Delta(results, left, now)
+        return Delta(results, retractions, now)
 
     def _make_room(self) -> None:
         self._row, self._promised = grown(self._row, self.values.room, -1), grown(self._promised, self.values.room, 0)
 
-    def _due(self, came: Index, early: Index, now: int) -> Codes:
+    def _due(self, inserted: Index, early: Index, now: int) -> Codes:
         """Codes whose result may end in this step: negative tuples tell, or the list of results is scanned."""
-        kept = self._input
-        touched = kept.code[np.concatenate([came, early])]
-        self._promises = self._promises or bool((kept.end[came] < FOREVER).any())
+        rows = self._input
+        touched = rows.code[np.concatenate([inserted, early])]
+        self._promises = self._promises or bool((rows.end[inserted] < FOREVER).any())
         if self._promises:
             there = np.flatnonzero(self._row >= 0)
-            touched = np.concatenate([touched, there[kept.end[self._row[there]] < now]])
+            touched = np.concatenate([touched, there[rows.end[self._row[there]] < now]])
         return np.unique(touched)
 
     def _forget(self, codes: Codes, early: Index, now: int) -> None:
-        kept = self._input
-        kept.unlink(codes)
+        rows = self._input
+        rows.unlink(codes)
         self.values.forget(codes)
-        kept.ended(early)
-        keep = kept.forget_ended(now)
-        if keep is not None:
+        rows.ended(early)
+        staying = rows.forget_ended(now)
+        if staying is not None:
             there = np.flatnonzero(self._row >= 0)
-            self._row[there] = np.searchsorted(keep, self._row[there])
+            self._row[there] = np.searchsorted(staying, self._row[there])
 
     @property
     def held(self) -> int:
@@ -265,21 +261,21 @@ class Counting(Form):
         return {"values": self._rows.kept_in}
 
     def advance(self, fresh: TimedRows, retracted: Retractions, now: int) -> Delta:
-        found = self._rows.advance(fresh, self.values.codes(fresh.rows), retracted, now)
+        changes = self._rows.advance(fresh, self.values.codes(fresh.rows), retracted, now)
         self._ids = grown(self._ids, self.values.room, 0)
-        order = np.argsort(found.code, kind="stable")
-        code, time, on, ids = found.code[order], found.time[order], found.on[order], found.ids[order]
+        order = np.argsort(changes.code, kind="stable")
+        code, time, on, ids = changes.code[order], changes.time[order], changes.on[order], changes.ids[order]
         follows = np.zeros(len(code), np.bool_)
         follows[1:] = code[1:] == code[:-1]
         is_last = ~np.append(follows[1:], False)
         end = np.where(is_last, FOREVER, np.append(time[1:], FOREVER))
         early = ~on & ~follows
-        left = Retractions(self._ids[code[early]], time[early])
+        retractions = Retractions(self._ids[code[early]], time[early])
         last_on = on & is_last
         self._ids[code[last_on]] = ids[last_on]
         results = TimedRows(self.values.rows(code[on]), ids[on], time[on], end[on])
         self.values.forget(code[~on & is_last])
-        return Delta(results, left, now)
+        return Delta(results, retractions, now)
 
     @property
     def held(self) -> int:

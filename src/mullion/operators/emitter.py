@@ -37,27 +37,27 @@ class Emitter:
     def __init__(self, relation: Relation, *, signed: bool) -> None:
         self.relation, self._signed = relation, signed
 
-    def emissions(self, lives: TimedRows, seen: Visibility, low: int, high: int, before: int) -> Iterator[Emission]:
+    def emissions(self, timed: TimedRows, seen: Visibility, low: int, high: int, before: int) -> Iterator[Emission]:
         """What is emitted from low to high, when the result is looked at from `before` on."""
         if self.relation.limit is None or self.relation.output == "changes":
-            row, shown = np.arange(len(lives)), seen
+            row, shown = np.arange(len(timed)), seen
         else:
-            row, shown = self._limited(lives, seen, before, high)
-        for emission in self._chosen(lives, row, shown, seen, low, high):
-            yield self._arranged(lives, seen.arrival, emission)
+            row, shown = self._limited(timed, seen, before, high)
+        for emission in self._chosen(timed, row, shown, seen, low, high):
+            yield self._arranged(timed, seen.arrival, emission)
 
-    def _limited(self, lives: TimedRows, seen: Visibility, before: int, high: int) -> tuple[Index, Visibility]:
+    def _limited(self, timed: TimedRows, seen: Visibility, before: int, high: int) -> tuple[Index, Visibility]:
         """The rows that LIMIT lets through, as often as they come back, and when they are seen."""
         found = []
         for begin, end in turns(seen, before, high):
-            emission = self._arranged(lives, seen.arrival, visible_rows(seen, begin, end))
+            emission = self._arranged(timed, seen.arrival, visible_rows(seen, begin, end))
             number = np.arange(len(emission.rank)) - np.searchsorted(emission.rank, emission.rank)
             found.append(emission.take(np.flatnonzero(number < (self.relation.limit or 0))))
         row, first, last = stretches(Emission.concat(*found))
         return row, seen.take(row)._replace(first=first, last=last)
 
     def _chosen(
-        self, lives: TimedRows, row: Index, shown: Visibility, seen: Visibility, low: int, high: int
+        self, timed: TimedRows, row: Index, shown: Visibility, seen: Visibility, low: int, high: int
     ) -> Iterator[Emission]:
         def restored(begin: int, end: int) -> Emission:
             return missed_rows(seen, begin, end) if self.relation.restore else Emission.of(row[:0], seen.first[:0])
@@ -68,29 +68,29 @@ class Emitter:
                     emission = visible_rows(shown, begin, end)
                     yield Emission.concat(emission._replace(row=row[emission.row]), restored(begin, end))
             case "istream":
-                emission = inserted_rows(shown, self._values(lives, row, shown, low, high), low, high)
+                emission = inserted_rows(shown, self._values(timed, row, shown, low, high), low, high)
                 yield Emission.concat(emission._replace(row=row[emission.row]), restored(low, high))
             case "dstream":
-                emission = deleted_rows(shown, self._values(lives, row, shown, low, high), low, high)
+                emission = deleted_rows(shown, self._values(timed, row, shown, low, high), low, high)
                 yield emission._replace(row=row[emission.row])
             case "changes":
                 yield changed_rows(seen, low, high, signed=self._signed)
             case other:
                 raise AssertionError(f"no output is called {other}")
 
-    def _values(self, lives: TimedRows, row: Index, seen: Visibility, low: int, high: int) -> Codes:
+    def _values(self, timed: TimedRows, row: Index, seen: Visibility, low: int, high: int) -> Codes:
         """Numbers by value for the rows that come or leave; all others are as if they were equal."""
         mine = np.flatnonzero(are_inserted(seen, low, high) | are_deleted(seen, low, high))
         codes = np.zeros(len(row), np.int64)
-        items = lives.rows.select(range(len(self.relation.names)))
+        items = timed.rows.select(range(len(self.relation.names)))
         codes[mine] = row_codes(items.take(pa.array(row[mine])))
         return codes
 
-    def _arranged(self, lives: TimedRows, place: Index, emission: Emission) -> Emission:
+    def _arranged(self, timed: TimedRows, place: Index, emission: Emission) -> Emission:
         """By instant, then ORDER BY, then by place."""
         terms: list[Codes] = []
         if self.relation.order_by:
-            columns = Columns.of(lives.rows.take(pa.array(emission.row)), self.relation.root.types)
+            columns = Columns.of(timed.rows.take(pa.array(emission.row)), self.relation.root.types)
             for expr, descending, nulls_first in self.relation.order_by:
                 column = columns.value(expr).to_arrow()
                 terms.append(ranked(column, descending=descending, nulls_first=nulls_first))

@@ -1,4 +1,4 @@
-"""Kept rows whose ends matter when they come: each is found as its promised end comes, or a negative tuple tells of it.
+"""Stored rows whose ends matter when they come. A row ends as it promised, or earlier, when it is retracted.
 
 Promised ends stand on an agenda; the direct approach looks at all rows for them.
 """
@@ -23,8 +23,8 @@ from mullion.operators.timed_rows import Retractions, TimedRows
 class Step:
     """What happened to rows in one step, by where they stand."""
 
-    came: Index
-    late: Index
+    inserted: Index
+    expired: Index
     """Those whose promised end has come."""
     early: Index
     """Those that ended before they promised, `at` these times."""
@@ -36,52 +36,52 @@ class EndingRows:
     rows are looked for by their codes."""
 
     def __init__(self, schema: pa.Schema, width: int, *, scans: bool, by_id: bool, by_key: bool) -> None:
-        self._listed, hashed = scans, not scans
-        self.kept = PositionedRows(schema, width, by_id=by_id and hashed, by_key=by_key and hashed, eager=self._listed)
+        self._scans, hashes = scans, not scans
+        self.stored = PositionedRows(schema, width, by_id=by_id and hashes, by_key=by_key and hashes, eager=scans)
         self._agenda = Agenda()
 
     @property
     def kept_in(self) -> str:
         """The structure, in words for people."""
-        return self.kept.kept_in if self._listed else f"{self.kept.kept_in}, heap of ends"
+        return self.stored.kept_in if self._scans else f"{self.stored.kept_in}, heap of ends"
 
     def __len__(self) -> int:
-        return len(self.kept)
+        return len(self.stored)
 
-    def begin(self, lives: TimedRows, codes: Codes, retracted: Retractions, now: int) -> Step:
-        """Take in new rows, and find those that end. All lives have a length."""
-        early, at = self.kept.find(retracted)
-        came = self.kept.add(lives, codes)
-        return Step(came, np.setdiff1d(self._due(came, now), early), early, at)
+    def begin(self, fresh: TimedRows, codes: Codes, retracted: Retractions, now: int) -> Step:
+        """Take in new rows, and find those that end. Every new row ends after it starts."""
+        early, at = self.stored.find(retracted)
+        inserted = self.stored.add(fresh, codes)
+        return Step(inserted, np.setdiff1d(self._due(inserted, now), early), early, at)
 
     def finish(self, step: Step, now: int) -> None:
         """Forget the rows that have ended. The others may stand elsewhere afterwards."""
-        self.kept.ended(np.concatenate([step.late, step.early]))
-        if self.kept.forget_ended(now) is not None:
+        self.stored.ended(np.concatenate([step.expired, step.early]))
+        if self.stored.forget_ended(now) is not None:
             self._agenda = Agenda()
             self._plan(self.there())
 
     def there(self) -> Index:
         """The rows that have not ended."""
-        return np.flatnonzero(self.kept.end[: len(self.kept)] > EVER_BEFORE)
+        return np.flatnonzero(self.stored.end[: len(self.stored)] > EVER_BEFORE)
 
-    def _due(self, came: Index, now: int) -> Index:
-        if self._listed:
-            return self.kept.ending(now)
-        self._plan(came)
+    def _due(self, inserted: Index, now: int) -> Index:
+        if self._scans:
+            return self.stored.ending(now)
+        self._plan(inserted)
         due = self._agenda.before(now)
-        return due[self.kept.end[due] > EVER_BEFORE]
+        return due[self.stored.end[due] > EVER_BEFORE]
 
     def _plan(self, rows: Index) -> None:
-        if not self._listed:
-            known = rows[self.kept.end[rows] < FOREVER]
-            self._agenda.add(self.kept.end[known], known)
+        if not self._scans:
+            known = rows[self.stored.end[rows] < FOREVER]
+            self._agenda.add(self.stored.end[known], known)
 
     def parts(self, name: str) -> Parts:
-        return self.kept.parts(name)
+        return self.stored.parts(name)
 
     def restore(self, parts: Parts, name: str, codes: Callable[[pa.Table], Codes]) -> None:
-        self.kept.restore(parts, name, codes)
+        self.stored.restore(parts, name, codes)
         self._plan(self.there())
 
 

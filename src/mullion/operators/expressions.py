@@ -22,17 +22,17 @@ def names_in(expressions: Iterable[Expr]) -> set[str]:
     return {name for expr in expressions for name in names_read(expr)}
 
 
-def is_true(predicate: Expr, lives: TimedRows, types: Mapping[str, Type]) -> Mask:
+def is_true(predicate: Expr, timed: TimedRows, types: Mapping[str, Type]) -> Mask:
     """The rows for which a predicate is true, and not false or NULL."""
-    found = _columns(lives.decoded, lives.rows, types, [predicate]).value(predicate)
+    found = _columns(timed.decoded, timed.rows, types, [predicate]).value(predicate)
     return found.values & found.valid
 
 
-def computed(expr: Expr, lives: TimedRows, types: Mapping[str, Type]) -> pa.Array | pa.ChunkedArray:
+def computed(expr: Expr, timed: TimedRows, types: Mapping[str, Type]) -> pa.Array | pa.ChunkedArray:
     """The values of an expression."""
     if isinstance(expr, Column):
-        return lives.rows.column(expr.name)
-    return _plain(_columns(lives.decoded, lives.rows, types, [expr]).array(expr))
+        return timed.rows.column(expr.name)
+    return _plain(_columns(timed.decoded, timed.rows, types, [expr]).array(expr))
 
 
 def _columns(decoded: Columns, rows: pa.Table, types: Mapping[str, Type], expressions: Sequence[Expr]) -> Columns:

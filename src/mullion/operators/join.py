@@ -67,7 +67,7 @@ class JoinOperator(Operator):
         self.schema = self._schema(inputs, construction.needed)
         self._bad_keys = [bad_keys(keys, part) for part, keys in zip(node.parts, node.keys, strict=True)]
         self._bad_residual = BadConditions(node.residual, node)
-        strict = any(construction.is_told(part.pattern) for part in node.parts)
+        strict = any(construction.has_retractions(part.pattern) for part in node.parts)
         self.results = Hash(pa.schema([]), self.width) if strict and self.releases else None
         self.met, self.passed = Share(), Share()
         """Of all combinations with new rows those with equal keys, and of these those that the residual let pass."""
@@ -119,11 +119,11 @@ class JoinOperator(Operator):
         return found
 
     @staticmethod
-    def _seen_by(views: Sequence[tuple[int, ...]], lives: TimedRows) -> TimedRows:
+    def _seen_by(views: Sequence[tuple[int, ...]], timed: TimedRows) -> TimedRows:
         """The results that some of the views see."""
-        ages = [lives.start - lives.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(len(views[0]))]
+        ages = [timed.start - timed.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(len(views[0]))]
         seen = [np.logical_and.reduce([age < own for age, own in zip(ages, view, strict=True)]) for view in views]
-        return lives.take(np.logical_or.reduce(seen))
+        return timed.take(np.logical_or.reduce(seen))
 
     def structures(self) -> dict[str, str]:
         inputs = {f"{i}": store.kept_in for i, store in enumerate(self.stores)}
@@ -186,9 +186,9 @@ class JoinOperator(Operator):
         if self.node.residual is None:
             return partial
         rows, ids = self._gathered(i, own, partial, sorted(names_in([self.node.residual])))
-        lives = TimedRows(rows, ids, partial.start, partial.end)
-        self.bad += self._bad_residual.among(lives) if are_new else 0
-        return partial.take(np.flatnonzero(is_true(self.node.residual, lives, self.types)))
+        timed = TimedRows(rows, ids, partial.start, partial.end)
+        self.bad += self._bad_residual.among(timed) if are_new else 0
+        return partial.take(np.flatnonzero(is_true(self.node.residual, timed, self.types)))
 
     # New results
 

@@ -79,8 +79,8 @@ def _probe_window(partial: Partial, window: SubWindow, *, before_cuts: bool) -> 
         heads = partial.keys.take(partial.runs.first[runs[0]])
         same = heads.equals(window.keys.take(window.runs.first[runs[1]]))
         runs = runs[0][same], runs[1][same]
-    lives = window.start, window.meets_before if before_cuts else window.meets
-    for pairs in overlapping_pairs(partial.runs, window.runs, runs, (partial.start, partial.end), lives):
+    timed = window.start, window.meets_before if before_cuts else window.meets
+    for pairs in overlapping_pairs(partial.runs, window.runs, runs, (partial.start, partial.end), timed):
         yield pairs if is_clean else equal_pairs(pairs, partial.keys, window.keys)
 
 

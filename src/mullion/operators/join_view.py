@@ -60,14 +60,14 @@ class JoinViewOperator(Operator):
             np.minimum(end, start.take(at) + length, out=end)
         return Delta(TimedRows(rows, fresh.ids.take(at, axis=0), fresh.start.take(at), end), delta.retracted, now)
 
-    def _is_seen(self, lives: TimedRows) -> Mask:
-        ages = _ages(lives, len(self.ranges))
+    def _is_seen(self, timed: TimedRows) -> Mask:
+        ages = _ages(timed, len(self.ranges))
         seen = ages[0] < self.ranges[0]
         for age, length in zip(ages[1:], self.ranges[1:], strict=True):
             seen &= age < length
         if self.predicate is not None:
-            self.bad += self._bad.among(lives, seen)
-            seen &= is_true(self.predicate, lives, self.types)
+            self.bad += self._bad.among(timed, seen)
+            seen &= is_true(self.predicate, timed, self.types)
         return seen
 
 
@@ -77,19 +77,19 @@ def filter_operator(node: Filter, inputs: Sequence[Operator], construction: Cons
     return (JoinViewOperator if node.input.takes_filters else FilterOperator)(node, inputs, construction)
 
 
-def _starts(lives: TimedRows, count: int) -> list[Times]:
+def _starts(timed: TimedRows, count: int) -> list[Times]:
     """When the rows of each input came."""
-    if "starts" not in lives.noted:
-        lives.noted["starts"] = [lives.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(count)]
-    found: list[Times] = lives.noted["starts"]
+    if "starts" not in timed.noted:
+        timed.noted["starts"] = [timed.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(count)]
+    found: list[Times] = timed.noted["starts"]
     return found
 
 
-def _ages(lives: TimedRows, count: int) -> list[Times]:
+def _ages(timed: TimedRows, count: int) -> list[Times]:
     """How old the rows of each input were when the results were made."""
-    if "ages" not in lives.noted:
-        lives.noted["ages"] = [lives.start - start for start in _starts(lives, count)]
-    found: list[Times] = lives.noted["ages"]
+    if "ages" not in timed.noted:
+        timed.noted["ages"] = [timed.start - start for start in _starts(timed, count)]
+    found: list[Times] = timed.noted["ages"]
     return found
 
 

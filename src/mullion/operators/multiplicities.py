@@ -48,38 +48,38 @@ class Multiplicities:
         return f"counts, {self._rows.kept_in}"
 
     def __len__(self) -> int:
-        """How many rows are kept."""
+        """How many rows are stored."""
         return len(self._rows)
 
-    def advance(self, lives: TimedRows, codes: Codes, retracted: Retractions, now: int) -> Crossings:
-        """What the rows that came and went change. All lives have a length."""
-        kept = self._rows.kept
-        did = self._rows.begin(lives, codes, retracted, now)
+    def advance(self, fresh: TimedRows, codes: Codes, retracted: Retractions, now: int) -> Crossings:
+        """What the rows change that start and end before `now`. Every new row ends after it starts."""
+        stored = self._rows.stored
+        happened = self._rows.begin(fresh, codes, retracted, now)
         self._count = grown(self._count, int(codes.max(initial=-1)) + 1, 0)
-        row = np.concatenate([did.came, did.late, did.early])
-        time = np.concatenate([kept.start[did.came], kept.end[did.late], did.at])
-        step = np.repeat([1, -1], [len(did.came), len(did.late) + len(did.early)])
+        row = np.concatenate([happened.inserted, happened.expired, happened.early])
+        time = np.concatenate([stored.start[happened.inserted], stored.end[happened.expired], happened.at])
+        step = np.repeat([1, -1], [len(happened.inserted), len(happened.expired) + len(happened.early)])
         order = np.lexsort((row, -step, time))
         row, time, step = row[order], time[order], step[order]
         out = np.empty(len(row), np.intp)
-        out = out[: crossings(kept.code[row], step, self._count, out)]
+        out = out[: crossings(stored.code[row], step, self._count, out)]
         row = row[out]
-        found = Crossings(kept.code[row], time[out], step[out] > 0, kept.ids[row])
-        self._rows.finish(did, now)
-        return found
+        changes = Crossings(stored.code[row], time[out], step[out] > 0, stored.ids[row])
+        self._rows.finish(happened, now)
+        return changes
 
-    def covered(self, codes: Codes) -> Mask:
+    def present(self, codes: Codes) -> Mask:
         """Which codes have any row now."""
         self._count = grown(self._count, int(codes.max(initial=-1)) + 1, 0)
-        found: Mask = self._count[codes] > 0
-        return found
+        is_present: Mask = self._count[codes] > 0
+        return is_present
 
     def parts(self, name: str) -> Parts:
         return self._rows.parts(name)
 
     def restore(self, parts: Parts, name: str, codes: Callable[[pa.Table], Codes]) -> None:
         self._rows.restore(parts, name, codes)
-        self._count = np.bincount(self._rows.kept.code[self._rows.there()]).astype(np.int64)
+        self._count = np.bincount(self._rows.stored.code[self._rows.there()]).astype(np.int64)
 
 
 __all__ = ["Crossings", "Multiplicities"]

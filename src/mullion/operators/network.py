@@ -1,14 +1,14 @@
-"""All relations of all standing queries at work: each is computed once, for everybody who stands on it.
+"""All relations of all standing queries at work: each is computed once, for all plans that contain it.
 
-    use(roots)                          which plans there are now; nodes come and go with them
+    set_roots(roots)                    which plans there are now; nodes come and go with them
     advance(events, now) -> deltas      events of all streams before `now`; what became known of every root
 
 Equal nodes are one operator, and joins that differ only in their windows and predicates are one join with views of it
 (`planner.shared_joins`); its state is handed on when windows of other lengths come or go. A node that comes while
-others run starts empty: queries that join late answer when all their windows began after they joined.
+others run starts empty: queries that enter late answer when all their windows began after they entered.
 
-Relations carry only the columns that somebody above them reads (`needs`). When a new query needs more of what is
-there already, operators are made anew with the state that they had; in rows that came before, the new columns are
+Relations carry only the columns that a node above them reads (`needs`). When a new query needs more of what is there
+already, operators are built anew with the state that they had; in rows that came before, the new columns are
 NULL, and no answer of the new query ever sees these rows.
 """
 
@@ -38,7 +38,6 @@ from mullion.operators.bad_values import BadEvents
 from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.column_pruning import in_order, needs, takes
 from mullion.operators.construction import Construction
-from mullion.operators.covers import Covered, covers, lives_in
 from mullion.operators.expressions import schema_of
 from mullion.operators.join import JoinOperator
 from mullion.operators.join_migration import refit_state
@@ -46,14 +45,15 @@ from mullion.operators.make import make
 from mullion.operators.stateless import Narrowed
 from mullion.operators.structures import StreamEvents
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.window_occupancy import OccupancyListener, occupancy_listeners, with_length
 from mullion.options import Expiry
 from mullion.planner.shared_joins import Shared, share_joins
 
 
 @dataclass(frozen=True)
 class Events:
-    """Events of a stream, in the order of time and arrival. `numbers`: how many of the stream came before each, when
-    somebody else counts them."""
+    """Events of a stream, in the order of time and arrival. `numbers`: how many of the stream came before each, where
+    the caller counts them."""
 
     rows: pa.Table
     times: Times
@@ -76,14 +76,14 @@ class Network:
         """`most`: how many rows an operator may give in one step."""
         self.expiry, self._most = Expiry(expiry), most
         self.failed: dict[Node, int] = {}
-        """Nodes that would have given more rows than they may, and how many: whoever stands on them must leave. Of
-        joins that are shared, a view with windows of its own."""
+        """Nodes that would have given more rows than they may, and how many: queries whose plans contain them must
+        leave. Of joins that are shared, a view with windows of its own."""
         self.roots: tuple[Node, ...] = ()
         self.plans: dict[Node, Node] = {}
         """What is computed for each root: the same rows, from joins that are shared."""
         self.shapes: dict[Join, Join] = {}
         self.working: dict[Node, Working] = {}
-        self.covers: dict[Node, list[Covered]] = {}
+        self._listeners: dict[Node, list[OccupancyListener]] = {}
         self.counts: dict[str, int] = {}
         """How many events of each stream have come."""
         self.newest = EVER_BEFORE
@@ -108,16 +108,16 @@ class Network:
         for node, needed in needs(tuple(self.plans.values()), known).items():
             old = before.get(node)
             same = old is not None and old.node == node and old.needed == needed
-            working[node] = old if old is not None and same else self._made(node, needed, working, old)
+            working[node] = old if old is not None and same else self._start(node, needed, working, old)
         self.working = working
         for join, views in _views(self.plans.values()).items():
             operator = working[join].operator
             assert isinstance(operator, JoinOperator)
             operator.views = views
-        self.covers = covers(self.plans.values())
+        self._listeners = occupancy_listeners(self.plans.values())
         self._bad_events = BadEvents(self.roots)
 
-    def _made(
+    def _start(
         self, node: Node, needed: tuple[str, ...], working: Mapping[Node, Working], old: Working | None
     ) -> Working:
         taken = takes(node, needed)
@@ -126,11 +126,12 @@ class Network:
         else:
             below = [working[source].operator for source in node.operator_inputs]
             inputs = [Narrowed(source, names) for source, names in zip(below, taken, strict=True)]
-        made = Working(node, make(node, inputs, Construction(self.expiry, needed)), needed, taken, inputs)
-        made.operator.most_rows = self._most
+        operator = make(node, inputs, Construction(self.expiry, needed))
+        operator.most_rows = self._most
+        started = Working(node, operator, needed, taken, inputs)
         if old is not None:
-            self._hand_on(old.operator.parts(), old.takes, made)
-        return made
+            self._hand_on(old.operator.parts(), old.takes, started)
+        return started
 
     def _hand_on(self, parts: Parts, takes: Sequence[Sequence[str]], working: Working) -> None:
         """Go on with the state of an operator that took other columns, or had windows of other lengths."""
@@ -141,12 +142,12 @@ class Network:
 
     def columns_needed(self) -> dict[str, tuple[str, ...]]:
         """The columns that each stream must deliver."""
-        found: dict[str, dict[str, None]] = {}
+        needed: dict[str, dict[str, None]] = {}
         for node, working in self.working.items():
             if isinstance(node, Scan):
-                names = found.setdefault(node.stream, {})
+                names = needed.setdefault(node.stream, {})
                 names |= dict.fromkeys(working.takes[0])
-        return {stream: tuple(names) for stream, names in found.items()}
+        return {stream: tuple(names) for stream, names in needed.items()}
 
     def operator(self, node: Node) -> Operator:
         """The operator of a node; of a root, that of the plan that is computed for it."""
@@ -189,10 +190,10 @@ class Network:
 
     def _advanced(self, node: Node, operator: Operator, inputs: Sequence[Delta], now: int) -> Delta:
         try:
-            made = operator.advance(inputs, now)
+            delta = operator.advance(inputs, now)
             if isinstance(node, Join) and isinstance(operator, JoinOperator):
                 self.failed |= {JoinView(node, ranges): rows for ranges, rows in operator.too_many.items()}
-            return made
+            return delta
         except TooManyRows as problem:
             self.failed[node] = problem.rows
             return Delta(TimedRows.empty(operator.schema, operator.width), Retractions.none(operator.width), now)
@@ -206,28 +207,28 @@ class Network:
 
     def held_for(self, root: Node) -> int:
         """How many rows are held for a plan; of what it shares with longer windows, the share of its own."""
-        found = 0.0
+        held = 0.0
         for node in in_order([self.plans[root]]):
-            found += self.working[node].operator.held
+            held += self.working[node].operator.held
             view = node.input if isinstance(node, Filter) else node
             if isinstance(view, JoinView):
                 longest = sum(scan.window.range or 0 for scan, _ in view.input.time_windows() or ())
-                found -= self.working[view.input].operator.held * (1 - sum(view.ranges) / max(longest, 1))
-        return int(found)
+                held -= self.working[view.input].operator.held * (1 - sum(view.ranges) / max(longest, 1))
+        return int(held)
 
     def _widen(self, window: Scan | ResultWindow, fresh: TimedRows) -> None:
-        """Tell those that aggregate what came into a window."""
+        """Tell aggregates what came into a window."""
         self._fresh[window] = fresh
-        for cover in self.covers.get(window, ()):
-            operator = self.working[cover.aggregated].operator
+        for listener in self._listeners.get(window, ()):
+            operator = self.working[listener.aggregated].operator
             assert isinstance(operator, AggregatedOperator)
             operator.newest = self.newest
-            operator.widen(lives_in(fresh, cover.length), is_below=cover.is_below)
+            operator.widen(with_length(fresh, listener.length), is_below=listener.is_below)
 
     def came(self, root: Node) -> list[TimedRows]:
         """What the last `advance` brought into the windows of a plan."""
         windows = dict.fromkeys(self.plans[root].windows())
-        return [lives_in(self._fresh[window], length) for window, length in windows]
+        return [with_length(self._fresh[window], length) for window, length in windows]
 
     def _numbered(self, stream: str, events: Events | None) -> tuple[Events, Ids] | None:
         if events is None or not len(events.times):
@@ -253,15 +254,15 @@ class Network:
         """The state of everything, by the names of nodes."""
         counts = pa.table({"stream": list(self.counts), "count": pa.array(self.counts.values(), pa.int64())})
         newest = pa.table({"newest": [self.newest]})
-        found: dict[str, Parts] = {"streams": {"counts": [counts], "newest": [newest]}}
+        parts: dict[str, Parts] = {"streams": {"counts": [counts], "newest": [newest]}}
         for node, working in self.working.items():
             needed = pa.table({"column": pa.array(working.needed, pa.string())})
-            found[self._name(node)] = {**working.operator.parts(), "#needed": [needed]}
-        return found
+            parts[self._name(node)] = {**working.operator.parts(), "#needed": [needed]}
+        return parts
 
     def restore(self, parts: Mapping[str, Parts]) -> None:
-        """Go on with a state that `parts` gave. Called after `use` and before the first `advance`; nodes that were not
-        there then start empty."""
+        """Go on with a state that `parts` gave. To be called after `set_roots` and before the first `advance`. Nodes
+        that were not there then start empty."""
         for table in parts.get("streams", {}).get("counts", ()):
             self.counts = dict(zip(table["stream"].to_pylist(), table["count"].to_pylist(), strict=True))
         for table in parts.get("streams", {}).get("newest", ()):
@@ -291,11 +292,11 @@ def _views_in(plan: Node) -> Iterator[JoinView]:
 
 def _views(plans: Iterable[Node]) -> dict[Join, list[tuple[int, ...]]]:
     """The lengths of the windows with which joins are looked at, where these are several; the longest first."""
-    found: dict[Join, dict[tuple[int, ...], None]] = {}
+    views: dict[Join, dict[tuple[int, ...], None]] = {}
     for plan in plans:
         for view in _views_in(plan):
-            found.setdefault(view.input, {})[view.ranges] = None
-    return {join: sorted(ranges, key=sum, reverse=True) for join, ranges in found.items() if len(ranges) > 1}
+            views.setdefault(view.input, {})[view.ranges] = None
+    return {join: sorted(ranges, key=sum, reverse=True) for join, ranges in views.items() if len(ranges) > 1}
 
 
 def _as_they_are(roots: Sequence[Node]) -> Shared:

@@ -25,8 +25,9 @@ from mullion.expressions.arrays import Codes, Ids, Index, Times, grown
 from mullion.instants import EVER_BEFORE
 from mullion.operators.base import Parts
 from mullion.operators.kernels.links import link_all, linked_rows
+from mullion.operators.kernels.stays import EarlyEnds, Stays
 from mullion.operators.merging import is_merged
-from mullion.operators.timed_rows import Retractions, TimedRows, in_time_order
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
 from mullion.operators.timed_tables import as_table, from_table
 
 FEW = 1024
@@ -45,7 +46,7 @@ class PositionedRows:
         self.link, self.last = np.empty(0, np.int64), np.empty(0, np.int64)
         self.size = 0
         self._eager, self._by_id = eager, by_id
-        self._found: dict[Hashable, int] = {}
+        self._position_of: dict[Hashable, int] = {}
         self._tables: list[pa.Table] = []
         self._after_compaction = 0
         self._now = EVER_BEFORE
@@ -55,20 +56,20 @@ class PositionedRows:
         """The structure, in words for people."""
         if self._eager:
             return "list"
-        found = [name for name, has in (("key", self.by_key), ("id", self._by_id)) if has]
-        return f"hash by {' and '.join(found)}" if found else "array"
+        hashes = [name for name, has in (("key", self.by_key), ("id", self._by_id)) if has]
+        return f"hash by {' and '.join(hashes)}" if hashes else "array"
 
     def __len__(self) -> int:
         return self.size
 
-    def add(self, lives: TimedRows, codes: Codes) -> Index:
-        """Keep rows; where they stand, in the order of their starts."""
-        order = in_time_order(lives.start, lives.ids)
+    def add(self, fresh: TimedRows, codes: Codes) -> Index:
+        """Keep rows. Returns where they stand, in the order of their starts."""
+        order = in_time_order(fresh.start, fresh.ids)
         if order is not None:
-            lives, codes = lives.take(order), codes[order]
-        if len(lives):
-            self._add_table(as_table(lives.with_rows(lives.rows.select(self.schema.names).combine_chunks())))
-        return self._append(lives.ids, lives.start, lives.end, codes)
+            fresh, codes = fresh.take(order), codes[order]
+        if len(fresh):
+            self._add_table(as_table(fresh.with_rows(fresh.rows.select(self.schema.names).combine_chunks())))
+        return self._append(fresh.ids, fresh.start, fresh.end, codes)
 
     def _append(self, ids: Ids, start: Times, end: Times, codes: Codes) -> Index:
         first, size = self.size, self.size + len(start)
@@ -79,16 +80,16 @@ class PositionedRows:
         self.code[first:size], self.note[first:size] = codes, EVER_BEFORE
         self.size = size
         if self._by_id:
-            self._found.update(zip(hashable(ids), range(first, size), strict=True))
+            self._position_of.update(zip(hashable(ids), range(first, size), strict=True))
         if self.by_key:
             self._link(first)
         return np.arange(first, size)
 
     def find(self, retracted: Retractions) -> tuple[Index, Times]:
-        """Where the rows stand that are told to be gone, and when they go; those that never came are passed over."""
+        """Where retracted rows stand, and when they end. Retractions of rows that never came are passed over."""
         if not len(retracted):
             return np.empty(0, np.intp), retracted.at
-        known = self._found if self._by_id else self._alike(retracted.ids)
+        known = self._position_of if self._by_id else self._alike(retracted.ids)
         at = np.fromiter((known.get(key, -1) for key in hashable(retracted.ids)), np.intp, len(retracted))
         return at[at >= 0], retracted.at[at >= 0]
 
@@ -102,8 +103,8 @@ class PositionedRows:
         """These rows have ended. Their ids may have come again since."""
         if self._by_id:
             for key, position in zip(hashable(self.ids[positions]), positions.tolist(), strict=True):
-                if self._found.get(key) == position:
-                    del self._found[key]
+                if self._position_of.get(key) == position:
+                    del self._position_of[key]
         self.end[positions] = EVER_BEFORE
 
     def of_codes(self, codes: Codes, since: int) -> Index:
@@ -146,17 +147,17 @@ class PositionedRows:
         self._now = now
         if not self._eager and self.size < 2 * self._after_compaction + FEW:
             return None
-        keep = np.flatnonzero(self.end[: self.size] >= now)
-        if len(keep) < self.size:
-            self._tables = [part for part in self._cut(keep) if len(part)]
-            self.ids, self.start, self.end = self.ids[keep], self.start[keep], self.end[keep]
-            self.code, self.note = self.code[keep], self.note[keep]
-            self.size = len(keep)
+        staying = np.flatnonzero(self.end[: self.size] >= now)
+        if len(staying) < self.size:
+            self._tables = [part for part in self._cut(staying) if len(part)]
+            self.ids, self.start, self.end = self.ids[staying], self.start[staying], self.end[staying]
+            self.code, self.note = self.code[staying], self.note[staying]
+            self.size = len(staying)
             if self._by_id:
-                self._found = dict(zip(hashable(self.ids), range(self.size), strict=True))
+                self._position_of = dict(zip(hashable(self.ids), range(self.size), strict=True))
             self.use_keys(self.by_key)
         self._after_compaction = self.size
-        return keep
+        return staying
 
     def rows(self, positions: Index) -> pa.Table:
         """The columns of rows."""
@@ -164,10 +165,10 @@ class PositionedRows:
         which = np.searchsorted(offsets, positions, side="right") - 1
         parts, order = [], []
         for number in np.unique(which).tolist():
-            mine = np.flatnonzero(which == number)
+            here = np.flatnonzero(which == number)
             table = self._tables[number].select(self.schema.names)
-            parts.append(table.take(pa.array(positions[mine] - offsets[number])))
-            order.append(mine)
+            parts.append(table.take(pa.array(positions[here] - offsets[number])))
+            order.append(here)
         if not parts:
             return self.schema.empty_table()
         if len(parts) == 1:
@@ -176,14 +177,21 @@ class PositionedRows:
         back[np.concatenate(order)] = np.arange(len(positions))
         return pa.concat_tables(parts).take(pa.array(back))
 
-    def _cut(self, keep: Index) -> list[pa.Table]:
-        """What is kept of each sub-window: all of it as it is, or a new one."""
+    def delta_of(self, rows: Index, stays: Stays, early_ends: EarlyEnds, now: int) -> Delta:
+        """Stays of these rows as a delta. The ids of a stay are those of its row, and its start."""
+        stays = Stays(*(column[np.argsort(stays.start, kind="stable")] for column in stays))
+        row, ended = rows[stays.row], rows[early_ends.row]
+        fresh = TimedRows(self.rows(row), np.column_stack([self.ids[row], stays.start]), stays.start, stays.end)
+        return Delta(fresh, Retractions(np.column_stack([self.ids[ended], early_ends.start]), early_ends.at), now)
+
+    def _cut(self, staying: Index) -> list[pa.Table]:
+        """What is left of each sub-window: all of it as it is, or a new one."""
         offsets = np.concatenate([[0], np.cumsum([len(table) for table in self._tables])])
-        bounds = np.searchsorted(keep, offsets)
+        bounds = np.searchsorted(staying, offsets)
         parts = []
         for number, table in enumerate(self._tables):
-            mine = keep[bounds[number] : bounds[number + 1]]
-            parts.append(table if len(mine) == len(table) else table.take(pa.array(mine - offsets[number])))
+            rows = staying[bounds[number] : bounds[number + 1]]
+            parts.append(table if len(rows) == len(table) else table.take(pa.array(rows - offsets[number])))
         return parts
 
     def _add_table(self, table: pa.Table) -> None:
@@ -205,8 +213,8 @@ class PositionedRows:
         by_id, self._by_id = self._by_id, False
         by_key, self.by_key = self.by_key, False
         for table in parts[name]:
-            lives = from_table(table)
-            self._append(lives.ids, lives.start, lives.end, np.zeros(len(lives), np.int64))
+            rows = from_table(table)
+            self._append(rows.ids, rows.start, rows.end, np.zeros(len(rows), np.int64))
         self._tables = list(parts[name])
         (changed,) = parts[f"{name}.changed"]
         at = np.asarray(changed["row"], np.intp)
@@ -215,7 +223,7 @@ class PositionedRows:
         self.code[there] = codes(self.rows(there))
         self._by_id = by_id
         if by_id:
-            self._found = dict(zip(hashable(self.ids[there]), there.tolist(), strict=True))
+            self._position_of = dict(zip(hashable(self.ids[there]), there.tolist(), strict=True))
         self.use_keys(by_key)
 
 

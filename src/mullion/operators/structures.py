@@ -38,7 +38,7 @@ class Structures:
 
     def hears_negatives(self, node: Node) -> bool:
         """Whether negative tuples reach an operator."""
-        return any(self._construction.is_told(below.pattern) for below in node.inputs)
+        return any(self._construction.has_retractions(below.pattern) for below in node.inputs)
 
     def operator(self, node: Node) -> Operator:
         found = self._operators.get(node)

@@ -69,17 +69,17 @@ class TableLookupOperator(Operator):
         ids = np.column_stack([np.repeat(retracted.ids, self.most, axis=0), numbers])
         return Retractions(ids, np.repeat(retracted.at, self.most))
 
-    def _found(self, lives: TimedRows) -> tuple[Index, Index, pa.Table]:
+    def _found(self, timed: TimedRows) -> tuple[Index, Index, pa.Table]:
         """Rows with what they find: which row each is, its number among the row's, and all its columns."""
-        if not len(lives):
+        if not len(timed):
             nothing = np.zeros(0, np.intp)
             return nothing, nothing, self.schema.empty_table()
         assert self.prepared is not None, f"nobody has given the table {self.node.lookup.table}"
-        keys = [computed(event, lives, self.node.input.types) for event, _ in self.node.lookup.keys]
-        events, found = probe(self.prepared, keys, len(lives))
-        own = np.arange(len(lives)) if events is None else events
+        keys = [computed(event, timed, self.node.input.types) for event, _ in self.node.lookup.keys]
+        events, found = probe(self.prepared, keys, len(timed))
+        own = np.arange(len(timed)) if events is None else events
         before = [name for name in self.schema.names if name not in self.node.lookup.types()]
-        rows = lives.rows.select(before)
+        rows = timed.rows.select(before)
         rows = rows if events is None else rows.take(pa.array(own))
         attached = attach(self.prepared, found)
         columns = [
@@ -150,11 +150,11 @@ class RetroactiveOperator(TableLookupOperator):
             made = [self._look_again(TimedRows.concat(made), at)]
         self.changes = []
         made.append(self._versioned(arriving))
-        return TimedRows.concat([lives for lives in made if len(lives)] or made[:1])
+        return TimedRows.concat([timed for timed in made if len(timed)] or made[:1])
 
-    def _versioned(self, lives: TimedRows) -> TimedRows:
-        own, numbers, rows = self._found(lives)
-        return _copies(lives, own, self._ids(lives.ids[own], numbers), rows)
+    def _versioned(self, timed: TimedRows) -> TimedRows:
+        own, numbers, rows = self._found(timed)
+        return _copies(timed, own, self._ids(timed.ids[own], numbers), rows)
 
     def _ids(self, ids: Ids, numbers: Index) -> Ids:
         return np.column_stack([ids[:, : self.below], np.full(len(ids), self.version), numbers])
@@ -210,21 +210,21 @@ class RetroactiveOperator(TableLookupOperator):
             self.version = table["version"][0].as_py()
 
 
-def _copies(lives: TimedRows, own: Index, ids: Ids, rows: pa.Table) -> TimedRows:
+def _copies(timed: TimedRows, own: Index, ids: Ids, rows: pa.Table) -> TimedRows:
     """What rows became, with the lives of these rows."""
-    return TimedRows(rows, ids, lives.start[own], lives.end[own], None if lives.held is None else lives.held[own])
+    return TimedRows(rows, ids, timed.start[own], timed.end[own], None if timed.held is None else timed.held[own])
 
 
-def _remembered(lives: TimedRows) -> TimedRows:
+def _remembered(timed: TimedRows) -> TimedRows:
     """Rows as they are kept: until they end, also when their windows hold them no more."""
-    held = lives.end if lives.held is None else lives.held
-    return TimedRows(lives.rows.append_column(UNTIL, pa.array(held)), lives.ids, lives.start, lives.end)
+    held = timed.end if timed.held is None else timed.held
+    return TimedRows(timed.rows.append_column(UNTIL, pa.array(held)), timed.ids, timed.start, timed.end)
 
 
-def _recalled(lives: TimedRows) -> TimedRows:
-    held = lives.rows.column(UNTIL).to_numpy()
-    rows = lives.rows.drop_columns([UNTIL])
-    return TimedRows(rows, lives.ids, lives.start, lives.end, None if (held >= lives.end).all() else held)
+def _recalled(timed: TimedRows) -> TimedRows:
+    held = timed.rows.column(UNTIL).to_numpy()
+    rows = timed.rows.drop_columns([UNTIL])
+    return TimedRows(rows, timed.ids, timed.start, timed.end, None if (held >= timed.end).all() else held)
 
 
 def _difference(what: Index, before: int) -> tuple[Index, Index]:

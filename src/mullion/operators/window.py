@@ -53,15 +53,15 @@ class _Window(Operator):
         since = [time for time in (node.since, node.window.since) if time is not None]
         self.since = max(since, default=EVER_BEFORE)
 
-    def _told(self, lives: TimedRows, retracted: Retractions, now: int) -> Delta:
+    def _told(self, timed: TimedRows, retracted: Retractions, now: int) -> Delta:
         """What an INTERNAL window lets go of stays in results."""
-        lasting = lives.start < lives.end
-        lives = lives if lasting.all() else lives.take(lasting)
+        lasting = timed.start < timed.end
+        timed = timed if lasting.all() else timed.take(lasting)
         if not self.node.window.internal:
-            return Delta(lives, retracted, now)
-        forever = np.full(len(lives), FOREVER)
+            return Delta(timed, retracted, now)
+        forever = np.full(len(timed), FOREVER)
         return Delta(
-            TimedRows(lives.rows, lives.ids, lives.start, forever, lives.end),
+            TimedRows(timed.rows, timed.ids, timed.start, forever, timed.end),
             Retractions.none(self.width),
             now,
             retracted,

@@ -10,48 +10,63 @@ excluded that ends. Each change costs what it moves (golab 2.2.2).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from mullion.expressions.arrays import Array
 from mullion.instants import NEVER
+from mullion.operators.kernels.stays import EarlyEnds, Stays
 
 LEFT_ENDS, RIGHT_CHANGES, LEFT_STARTS = 0, 1, 2
 """What may happen, in the order in which it counts when it happens at one time."""
 
 
+class Values(NamedTuple):
+    """The values that a step works on: value g has the rows first_row[g] .. first_row[g + 1] of the left, oldest first,
+    the events first_event[g] .. first_event[g + 1], and `right[g]` rows on the right before the step."""
+
+    first_row: Array
+    first_event: Array
+    right: Array
+
+
+class LeftRows(NamedTuple):
+    start: Array
+    end: Array
+    """The end as it is known now."""
+    promised: Array
+    """The end as it was known when the row came."""
+    since: Array
+    """Since when the row is in the result, NEVER when it is not."""
+
+
+class Events(NamedTuple):
+    """What happens to the rows of a value, in the order of time."""
+
+    time: Array
+    kind: Array
+    what: Array
+    """The row of the left that starts or ends, or by how much the right changes."""
+
+
 @njit(cache=True, nogil=True)
 def surplus(
-    first: Array,
-    first_event: Array,
-    right: Array,
-    before: int,
-    start: Array,
-    end: Array,
-    promised: Array,
-    since: Array,
-    time: Array,
-    kind: Array,
-    what: Array,
-    out_row: Array,
-    out_start: Array,
-    out_end: Array,
-    gone_row: Array,
-    gone_start: Array,
-    gone_at: Array,
+    values: Values, rows: LeftRows, events: Events, before: int, stays: Stays, early_ends: EarlyEnds
 ) -> tuple[int, int]:
-    """What one step makes of the rows of some values.
+    """What a step that goes on from the time `before` makes of the rows of some values.
 
-    Rows first[g] .. first[g + 1] of the left have value g, oldest first, and so have its events in the order of time;
-    there were right[g] rows on the right. `since` tells since when a row is there, NEVER when it is not. `what` is the
-    row of the left that starts or ends, or by how much the right changes. Returns how many stays start in the step, and
-    how many of those told earlier end before the row promised. There is room for a stay for each row and event.
+    Returns how many stays start in the step, and how many of those emitted earlier end before the row promised. There
+    is room for a stay for each row and event.
     """
-    found, ended = 0, 0
+    start, end, _, since = rows
+    time, kind, what = events
+    count, ended = 0, 0
     alive = np.zeros(len(start), np.bool_)
-    for g in range(len(first) - 1):
-        low, high = first[g], first[g + 1]
-        border, living, excluded, others = low, 0, 0, right[g]
+    for g in range(len(values.right)):
+        low, high = values.first_row[g], values.first_row[g + 1]
+        border, living, excluded, others = low, 0, 0, values.right[g]
         for i in range(low, high):
             if start[i] < before and end[i] >= before:
                 alive[i] = True
@@ -59,7 +74,7 @@ def surplus(
                 if since[i] == NEVER:
                     border = i + 1
                     excluded += 1
-        e, last = first_event[g], first_event[g + 1]
+        e, last = values.first_event[g], values.first_event[g + 1]
         while e < last:
             at, started, behind = time[e], high, low
             while e < last and time[e] == at:
@@ -76,20 +91,14 @@ def surplus(
                     if since[i] == NEVER:
                         excluded -= 1
                     else:
-                        found, ended = _close(
-                            i, at, before, promised, since, out_row, out_start, out_end, found, gone_row, gone_start,
-                            gone_at, ended,
-                        )  # fmt: skip
+                        count, ended = _close(i, at, before, rows, stays, count, early_ends, ended)
                 e += 1
             target = min(others, living)
             while excluded < target:
                 if alive[border]:
                     excluded += 1
                     if since[border] != NEVER:
-                        found, ended = _close(
-                            border, at, before, promised, since, out_row, out_start, out_end, found, gone_row,
-                            gone_start, gone_at, ended,
-                        )  # fmt: skip
+                        count, ended = _close(border, at, before, rows, stays, count, early_ends, ended)
                 border += 1
             while excluded > target:
                 border -= 1
@@ -101,36 +110,25 @@ def surplus(
                     since[i] = at
         for i in range(low, high):
             if alive[i] and since[i] != NEVER and since[i] >= before:
-                out_row[found], out_start[found], out_end[found] = i, since[i], end[i]
-                found += 1
-    return found, ended
+                stays.row[count], stays.start[count], stays.end[count] = i, since[i], end[i]
+                count += 1
+    return count, ended
 
 
 @njit(cache=True, nogil=True)
 def _close(
-    i: int,
-    at: int,
-    before: int,
-    promised: Array,
-    since: Array,
-    out_row: Array,
-    out_start: Array,
-    out_end: Array,
-    found: int,
-    gone_row: Array,
-    gone_start: Array,
-    gone_at: Array,
-    ended: int,
+    i: int, at: int, before: int, rows: LeftRows, stays: Stays, count: int, early_ends: EarlyEnds, ended: int
 ) -> tuple[int, int]:
-    """The stay of a row ends: it is told as a whole, or only that it ends, when its start was told earlier."""
-    if since[i] >= before:
-        out_row[found], out_start[found], out_end[found] = i, since[i], at
-        found += 1
-    elif at < promised[i]:
-        gone_row[ended], gone_start[ended], gone_at[ended] = i, since[i], at
+    """End the stay of a row: emit it as a whole, or only that it ends, if its start was emitted in an earlier step."""
+    since = rows.since[i]
+    if since >= before:
+        stays.row[count], stays.start[count], stays.end[count] = i, since, at
+        count += 1
+    elif at < rows.promised[i]:
+        early_ends.row[ended], early_ends.start[ended], early_ends.at[ended] = i, since, at
         ended += 1
-    since[i] = NEVER
-    return found, ended
+    rows.since[i] = NEVER
+    return count, ended
 
 
-__all__ = ["LEFT_ENDS", "LEFT_STARTS", "RIGHT_CHANGES", "surplus"]
+__all__ = ["LEFT_ENDS", "LEFT_STARTS", "RIGHT_CHANGES", "Events", "LeftRows", "Values", "surplus"]

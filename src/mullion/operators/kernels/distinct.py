@@ -12,52 +12,70 @@ end, of those the one that came last. So only the result's end and the youngest 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from numba import njit
 
 from mullion.expressions.arrays import Array
 from mullion.instants import FOREVER, NEVER
-from mullion.operators.kernels.expiry_heap import pop, push
+from mullion.operators.kernels.expiry_heap import Heap, pop, push
+from mullion.operators.kernels.stays import Stays
+
+
+class CodedRows(NamedTuple):
+    """Rows of the input, or of the result: the code of their values, their ids, their start and their end."""
+
+    code: Array
+    ids: Array
+    start: Array
+    end: Array
+
+
+class Outlook(NamedTuple):
+    """Of each code the end of its result, and the end and the ids of the youngest row that outlives the result. An end
+    is NEVER where there is no such row."""
+
+    result_end: Array
+    youngest_end: Array
+    youngest_ids: Array
+
+
+class StoredRows(NamedTuple):
+    """All rows of the input. `end`: what is known of their ends. `last`, `link`: lists by code (see `links`)."""
+
+    code: Array
+    start: Array
+    end: Array
+    last: Array
+    link: Array
 
 
 @njit(cache=True, nogil=True)
 def delta_star(
-    code: Array,
-    ids: Array,
-    start: Array,
-    end: Array,
-    now: int,
-    result_end: Array,
-    youngest_end: Array,
-    youngest_ids: Array,
-    agenda_ends: Array,
-    agenda_codes: Array,
-    agenda_size: int,
-    out_code: Array,
-    out_ids: Array,
-    out_start: Array,
-    out_end: Array,
-    over: Array,
+    rows: CodedRows, now: int, outlook: Outlook, agenda: Heap, size: int, results: CodedRows, over: Array
 ) -> tuple[int, int, int]:
-    """Results that start before `now`. State by code: the end of its result and of its youngest row that outlives that,
-    NEVER where there is none. The agenda has an entry for each result that ends, and room for one more for each row.
+    """Results that start before `now`.
 
-    Returns how many results there are, how many codes are `over` because nobody took over, and the agenda's size.
+    The agenda has `size` entries, one for each result that ends, and room for one more for each row. Returns how many
+    results there are, how many codes are `over` because no row took over, and the agenda's size.
     """
-    found, ended, size = 0, 0, agenda_size
+    code, ids, start, end = rows
+    result_end, youngest_end, youngest_ids = outlook
+    count, ended = 0, 0
     for i in range(len(code) + 1):
         # One turn more than there are rows, for what ends after the last of them.
         upto = start[i] if i < len(code) else now - 1
-        while size > 0 and agenda_ends[0] <= upto:
-            at, c = agenda_ends[0], agenda_codes[0]
-            pop(agenda_ends, agenda_codes, size)
+        while size > 0 and agenda.ends[0] <= upto:
+            at, c = agenda.ends[0], agenda.items[0]
+            pop(agenda, size)
             size -= 1
             result_end[c] = NEVER
             if youngest_end[c] > at:
-                out_code[found], out_start[found], out_end[found] = c, at, youngest_end[c]
-                out_ids[found] = youngest_ids[c]
-                found += 1
+                results.code[count], results.start[count], results.end[count] = c, at, youngest_end[c]
+                results.ids[count] = youngest_ids[c]
+                count += 1
                 result_end[c] = youngest_end[c]
-                push(agenda_ends, agenda_codes, size, youngest_end[c], c)
+                push(agenda, size, youngest_end[c], c)
                 size += 1
             else:
                 over[ended] = c
@@ -67,26 +85,27 @@ def delta_star(
             break
         c = code[i]
         if result_end[c] == NEVER:
-            out_code[found], out_start[found], out_end[found] = c, start[i], end[i]
-            out_ids[found] = ids[i]
-            found += 1
+            results.code[count], results.start[count], results.end[count] = c, start[i], end[i]
+            results.ids[count] = ids[i]
+            count += 1
             result_end[c] = end[i]
-            push(agenda_ends, agenda_codes, size, end[i], c)
+            push(agenda, size, end[i], c)
             size += 1
         elif end[i] > result_end[c] and end[i] >= youngest_end[c]:
             youngest_end[c] = end[i]
             youngest_ids[c] = ids[i]
-    return found, ended, size
+    return count, ended, size
 
 
 @njit(cache=True, nogil=True)
-def _youngest(c: int, at: int, own: Array, start: Array, end: Array, last: Array, link: Array, linked: bool) -> int:
-    """The stored row of a code that takes over at a time, -1 for none. Found by the links, newest rows first, or by
-    looking at all rows."""
+def _youngest(c: int, at: int, stored: StoredRows, linked: bool) -> int:
+    """The stored row of a code that takes over at a time, -1 for none. It is searched for by the links, newest rows
+    first, or by looking at all rows."""
+    code, start, end, last, link = stored
     best = -1
-    row = last[c] if linked else len(own) - 1
+    row = last[c] if linked else len(code) - 1
     while row >= 0:
-        if own[row] == c and start[row] < at and end[row] > at and (best < 0 or end[row] > end[best]):
+        if code[row] == c and start[row] < at and end[row] > at and (best < 0 or end[row] > end[best]):
             best = row
             if linked and end[row] == FOREVER:
                 break
@@ -99,61 +118,56 @@ def naive(
     fresh: Array,
     due: Array,
     now: int,
-    own: Array,
-    start: Array,
-    end: Array,
-    last: Array,
-    link: Array,
+    stored: StoredRows,
     linked: bool,
     result_row: Array,
     promised: Array,
-    out_row: Array,
-    out_start: Array,
-    out_end: Array,
-    gone_row: Array,
-    gone_at: Array,
+    results: Stays,
+    retracted_row: Array,
+    retracted_at: Array,
 ) -> tuple[int, int]:
-    """The same results as `delta_star` from all rows of the input, which are stored: `own` has their codes, and `end`
-    what is known of their ends. `fresh` are the new ones, `due` the codes whose result ends before `now`.
+    """The same results as `delta_star`, from all rows of the input. `fresh` are the new ones, `due` the codes whose
+    result ends before `now`.
 
     State by code: the row of its result, -1 for none, and the end that it promised. Returns how many results start,
     and how many end before they promised.
     """
-    found, ended = 0, 0
+    start, end = stored.start, stored.end
+    count, ended = 0, 0
     for i in range(len(fresh) + len(due)):
         row = fresh[i] if i < len(fresh) else -1
-        c = own[row] if row >= 0 else due[i - len(fresh)]
+        c = stored.code[row] if row >= 0 else due[i - len(fresh)]
         upto = start[row] if row >= 0 else now - 1
         while result_row[c] >= 0 and end[result_row[c]] <= upto:
             at = end[result_row[c]]
             if at < promised[c]:
-                gone_row[ended], gone_at[ended] = result_row[c], at
+                retracted_row[ended], retracted_at[ended] = result_row[c], at
                 ended += 1
-            heir = _youngest(c, at, own, start, end, last, link, linked)
+            heir = _youngest(c, at, stored, linked)
             result_row[c] = heir
             if heir >= 0:
                 promised[c] = end[heir]
-                out_row[found], out_start[found], out_end[found] = heir, at, end[heir]
-                found += 1
+                results.row[count], results.start[count], results.end[count] = heir, at, end[heir]
+                count += 1
         if row >= 0 and result_row[c] < 0:
             result_row[c], promised[c] = row, end[row]
-            out_row[found], out_start[found], out_end[found] = row, start[row], end[row]
-            found += 1
-    return found, ended
+            results.row[count], results.start[count], results.end[count] = row, start[row], end[row]
+            count += 1
+    return count, ended
 
 
 @njit(cache=True, nogil=True)
 def crossings(code: Array, step: Array, count: Array, out: Array) -> int:
     """Which of some events, in the order of time, make a code's count leave zero or come back to it."""
-    found = 0
+    crossed = 0
     for i in range(len(code)):
         c = code[i]
         before = count[c]
         count[c] = before + step[i]
         if before == 0 or count[c] == 0:
-            out[found] = i
-            found += 1
-    return found
+            out[crossed] = i
+            crossed += 1
+    return crossed
 
 
-__all__ = ["crossings", "delta_star", "naive"]
+__all__ = ["CodedRows", "Outlook", "StoredRows", "crossings", "delta_star", "naive"]

@@ -1,11 +1,13 @@
 """What ends when: a heap of (end, item) in two arrays, the next end on top.
 
-    push(ends, items, size, 70, 3);  pop(ends, items, size) -> the item that ends first
+    push(heap, size, 70, 3);  heap.items[0], the item that ends first;  pop(heap, size)
 
 The arrays have room for `size` entries and more; whoever pushes makes sure of that and keeps the size.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -13,9 +15,15 @@ from numba import njit
 from mullion.expressions.arrays import Array
 
 
+class Heap(NamedTuple):
+    ends: Array
+    items: Array
+
+
 @njit(cache=True, nogil=True)
-def push(ends: Array, items: Array, size: int, end: int, item: int) -> None:
+def push(heap: Heap, size: int, end: int, item: int) -> None:
     """Add an entry to a heap of `size`."""
+    ends, items = heap
     at = size
     while at > 0:
         up = (at - 1) >> 1
@@ -27,8 +35,9 @@ def push(ends: Array, items: Array, size: int, end: int, item: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def pop(ends: Array, items: Array, size: int) -> None:
+def pop(heap: Heap, size: int) -> None:
     """Take the first entry of a heap of `size` away."""
+    ends, items = heap
     last = size - 1
     end, item = ends[last], items[last]
     at = 0
@@ -46,23 +55,23 @@ def pop(ends: Array, items: Array, size: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def push_all(ends: Array, items: Array, size: int, new_ends: Array, new_items: Array) -> int:
+def push_all(heap: Heap, size: int, new_ends: Array, new_items: Array) -> int:
     for i in range(len(new_ends)):
-        push(ends, items, size, new_ends[i], new_items[i])
+        push(heap, size, new_ends[i], new_items[i])
         size += 1
     return size
 
 
 @njit(cache=True, nogil=True)
-def pop_before(ends: Array, items: Array, size: int, now: int, out: Array) -> int:
+def pop_before(heap: Heap, size: int, now: int, out: Array) -> int:
     """Take away all that end before `now`, into `out` in the order of their ends; returns how many they are."""
-    found = 0
-    while size > 0 and ends[0] < now:
-        out[found] = items[0]
-        found += 1
-        pop(ends, items, size)
+    count = 0
+    while size > 0 and heap.ends[0] < now:
+        out[count] = heap.items[0]
+        count += 1
+        pop(heap, size)
         size -= 1
-    return found
+    return count
 
 
 class Agenda:
@@ -77,27 +86,27 @@ class Agenda:
     """
 
     def __init__(self) -> None:
-        self.ends = np.empty(16, np.int64)
-        self.items = np.empty(16, np.int64)
+        self.heap = Heap(np.empty(16, np.int64), np.empty(16, np.int64))
         self.size = 0
 
     def reserve(self, more: int) -> None:
         """Make room for so many more."""
         wanted = self.size + more
-        if wanted > len(self.ends):
-            room = np.empty(max(wanted, 2 * len(self.ends)) - len(self.ends), np.int64)
-            self.ends, self.items = np.concatenate([self.ends, room]), np.concatenate([self.items, room])
+        present = len(self.heap.ends)
+        if wanted > present:
+            room = np.empty(max(wanted, 2 * present) - present, np.int64)
+            self.heap = Heap(*(np.concatenate([column, room]) for column in self.heap))
 
     def add(self, ends: Array, items: Array) -> None:
         self.reserve(len(ends))
-        self.size = push_all(self.ends, self.items, self.size, ends, items)
+        self.size = push_all(self.heap, self.size, ends, items)
 
     def before(self, now: int) -> Array:
         """The items that end before `now`; they are forgotten."""
         out = np.empty(self.size, np.int64)
-        found = pop_before(self.ends, self.items, self.size, now, out)
-        self.size -= found
-        return out[:found]
+        count = pop_before(self.heap, self.size, now, out)
+        self.size -= count
+        return out[:count]
 
 
-__all__ = ["Agenda", "pop", "pop_before", "push", "push_all"]
+__all__ = ["Agenda", "Heap", "pop", "pop_before", "push", "push_all"]

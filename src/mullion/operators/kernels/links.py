@@ -19,20 +19,20 @@ def link_all(first: int, size: int, code: Array, last: Array, link: Array) -> No
 @njit(cache=True, nogil=True)
 def linked_rows(codes: Array, since: int, last: Array, link: Array, end: Array, out: Array) -> int:
     """The rows of some codes that end after `since`; returns how many. Those that have ended leave the list."""
-    found = 0
+    count = 0
     for c in codes:
         newer, row = -1, last[c]
         while row >= 0:
             if end[row] > since:
-                out[found] = row
-                found += 1
+                out[count] = row
+                count += 1
                 newer = row
             elif newer < 0:
                 last[c] = link[row]
             else:
                 link[newer] = link[row]
             row = link[row]
-    return found
+    return count
 
 
 __all__ = ["link_all", "linked_rows"]

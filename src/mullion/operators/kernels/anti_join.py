@@ -1,0 +1,132 @@
+"""The loops of the anti-join: when keys are present on the right, and what that leaves of the rows of the left.
+
+right rows    |----|        |--|
+                 |-----|
+key present   |--------|    |--|
+left row           |------------------|
+left of it             |----|  |------|
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from numba import njit
+
+from mullion.expressions.arrays import Array
+from mullion.instants import NEVER
+from mullion.operators.kernels.expiry_heap import Heap, pop, push
+from mullion.operators.kernels.stays import EarlyEnds, Stays
+
+
+class KeyChanges(NamedTuple):
+    """When keys become present (`on`), and when they no longer are."""
+
+    code: Array
+    time: Array
+    on: Array
+
+
+class LeftRows(NamedTuple):
+    """Rows of the left and what is known of their keys."""
+
+    start: Array
+    promised: Array
+    """The end as it was known when the row came."""
+    end: Array
+    """The end as it is known now."""
+    is_old: Array
+    """Whether the row started before the step."""
+    was_present: Array
+    """Whether the right had the key before the step."""
+    absent_since: Array
+    """Since when it had not, if it had not."""
+    first_change: Array
+    """The changes of the key are first_change[i] .. behind_change[i]."""
+    behind_change: Array
+
+
+@njit(cache=True, nogil=True)
+def presence_changes(
+    code: Array, start: Array, end: Array, now: int, until: Array, agenda: Heap, size: int, changes: KeyChanges
+) -> tuple[int, int]:
+    """When codes become present, and when they no longer are, before `now`.
+
+    Rows come in the order of their starts and end as they promise. So of a code only the end of its presence must be
+    known: NEVER where there is none. Rows that touch leave no gap.
+
+    The agenda has `size` entries, one for each code that is present, and room for one more for each row. An entry may
+    be too early. Returns how many changes there are, and the size of the agenda.
+    """
+    count = 0
+    for i in range(len(code) + 1):
+        # One turn more than there are rows, for what ends after the last of them.
+        upto = start[i] if i < len(code) else now
+        while size > 0 and agenda.ends[0] < upto:
+            at, c = agenda.ends[0], agenda.items[0]
+            pop(agenda, size)
+            size -= 1
+            if until[c] > at:
+                push(agenda, size, until[c], c)
+                size += 1
+            else:
+                until[c] = NEVER
+                changes.code[count], changes.time[count], changes.on[count] = c, at, False
+                count += 1
+        if i == len(code):
+            break
+        c = code[i]
+        if until[c] == NEVER:
+            until[c] = end[i]
+            push(agenda, size, end[i], c)
+            size += 1
+            changes.code[count], changes.time[count], changes.on[count] = c, start[i], True
+            count += 1
+        elif end[i] > until[c]:
+            until[c] = end[i]
+    return count, size
+
+
+@njit(cache=True, nogil=True)
+def left_stays(rows: LeftRows, changes: KeyChanges, stays: Stays, early_ends: EarlyEnds) -> tuple[int, int, int]:
+    """What one step makes of rows of the left: the stretches of their lives in which the right has not their key.
+
+    The changes of a key are in the order of time. What there was of an old row before the step was emitted then, as
+    lasting until its promised end. Returns how many stays start, how many of those emitted earlier end early, and how
+    many ends the right has brought.
+    """
+    count, ended, premature = 0, 0, 0
+    for i in range(len(rows.start)):
+        change, behind, present = rows.first_change[i], rows.behind_change[i], rows.was_present[i]
+        start, end, was_emitted = rows.start[i], rows.end[i], rows.is_old[i]
+        if not was_emitted:
+            while change < behind and changes.time[change] <= start:
+                present = changes.on[change]
+                change += 1
+        begin = max(start, rows.absent_since[i]) if was_emitted else start
+        while change < behind and changes.time[change] < end:
+            at = changes.time[change]
+            if not changes.on[change]:
+                begin, was_emitted = at, False
+            elif was_emitted:
+                early_ends.row[ended], early_ends.start[ended], early_ends.at[ended] = i, begin, at
+                ended += 1
+                premature += 1
+            else:
+                stays.row[count], stays.start[count], stays.end[count] = i, begin, at
+                count += 1
+                premature += 1
+            present = changes.on[change]
+            change += 1
+        if present:
+            continue
+        if not was_emitted:
+            stays.row[count], stays.start[count], stays.end[count] = i, begin, end
+            count += 1
+        elif end < rows.promised[i]:
+            early_ends.row[ended], early_ends.start[ended], early_ends.at[ended] = i, begin, end
+            ended += 1
+    return count, ended, premature
+
+
+__all__ = ["KeyChanges", "LeftRows", "left_stays", "presence_changes"]
