@@ -197,12 +197,12 @@ class Engine(Status):
             hint = "read it with Spark, such as spark.readStream, or name its files with CREATE STREAM"
             raise ArgumentError(f"stream '{name}' is a Spark DataFrame, not a {type(dataframe).__name__}", hint=hint)
         columns = columns_from_spark(dataframe.schema)
-        kept = parse_duration(keep) if isinstance(keep, str) else None
+        keep_for = parse_duration(keep) if isinstance(keep, str) else None
         rows = keep if isinstance(keep, int) else None
         furthest = None if ahead is None else parse_duration(ahead)
         is_column = time.lower() in (column.lower() for column, _ in columns)
         named, computed = (time, None) if is_column else parse_event_time(time)
-        stream = Stream(name, columns, named, parse_duration(lateness), "", (), kept, rows, furthest, computed)
+        stream = Stream(name, columns, named, parse_duration(lateness), "", (), keep_for, rows, furthest, computed)
         with self._lock:
             self.catalog.add_stream(stream.check())
             self._backend.add_frame(name, dataframe)
@@ -340,8 +340,8 @@ class Engine(Status):
             question = Question(query, self.catalog, self.runs, self.relations)
             readers = question.readers if self.catalog.tables else []
             stores = {name: self._tables.store_of(name) for name in readers}
-        found = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name))
-        return OneAnswer(found.rows, self._backend.session_in_use, found.answered_from, found.up_to, found.newest)
+        answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name))
+        return OneAnswer(answer.rows, self._backend.session_in_use, answer.answered_from, answer.up_to, answer.newest)
 
     # Answers
 

@@ -85,8 +85,8 @@ def test_what_nobody_holds_is_forgotten() -> None:
 
 def test_a_pool_is_empty_when_its_objects_are_gone() -> None:
     pool: Pool[Column] = Pool()
-    first = pool.one(Column("a"))
-    assert pool.one(Column("a")) is first and pool.one(first) is first
+    first = pool.intern(Column("a"))
+    assert pool.intern(Column("a")) is first and pool.intern(first) is first
     assert pool.find(Column("b")) is None and len(pool) == 1
     del first
     gc.collect()

@@ -70,8 +70,8 @@ class HyperLogLog(Sketched):
     def merged(self, sketches: Sequence[Any]) -> Any:
         return _union(self.size, sketches).get_result(library().HLL_8)
 
-    def read(self, kept: bytes) -> Any:
-        return library().hll_sketch.deserialize(kept)
+    def read(self, written: bytes) -> Any:
+        return library().hll_sketch.deserialize(written)
 
     def write(self, sketch: Any) -> bytes:
         return bytes(sketch.serialize_compact())

@@ -130,18 +130,18 @@ class Quantiles(Sketched):
         if self._is_long:
             yield high, np.where(high, values - (REACH + 1), 0).astype(np.float64)
 
-    def _value(self, part: int, found: Any) -> Any:
-        """The value that a part's sketch took as `found`."""
+    def _value(self, part: int, sketched: Any) -> Any:
+        """The value that a part's sketch took as `sketched`."""
         if self.argument.is_fractional:
-            return math.nan if part else found
+            return math.nan if part else sketched
         if self.holds_text:
-            whole = int(found) - SHIFT
+            whole = int(sketched) - SHIFT
         elif not self.is_wide:
-            whole = int(found)
+            whole = int(sketched)
         elif self._is_long and part != 1:
-            whole = int(found) + int(REACH + 1) * (part - 1)
+            whole = int(sketched) + int(REACH + 1) * (part - 1)
         else:
-            whole = _from_double(found)
+            whole = _from_double(sketched)
         return _decimal(whole, self.argument.scale) if self.argument.kind == "decimal" else whole
 
     def _of(self, data: Array) -> Any:
@@ -162,10 +162,10 @@ class Quantiles(Sketched):
             whole.merge(sketch)
         return whole
 
-    def read(self, kept: bytes) -> Any:
+    def read(self, written: bytes) -> Any:
         if self.holds_text:
-            return library().kll_items_sketch.deserialize(kept, library().PyStringsSerDe())
-        return library().kll_doubles_sketch.deserialize(kept)
+            return library().kll_items_sketch.deserialize(written, library().PyStringsSerDe())
+        return library().kll_doubles_sketch.deserialize(written)
 
     def write(self, sketch: Any) -> bytes:
         return bytes(sketch.serialize(library().PyStringsSerDe()) if self.holds_text else sketch.serialize())

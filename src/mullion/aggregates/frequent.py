@@ -47,11 +47,11 @@ class FrequentItems(Sketched):
         return f"frequent{self.size}"
 
     def build(self, events: Vector, starts: Index) -> State:
-        found = Counted.of(events, starts)
-        text = [text_of(self.argument)(value) for value in found.distinct]
+        counted = Counted.of(events, starts)
+        text = [text_of(self.argument)(value) for value in counted.distinct]
         make = library().frequent_strings_sketch
         sketches: list[Any] = [None] * len(starts)
-        columns = (found.run.tolist(), found.code.tolist(), found.times.tolist())
+        columns = (counted.run.tolist(), counted.code.tolist(), counted.times.tolist())
         for run, code, count in zip(*columns, strict=True):
             if sketches[run] is None:
                 sketches[run] = make(self.size)
@@ -67,8 +67,8 @@ class FrequentItems(Sketched):
                 whole.merge(sketch)
         return whole
 
-    def read(self, kept: bytes) -> Any:
-        return library().frequent_strings_sketch.deserialize(kept)
+    def read(self, written: bytes) -> Any:
+        return library().frequent_strings_sketch.deserialize(written)
 
     def write(self, sketch: Any) -> bytes:
         return bytes(sketch.serialize())
@@ -116,18 +116,18 @@ class Frequent(Aggregate):
         state = states[0]
         if isinstance(partial, TopLists):
             columns = zip(partial.opened(state[0]), state[1].values.tolist(), state[2].values.tolist(), strict=True)
-            found = [self._listed(mine, delta, total) for mine, delta, total in columns]
+            lists = [self._listed(counts, delta, total) for counts, delta, total in columns]
         else:
             assert isinstance(partial, FrequentItems)
-            found = [self._sketched(sketch) for sketch in partial.opened(state[0])]
-        answers = objects([None] * len(found))
-        for i, pairs in enumerate(found):
+            lists = [self._sketched(sketch) for sketch in partial.opened(state[0])]
+        answers = objects([None] * len(lists))
+        for i, pairs in enumerate(lists):
             answers[i] = _ordered(partial.argument, pairs)
-        return Vector(self.result(argument), answers, np.ones(len(found), np.bool_))
+        return Vector(self.result(argument), answers, np.ones(len(lists), np.bool_))
 
-    def _listed(self, mine: dict[str, int] | None, delta: int, total: int) -> list[tuple[str, int]]:
+    def _listed(self, counts: dict[str, int] | None, delta: int, total: int) -> list[tuple[str, int]]:
         least = max(delta + 1, self._least(total))
-        return [(text, count) for text, count in (mine or {}).items() if count >= least]
+        return [(text, count) for text, count in (counts or {}).items() if count >= least]
 
     def _sketched(self, sketch: Any) -> list[tuple[str, int]]:
         if sketch is None:

@@ -77,8 +77,10 @@ class Counted(NamedTuple):
     @staticmethod
     def of(events: Vector, starts: Index) -> Counted:
         values, bounds = Present.of(events, starts)
-        code, found = ordered_codes(Vector(events.type, values, np.ones(len(values), np.bool_)).to_arrow(), events.type)
-        distinct = found.values.tolist()
+        code, decoded = ordered_codes(
+            Vector(events.type, values, np.ones(len(values), np.bool_)).to_arrow(), events.type
+        )
+        distinct = decoded.values.tolist()
         run = np.repeat(np.arange(len(starts)), np.diff(bounds))
         pair, count = np.unique(run * max(1, len(distinct)) + code, return_counts=True)
         return Counted(distinct, *np.divmod(pair, max(1, len(distinct))), count)

@@ -109,16 +109,16 @@ def _check_algebra(partial: UserPartial, values: Vector) -> None:
         if not all(np.array_equal(x, y, equal_nan=True) for x, y in zip(back, a, strict=True)):
             hint = "doubles lose digits when they are added: keep whole numbers, or leave invert out"
             raise AggregateError(f"{maker.name}: invert must take back exactly what combine added", hint=hint)
-    kept = partial.store(state, ())
+    stored = partial.store(state, ())
     ones = (always(np.ones(len(values), np.int64), BIGINT),)
     for length in (len(values), 0):
-        states = [tuple(v.take(slice(length)) for v in vectors) for vectors in (kept, ones)]
+        states = [tuple(v.take(slice(length)) for v in vectors) for vectors in (stored, ones)]
         UserDefined(maker).lower(partial.argument, states)
 
 
-def _same(maker: Maker, what: str, found: State, wanted: State, *parts: State) -> None:
+def _same(maker: Maker, what: str, result: State, wanted: State, *parts: State) -> None:
     """Equal, but for the last digits that doubles of the size of the parts have."""
-    for i, (field, x, y) in enumerate(zip(maker.fields, found, wanted, strict=True)):
+    for i, (field, x, y) in enumerate(zip(maker.fields, result, wanted, strict=True)):
         with np.errstate(all="ignore"):
             slack = np.zeros(len(x)) if x.dtype.kind != "f" else 1e-9 * np.abs(y)
             for part in parts if x.dtype.kind == "f" else ():

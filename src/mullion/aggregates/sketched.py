@@ -40,7 +40,7 @@ class Sketched(Partial):
         """A new sketch of all that two or more have seen."""
 
     @abstractmethod
-    def read(self, kept: bytes) -> Any: ...
+    def read(self, written: bytes) -> Any: ...
 
     @abstractmethod
     def write(self, sketch: Any) -> bytes: ...
@@ -67,12 +67,12 @@ class Sketched(Partial):
 
     def opened(self, column: Vector) -> Array:
         """The sketches of a column, be they kept ones or finished ones. Rows that share their bytes share a sketch."""
-        found: dict[int, Any] = {}
+        sketches: dict[int, Any] = {}
         for item, valid in zip(column.values, column.valid, strict=True):
-            if valid and id(item) not in found:
-                found[id(item)] = self.read(item) if isinstance(item, bytes) else item
+            if valid and id(item) not in sketches:
+                sketches[id(item)] = self.read(item) if isinstance(item, bytes) else item
         known = zip(column.values, column.valid, strict=True)
-        return objects([found[id(item)] if valid else None for item, valid in known])
+        return objects([sketches[id(item)] if valid else None for item, valid in known])
 
     def identity(self, length: int) -> State:
         return tuple(np.full(length, None, np.object_) for _ in self.stored)
@@ -89,8 +89,8 @@ class Sketched(Partial):
         )
 
     def _whole(self, sketches: Sequence[Any] | Array) -> Any:
-        some = [sketch for sketch in sketches if sketch is not None]
-        return self.merged(some) if len(some) > 1 else some[0] if some else None
+        present = [sketch for sketch in sketches if sketch is not None]
+        return self.merged(present) if len(present) > 1 else present[0] if present else None
 
 
 def library() -> Any:

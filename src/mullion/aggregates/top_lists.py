@@ -80,13 +80,13 @@ class TopLists(Partial):
         delta[cut] = counted.times[order][first[cut] + self.most - 1]
         values = np.bincount(counted.run, counted.times, runs).astype(np.int64)
         listed = order[np.arange(len(order)) - first[counted.run[order]] < self.most]
-        lists: list[Counts | None] = [{} if some else None for some in different]
+        lists: list[Counts | None] = [{} if size else None for size in different]
         text = text_of(self.argument)
         columns = (counted.run[listed].tolist(), counted.code[listed].tolist(), counted.times[listed].tolist())
         for run, code, count in zip(*columns, strict=True):
-            mine = lists[run]
-            assert mine is not None
-            mine[text(counted.distinct[code])] = count
+            counts = lists[run]
+            assert counts is not None
+            counts[text(counted.distinct[code])] = count
         return self.store((objects(lists), delta, values), ())
 
     def load(self, stored: Sequence[Vector]) -> State:
@@ -99,7 +99,7 @@ class TopLists(Partial):
         return objects([(json.loads(v) if isinstance(v, bytes) else v) if valid else None for v, valid in known])
 
     def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
-        lists = [None if mine is None else json.dumps(mine).encode() for mine in state[0]]
+        lists = [None if counts is None else json.dumps(counts).encode() for counts in state[0]]
         return Vector.of(BINARY, lists), always(state[1], BIGINT), always(state[2], BIGINT)
 
     def finish(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
@@ -119,13 +119,13 @@ class TopLists(Partial):
 
 def _sum(lists: Sequence[Counts | None] | Array) -> Counts | None:
     """The summed counts; a list that stands alone stays the same object, for none is ever changed."""
-    some: list[Any] = [mine for mine in lists if mine is not None]
-    if len(some) < 2:
-        return some[0] if some else None
-    some.sort(key=len, reverse=True)
-    total: Counts = dict(some[0])
+    present: list[Any] = [counts for counts in lists if counts is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    present.sort(key=len, reverse=True)
+    total: Counts = dict(present[0])
     get = total.get
-    for mine in some[1:]:
-        for value, count in mine.items():
+    for counts in present[1:]:
+        for value, count in counts.items():
             total[value] = get(value, 0) + count
     return total

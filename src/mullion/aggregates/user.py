@@ -155,10 +155,10 @@ class UserPartial(Partial):
 
     def _called(self, method: str, function: Callable[..., Any], length: int, *arguments: Any) -> State:
         """What a method of the user gives, as arrays of the types of the fields."""
-        found = called(self.made_by, method, function, *arguments)
-        if not isinstance(found, tuple) or len(found) != len(self.stored):
+        fields_given = called(self.made_by, method, function, *arguments)
+        if not isinstance(fields_given, tuple) or len(fields_given) != len(self.stored):
             raise AggregateError(f"{self.made_by.name}: {method} must give a tuple of {len(self.stored)} arrays")
-        fields = zip(self.made_by.fields, found, self.stored, strict=True)
+        fields = zip(self.made_by.fields, fields_given, self.stored, strict=True)
         return tuple(checked(self.made_by, f"field {name} of {method}", a, t, length) for name, a, t in fields)
 
 
@@ -210,8 +210,8 @@ class UserDefined(Aggregate):
     def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
         fields = [s.values for s in states[0]]
         result, length = self.result(argument), len(fields[0])
-        found = called(self.made_by, "lower", self.made_by().lower, *fields)
-        values = checked(self.made_by, "the answer of lower", found, result, length)
+        answers = called(self.made_by, "lower", self.made_by().lower, *fields)
+        values = checked(self.made_by, "the answer of lower", answers, result, length)
         present = states[1][0].values > 0 if self.made_by.empty_is_null else np.ones(length, np.bool_)
         return Vector(result, values, present)
 
@@ -225,9 +225,9 @@ def called(maker: Maker, method: str, function: Callable[..., Any], *arguments: 
         raise AggregateError(f"{maker.name}: {method} failed: {type(error).__name__}: {error}") from error
 
 
-def checked(maker: Maker, what: str, found: Any, type_: Type, length: int) -> Array:
+def checked(maker: Maker, what: str, given: Any, type_: Type, length: int) -> Array:
     """An array of the user as one of the type."""
-    array, dtype = np.asarray(found), np.dtype(dtype_of(type_))
+    array, dtype = np.asarray(given), np.dtype(dtype_of(type_))
     if array.shape != (length,):
         raise AggregateError(f"{maker.name}: {what} must be {length} numbers in a row, not of shape {array.shape}")
     if not np.can_cast(array.dtype, dtype, "same_kind"):

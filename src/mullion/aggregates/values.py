@@ -135,9 +135,9 @@ class Mode(OverValues):
     def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
         offsets, codes, _ = counted.top(1)
         present = np.diff(offsets) > 0
-        found: npt.NDArray[Any] = np.zeros(len(present), dtype_of(argument))
-        found[present] = values.values[codes]
-        return Vector(argument, found, present)
+        modes: npt.NDArray[Any] = np.zeros(len(present), dtype_of(argument))
+        modes[present] = values.values[codes]
+        return Vector(argument, modes, present)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ class Estimates(Protocol):
         """Each row is looked at so often, and once more when a negative tuple ends it."""
         ...
 
-    def kept(self, node: Node) -> OperatorCost:
+    def keeping(self, node: Node) -> OperatorCost:
         """The rows of a node in the state that its pattern allows."""
         ...
 

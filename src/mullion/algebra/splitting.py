@@ -26,12 +26,12 @@ def by_any(node: Node, wanted: Sequence[Expr]) -> ShardKeys | None:
     """By as many of the wanted keys as possible: many spread the rows best."""
     alone = [key for key in dict.fromkeys(wanted) if node.split_by((key,)) is not None]
     choices = [tuple(alone), *((key,) for key in alone)] if alone else []
-    return next((found for keys in choices if (found := node.split_by(keys)) is not None), None)
+    return next((split for keys in choices if (split := node.split_by(keys)) is not None), None)
 
 
 def merged(parts: Iterable[ShardKeys | None]) -> ShardKeys | None:
     """The keys of several inputs, if all can be split and each stream in one way."""
-    found: ShardKeys = {}
+    by_scan: ShardKeys = {}
     by_stream: dict[str, Keys] = {}
     for part in parts:
         if part is None:
@@ -39,8 +39,8 @@ def merged(parts: Iterable[ShardKeys | None]) -> ShardKeys | None:
         for scan, keys in part.items():
             if by_stream.setdefault(scan.stream, keys) != keys:
                 return None
-            found[scan] = keys
-    return found
+            by_scan[scan] = keys
+    return by_scan
 
 
 def by_own_keys(

@@ -24,17 +24,17 @@ def entered(relation: Relation, entrance: Entrance) -> Relation:
     return replace(entering_at(relation, entrance.start), **entrance._asdict())
 
 
-def entering_at(relation: Relation, start: int | None, kept: Set[Node] = frozenset()) -> Relation:
+def entering_at(relation: Relation, start: int | None, materialized: Set[Node] = frozenset()) -> Relation:
     """The relation as it enters at an event time, whatever it was before: windows without a length in time, and those
     whose results stay, hold what comes from then on.
 
-    `kept` are the results of materialised queries, which are read as they are.
+    `materialized` are the results of materialised queries, which are read as they are.
     """
     if start is None and relation.start is None:
         return relation
 
     def since(node: Node) -> Node:
-        if node in kept:
+        if node in materialized:
             return node
         if isinstance(node, Scan):
             has_an_end = node.window.range is not None and not node.window.internal

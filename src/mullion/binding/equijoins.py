@@ -92,21 +92,21 @@ class _Joining:
         if len(of_a := self.parts(a)) != 1 or len(of_b := self.parts(b)) != 1:
             return None
         (left,), (right,) = of_a, of_b
-        one, other = self.layouts[left], self.layouts[right]
-        one.typed(a), other.typed(b)
-        keys = equal_keys(one.placed(a), one.node.types, other.placed(b), other.node.types, condition.place)
+        ours, theirs = self.layouts[left], self.layouts[right]
+        ours.typed(a), theirs.typed(b)
+        keys = equal_keys(ours.placed(a), ours.node.types, theirs.placed(b), theirs.node.types, condition.place)
         return None if keys is None else ((left, keys[0]), (right, keys[1]))
 
-    def _equate(self, one: Member, other: Member) -> None:
-        touched = [found for found in self.classes if one in found or other in found]
-        self.classes = [found for found in self.classes if found not in touched]
-        self.classes.append(sorted({one, other, *(m for found in touched for m in found)}, key=_order))
+    def _equate(self, left: Member, right: Member) -> None:
+        touched = [members for members in self.classes if left in members or right in members]
+        self.classes = [members for members in self.classes if members not in touched]
+        self.classes.append(sorted({left, right, *(m for members in touched for m in members)}, key=_order))
 
     def join(self) -> Layout:
         clusters = [_Cluster(self._alone(i).node, {i: ""}) for i in range(len(self.layouts))]
         while len(clusters) > 1:
-            held = [[c for c in clusters if c.member(members)] for members in self.classes]
-            largest = max(held, key=len, default=[])
+            linked = [[c for c in clusters if c.member(members)] for members in self.classes]
+            largest = max(linked, key=len, default=[])
             if len(largest) < 2:
                 raise self._unlinked(clusters)
             clusters = [c for c in clusters if c not in largest] + [self._joined(largest)]
@@ -151,18 +151,18 @@ class _Joining:
     ) -> list[Expr]:
         """The other conditions that can be asked of these parts, and of none alone."""
         layout = Layout(clusters[0].node, self.scope, self._columns(prefixes))
-        found = []
+        conditions = []
         for condition in self.rest:
             parts = self.parts(condition)
             if parts <= set(prefixes) and not any(parts <= set(cluster.prefixes) for cluster in clusters):
-                found.append(predicate(layout.placed(condition), columns))
-        return found
+                conditions.append(predicate(layout.placed(condition), columns))
+        return conditions
 
     def _unlinked(self, clusters: list[_Cluster]) -> CheckError:
         numbers = sorted(self._first_source(cluster) for cluster in clusters)[:2]
-        one, other = (self.scope.relations[number] for number in numbers)
-        common = [name for name, t in other.columns if name.lower() in one.spelling and t != TIMESTAMP]
-        columns = (common[0], common[0]) if common else (_a_key(one), _a_key(other))
+        first, second = (self.scope.relations[number] for number in numbers)
+        common = [name for name, t in second.columns if name.lower() in first.spelling and t != TIMESTAMP]
+        columns = (common[0], common[0]) if common else (_a_key(first), _a_key(second))
         names = [called(self.scope.sources[number]) or "the sub-query" for number in numbers]
         message = f"nothing says which rows of '{names[1]}' belong to those of '{names[0]}'"
         hint = f"join them by an equality, such as WHERE {names[0]}.{columns[0]} = {names[1]}.{columns[1]}"

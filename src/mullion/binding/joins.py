@@ -27,19 +27,19 @@ def known_relation(
     source: Named, streams: Mapping[str, Stream], tables: Mapping[str, Table], others: Sequence[str] = ()
 ) -> Stream | Table:
     """The stream or table that a source names. `others` are names that it might have been meant to be."""
-    found = streams.get(source.name) or tables.get(source.name)
-    if found is not None:
-        return found
+    relation = streams.get(source.name) or tables.get(source.name)
+    if relation is not None:
+        return relation
     by_lower: dict[str, Stream | Table] = {name.lower(): table for name, table in tables.items()}
     by_lower.update((name.lower(), stream) for name, stream in streams.items())
-    found = by_lower.get(source.name.lower())
-    if found is None:
+    relation = by_lower.get(source.name.lower())
+    if relation is None:
         what = "stream or table" if tables else "stream"
         declare = "declare it first with CREATE STREAM" + (" or CREATE TABLE" if tables else "")
         declare += f", or with CREATE QUERY {source.name} MATERIALIZED if it is a query"
         hint = closest(source.name, [*streams, *tables, *others]) or declare
         raise CheckError(f"unknown {what} '{source.name}'", source.place, hint=hint)
-    return found
+    return relation
 
 
 def check_no_window(source: Named | Derived, relation: Columned) -> None:
@@ -108,7 +108,7 @@ class Attaching:
         self.types = dict(scope.relations[base].types)
         self.known = {base}
         self.attached: list[tuple[int, Lookup]] = []
-        self.found: list[Expr] = []
+        self.matched: list[Expr] = []
 
     def attach_what_it_can(self, tables: list[int]) -> list[int]:
         """The tables that are left over."""
@@ -117,7 +117,7 @@ class Attaching:
             ready = [(lookup.name, i, lookup, used) for i in waiting for lookup, used in self._lookup(i)]
             if not ready:
                 break
-            _, number, lookup, used = min(ready, key=lambda found: found[:2])
+            _, number, lookup, used = min(ready, key=lambda candidate: candidate[:2])
             waiting.remove(number)
             self._add(number, lookup, used)
         return waiting
@@ -132,7 +132,7 @@ class Attaching:
         self.scope.prefixes[number] = f"{lookup.name}."
         self.types.update(lookup.types())
         if number not in self.optional:
-            self.found.append(Column(lookup.matched))
+            self.matched.append(Column(lookup.matched))
             self.conditions = [c for c in self.conditions if not any(c is u for u in used)]
 
     def _lookup(self, number: int) -> Iterator[tuple[Lookup, list[Expr]]]:

@@ -71,10 +71,10 @@ class Layout:
 
 def together(predicates: Iterable[Expr]) -> Expr | None:
     """The predicates joined by AND, each once, in an order that does not depend on how they were written."""
-    found = sorted(set(predicates), key=render)
-    if len(found) < 2:
-        return found[0] if found else None
-    return shared(Call("and", tuple(found)))
+    distinct = sorted(set(predicates), key=render)
+    if len(distinct) < 2:
+        return distinct[0] if distinct else None
+    return shared(Call("and", tuple(distinct)))
 
 
 def typed(expr: Expr, types: Mapping[str, Type]) -> tuple[Expr, Type]:

@@ -30,13 +30,13 @@ class ScriptMistakes:
     """
 
     def __init__(self, parsed: Parsed) -> None:
-        self.found: list[MullionError] = list(parsed.mistakes)
+        self.errors: list[MullionError] = list(parsed.mistakes)
         self._missing = set(parsed.broken)
 
     def note(self, statement: Statement, mistake: MullionError) -> None:
         """A statement that was refused."""
         if not self._speaks_of_missing(statement):
-            self.found.append(mistake)
+            self.errors.append(mistake)
         self.leave_out(statement)
 
     def leave_out(self, statement: Statement) -> None:

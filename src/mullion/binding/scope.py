@@ -106,8 +106,8 @@ class Scope:
                 outer = self.outer._find(node, None)
                 assert outer is not None
                 return Column(outer[1], f"{OUTER}{outer[0]}", place=node.place)
-            found = self._find(node, visible)
-            return node if found is None else named(*found, node.place)
+            owner = self._find(node, visible)
+            return node if owner is None else named(*owner, node.place)
 
         return rewrite(expr, change)
 
@@ -142,11 +142,11 @@ class Scope:
                 raise CheckError(f"unknown column '{column.name}' in {relation.name}", column.place, hint=hint)
             return number, relation.spelling.get(name, column.name)
         numbers = range(len(self.relations)) if visible is None else visible
-        found = [i for i in numbers if name in self.relations[i].spelling]
-        if len(found) == 1:
-            return found[0], self.relations[found[0]].spelling[name]
-        if found:
-            candidates = [f"{called(self.sources[i])}.{column.name}" for i in found if called(self.sources[i])]
+        owners = [i for i in numbers if name in self.relations[i].spelling]
+        if len(owners) == 1:
+            return owners[0], self.relations[owners[0]].spelling[name]
+        if owners:
+            candidates = [f"{called(self.sources[i])}.{column.name}" for i in owners if called(self.sources[i])]
             hint = f"write {' or '.join(candidates)}" if candidates else "give the sub-queries an alias"
             raise CheckError(f"column '{column.name}' is ambiguous", column.place, hint=hint)
         if self.alone or (name in WINDOW_COLUMNS and visible is None):

@@ -124,19 +124,19 @@ def _projected(query: Query, items: Sequence[Item], layout: Layout, node: Node, 
     """The items as columns, and what ORDER BY needs besides them."""
     names = checked_names(items, query.place, at_least=0 if layout.of_one_window else 1)
     columns = [resolved(item.expr) for item in items]
-    found = [(f"c{i}", expr, type_) for i, (expr, type_) in enumerate(columns)]
+    projected_items = [(f"c{i}", expr, type_) for i, (expr, type_) in enumerate(columns)]
     order_by = []
     for term in _terms(query):
         expr, type_ = resolved(term.expr)
-        known = next((name for name, column, _ in found if column == expr), None)
+        known = next((name for name, column, _ in projected_items if column == expr), None)
         if known is None and query.distinct:
             hint = "select what it orders by, too"
             raise CheckError("with DISTINCT, ORDER BY takes columns of the answer", term.place, hint=hint)
         if known is None:
-            known = f"o{len(found) - len(columns)}"
-            found.append((known, expr, type_))
+            known = f"o{len(projected_items) - len(columns)}"
+            projected_items.append((known, expr, type_))
         order_by.append((shared(Column(known)), term.descending, term.nulls_first))
-    projected: Node = Project(node, tuple(found))
+    projected: Node = Project(node, tuple(projected_items))
     return Selected(Distinct(projected) if query.distinct else projected, names, tuple(order_by))
 
 

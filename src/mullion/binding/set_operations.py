@@ -35,12 +35,12 @@ def combined(query: Query, head: Selected, united: Sequence[Selected], excepted:
 
 def _common(query: Query, parts: Sequence[Selected], at: int) -> Type:
     types = [part.node.columns[at][1] for part in parts]
-    found = common(types)
-    if found is None:
+    common_type = common(types)
+    if common_type is None:
         named = ", ".join(map(str, types))
         message = f"column '{parts[0].names[at]}' has no type common to all parts ({named})"
         raise CheckError(message, query.place, hint="CAST it")
-    return found
+    return common_type
 
 
 def _as_types(node: Node, types: Sequence[Type]) -> Node:
@@ -67,13 +67,13 @@ def _order_by(query: Query, head: Selected, whole: Node) -> tuple[tuple[Expr, bo
             raise CheckError(message, node.place, hint=f"order by one of {', '.join(head.names)}")
         return Column(column, place=node.place)
 
-    found = []
+    order_by = []
     for term in query.order_by:
         if isinstance(term.expr, Column) and term.expr.name.lower() in WINDOW_COLUMNS:
             continue
         expr, _ = typed(rewrite(term.expr, change), whole.types)
-        found.append((expr, term.descending, term.nulls_first))
-    return tuple(found)
+        order_by.append((expr, term.descending, term.nulls_first))
+    return tuple(order_by)
 
 
 __all__ = ["combined"]

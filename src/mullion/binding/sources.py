@@ -127,8 +127,8 @@ def read(
     conditions = [condition for condition in conditions if not _looks_out(condition)]
     layouts, conditions = _Bases(scope, parts, conditions, one_window=one_window).layouts()
     layout = equi_join(layouts, conditions, scope)
-    for found in filter(None, map(_existence, written)):
-        layout = existing(layout, *found, clock)
+    for existence in filter(None, map(_existence, written)):
+        layout = existing(layout, *existence, clock)
     return Read(layout, tuple(_sides(condition, scope) for condition in correlated))
 
 
@@ -183,15 +183,15 @@ class _Bases:
 
     def layouts(self) -> tuple[list[Layout], list[Expr]]:
         """One layout for each, in the order of FROM, and the conditions that are over several of them."""
-        found = {}
+        layouts = {}
         attached = {base: self._attached(base) for base in self.bases}
         if self.tables:
             raise attached[self.bases[0]].unlinked(self.tables[0])
         for base, attaching in attached.items():
             own = [c for c in self.conditions if self.scope.sources_of(c) <= attaching.known]
-            self.conditions = [c for c in self.conditions if not any(c is mine for mine in own)]
-            found[base] = self._layout(base, attaching, own)
-        return [found[base] for base in sorted(found)], self.conditions
+            self.conditions = [c for c in self.conditions if not any(c is used for used in own)]
+            layouts[base] = self._layout(base, attaching, own)
+        return [layouts[base] for base in sorted(layouts)], self.conditions
 
     def _attached(self, base: int) -> Attaching:
         attaching = Attaching(self.scope, self.parts, base, self.conditions)
@@ -216,8 +216,8 @@ class _Bases:
         if self.one_window:
             keys = [key for _, lookup in attaching.attached for key, _ in lookup.keys]
             refuse_what_spark_cannot_see(keys, node, self.scope.sources[base].place)
-            return layout.filtered_as_written([*attaching.found, *map(layout.placed, conditions)])
-        return layout.filtered([*map(shared, attaching.found), *map(layout.predicate, conditions)])
+            return layout.filtered_as_written([*attaching.matched, *map(layout.placed, conditions)])
+        return layout.filtered([*map(shared, attaching.matched), *map(layout.predicate, conditions)])
 
     def _source(self, base: int) -> tuple[Node, dict[tuple[int, str], str]]:
         relation, source = self.scope.relations[base], self.scope.sources[base]

@@ -31,10 +31,10 @@ Reading = Callable[[Query, Clock, Scope], Read]
 def existing(layout: Layout, exists: Exists, negated: bool, clock: Clock, reading: Reading) -> Layout:
     """The rows of the layout for which the sub-query finds a row, or, negated, none."""
     _refuse(exists)
-    found = reading(exists.query, clock, layout.scope)
-    _check_items(exists.query, found.layout.scope)
-    left_keys, right_keys = _keys(layout, found, exists)
-    right = found.layout.node
+    inner = reading(exists.query, clock, layout.scope)
+    _check_items(exists.query, inner.layout.scope)
+    left_keys, right_keys = _keys(layout, inner, exists)
+    right = inner.layout.node
     if negated:
         return replace(layout, node=AntiJoin(layout.node, right, left_keys, right_keys))
     return replace(layout, node=_semi_join(layout.node, right, left_keys, right_keys))
@@ -47,20 +47,20 @@ def _semi_join(left: Node, right: Node, left_keys: tuple[Expr, ...], right_keys:
     return Project(joined, tuple((name, shared(Column(f"0.{name}")), type_) for name, type_ in left.columns))
 
 
-def _keys(layout: Layout, found: Read, exists: Exists) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    if not found.correlated:
+def _keys(layout: Layout, inside: Read, exists: Exists) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    if not inside.correlated:
         message = "nothing in this EXISTS belongs to a row of the query around it"
         raise CheckError(message, exists.place, hint="add an equality to its WHERE, such as inner.k = outer.k")
     pairs = []
-    for outer, inner in found.correlated:
-        mine, its = layout.placed(_from_outside(outer)), found.layout.placed(inner)
-        layout.typed(_from_outside(outer)), found.layout.typed(inner)
-        pair = equal_keys(mine, layout.node.types, its, found.layout.node.types, outer.place)
+    for outer, inner in inside.correlated:
+        outer_key, inner_key = layout.placed(_from_outside(outer)), inside.layout.placed(inner)
+        layout.typed(_from_outside(outer)), inside.layout.typed(inner)
+        pair = equal_keys(outer_key, layout.node.types, inner_key, inside.layout.node.types, outer.place)
         if pair is None:
             raise NotSupported("this condition of EXISTS", outer.place, hint="compare columns, not constants")
         if pair not in pairs:
             pairs.append(pair)
-    return tuple(mine for mine, _ in pairs), tuple(its for _, its in pairs)
+    return tuple(outer_key for outer_key, _ in pairs), tuple(inner_key for _, inner_key in pairs)
 
 
 def _from_outside(expr: Expr) -> Expr:

@@ -142,14 +142,14 @@ class Timing:
     materialized: Mapping[str, Relation]
 
     def clock(self, query: Query) -> Clock:
-        found = CONTINUOUS
+        common_clock = CONTINUOUS
         for clock, place in self._clocks(query):
-            if found == CONTINUOUS:
-                found = clock
-            elif clock not in (CONTINUOUS, found):
+            if common_clock == CONTINUOUS:
+                common_clock = clock
+            elif clock not in (CONTINUOUS, common_clock):
                 hint = "give all windows of the query the same SLIDE and OFFSET"
                 raise NotSupported("a query over windows of different SLIDEs", place, hint=hint)
-        return found
+        return common_clock
 
     def _clocks(self, query: Query) -> Iterator[tuple[Clock, Place | None]]:
         for source in leaves(query.source):
@@ -177,7 +177,7 @@ def reach(node: Node) -> int | None:
     """
     if isinstance(node, Scan):
         return node.window.range
-    below = max((found for part in node.inputs if (found := reach(part)) is not None), default=None)
+    below = max((length for part in node.inputs if (length := reach(part)) is not None), default=None)
     if not isinstance(node, ResultWindow) or node.window.range is None:
         return below
     return node.window.range + (below or 0)

@@ -54,10 +54,10 @@ class Catalog:
         self.synopses[synopsis.name] = synopsis
 
     def drop_synopsis(self, name: str, place: Place | None = None) -> None:
-        found = {known.lower(): known for known in self.synopses}.get(name.lower())
-        if found is None:
+        spelt = {known.lower(): known for known in self.synopses}.get(name.lower())
+        if spelt is None:
             raise CheckError(f"unknown synopsis '{name}'", place, hint=closest(name, self.synopses))
-        del self.synopses[found]
+        del self.synopses[spelt]
 
     def synopses_on(self, stream: str) -> list[Synopsis]:
         return [synopsis for synopsis in self.synopses.values() if synopsis.stream == stream]
@@ -80,10 +80,10 @@ class Catalog:
 
     def known(self, name: str, place: Place | None = None) -> Relation:
         """The query of this name."""
-        found = self._query_names.get(name.lower())
-        if found is None:
+        spelt = self._query_names.get(name.lower())
+        if spelt is None:
             raise CheckError(f"unknown query '{name}'", place, hint=closest(name, self.queries))
-        return self.queries[found]
+        return self.queries[spelt]
 
     def drop_query(self, name: str, place: Place | None = None) -> None:
         query = self.known(name, place)

@@ -26,19 +26,21 @@ def check_close(streams: Iterable[tuple[str, bool]], *, follow: bool) -> None:
             raise MullionError(f"stream '{name}' cannot be closed, since its source never ends", hint="leave close out")
 
 
-def more_after_the_end(stream: str, *, kept: bool) -> CheckpointError:
-    """More events came to a stream that was closed. `kept`: by a checkpoint."""
+def more_after_the_end(stream: str, *, has_checkpoint: bool) -> CheckpointError:
+    """More events came to a stream that was closed."""
     message = f"stream '{stream}' was closed, and there is more to read: its windows are answered without these events"
-    return CheckpointError(message, hint=_instead(kept))
+    return CheckpointError(message, hint=_instead(has_checkpoint))
 
 
-def following_after_the_end(stream: str, *, kept: bool) -> CheckpointError:
-    return CheckpointError(f"stream '{stream}' was closed: it cannot be followed any more", hint=_instead(kept))
+def following_after_the_end(stream: str, *, has_checkpoint: bool) -> CheckpointError:
+    return CheckpointError(
+        f"stream '{stream}' was closed: it cannot be followed any more", hint=_instead(has_checkpoint)
+    )
 
 
-def query_after_the_end(query: str, stream: str, *, kept: bool) -> CheckpointError:
+def query_after_the_end(query: str, stream: str, *, has_checkpoint: bool) -> CheckpointError:
     message = f"query '{query}' is new to stream '{stream}', which was closed: none of its windows can be answered"
-    return CheckpointError(message, hint=_instead(kept))
+    return CheckpointError(message, hint=_instead(has_checkpoint))
 
 
 def other_rows(stream: str) -> CheckpointError:
@@ -50,8 +52,8 @@ def other_rows(stream: str) -> CheckpointError:
     )
 
 
-def _instead(kept: bool) -> str:
-    if kept:
+def _instead(has_checkpoint: bool) -> str:
+    if has_checkpoint:
         return "start over the whole input with a new checkpoint and new answers, and without close while more may come"
     return "make a new Engine, and give it a checkpoint to go on as the input grows"
 

@@ -104,7 +104,7 @@ class Evaluation:
     def __init__(self, columns: Mapping[str, Vector], length: int) -> None:
         self.columns = columns
         self.length = length
-        self.kept: dict[Expr, Vector] = {}
+        self.values: dict[Expr, Vector] = {}
 
     def full(self, expr: Expr) -> Vector:
         with np.errstate(all="ignore"):
@@ -116,10 +116,10 @@ class Evaluation:
         return np.zeros(self.length, np.bool_) if bad is None else np.broadcast_to(bad, (self.length,)).copy()
 
     def value(self, expr: Expr) -> Vector:
-        kept = self.kept.get(expr)
-        if kept is None:
-            kept = self.kept[expr] = self.compute(expr)
-        return kept
+        value = self.values.get(expr)
+        if value is None:
+            value = self.values[expr] = self.compute(expr)
+        return value
 
     def compute(self, expr: Expr) -> Vector:
         match expr:
@@ -248,8 +248,8 @@ def _where_known(function: Function, signature: Signature, vectors: list[Vector]
         assert function.vector is not None
         known = [v.values if len(v) == 1 else v.values[valid] for v in vectors]
         result = function.vector(signature, *known)
-        found, fits = result if isinstance(result, tuple) else (result, True)
-        values[valid] = found
+        results, fits = result if isinstance(result, tuple) else (result, True)
+        values[valid] = results
         valid = valid.copy()
         valid[valid] = fits
     return Vector(signature.result, values, valid)

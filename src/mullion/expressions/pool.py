@@ -28,7 +28,7 @@ class Pool(Generic[T]):
         self._known[reference] = reference
         return new
 
-    def one(self, wanted: T) -> T:
+    def intern(self, wanted: T) -> T:
         """The object that stands for all equal to this one: this one, if it is the first."""
         known = self.find(wanted)
         return self.add(wanted) if known is None else known

@@ -28,9 +28,9 @@ Typed = tuple[Expr, Type]
 
 def resolve(expr: Expr, columns: Mapping[str, Type]) -> Typed:
     """The expression with all conversions written out, and its type: Spark's."""
-    found = _Resolver(columns).resolve(expr)
-    _refuse_mixed(found[0])
-    return found
+    resolved = _Resolver(columns).resolve(expr)
+    _refuse_mixed(resolved[0])
+    return resolved
 
 
 def _refuse_mixed(expr: Expr) -> None:

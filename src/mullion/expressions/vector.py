@@ -132,13 +132,13 @@ class Vector:
 
 def _counted_lists(vector: Vector) -> pa.Array:
     assert vector.type.item is not None
-    lists = [found if ok else [] for found, ok in zip(vector.values.tolist(), vector.valid.tolist(), strict=True)]
-    flat = [pair for found in lists for pair in found]
+    lists = [counts if ok else [] for counts, ok in zip(vector.values.tolist(), vector.valid.tolist(), strict=True)]
+    flat = [pair for counts in lists for pair in counts]
     items = Vector.of(vector.type.item, [item for item, _ in flat]).to_arrow()
     structs = pa.StructArray.from_arrays(
         [items, pa.array([count for _, count in flat], pa.int64())], fields=list(arrow_type(vector.type).value_type)
     )
-    offsets = np.concatenate([[0], np.cumsum([len(found) for found in lists])]).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum([len(counts) for counts in lists])]).astype(np.int32)
     mask = None if vector.valid.all() else pa.array(~vector.valid)
     return pa.ListArray.from_arrays(pa.array(offsets), structs, type=arrow_type(vector.type), mask=mask)
 

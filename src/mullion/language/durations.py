@@ -25,16 +25,16 @@ def time_span(c: Cursor, *, signed: bool = False) -> int:
     """Microseconds of `12 min`, `'12 min'` or INTERVAL '12' MINUTE; positive unless `signed`."""
     start = c.at
     if c.word() == "interval":
-        found = int(interval(c).value)
+        span = int(interval(c).value)
     elif c.token.kind is Kind.STRING:
-        found = duration(c.step().text, c.place(start))
+        span = duration(c.step().text, c.place(start))
     else:
-        found = _unquoted(c)
-    if found <= 0 and not signed:
+        span = _unquoted(c)
+    if span <= 0 and not signed:
         raise ParseError("a duration here must be longer than zero", c.since(start))
-    if abs(found) > LONGEST:
+    if abs(span) > LONGEST:
         raise ParseError(TOO_LONG, c.since(start), hint=TOO_LONG_HINT)
-    return found
+    return span
 
 
 def interval(c: Cursor) -> Literal:

@@ -163,10 +163,10 @@ def _is(c: Cursor, left: Expr, start: int) -> Expr:
 
 
 def expression_list(c: Cursor) -> tuple[Expr, ...]:
-    found = [expression(c)]
+    expressions = [expression(c)]
     while c.accept_symbol(","):
-        found.append(expression(c))
-    return tuple(found)
+        expressions.append(expression(c))
+    return tuple(expressions)
 
 
 def _primary(c: Cursor) -> Expr:

@@ -53,13 +53,13 @@ def parse_query(text: str, name: str | None = None) -> Query:
     >>> parse_query("SELECT count(*) FROM trades [RANGE 10 min SLIDE 5 min]").source.window.slide
     300000000
     """
-    found = _guarded(text, _one_statement)
-    if not isinstance(found, Ask | CreateQuery):
-        raise ParseError("expected a SELECT or a CREATE QUERY", found.place)
+    parsed = _guarded(text, _one_statement)
+    if not isinstance(parsed, Ask | CreateQuery):
+        raise ParseError("expected a SELECT or a CREATE QUERY", parsed.place)
     if name is not None:
         check_name(name, "query", Place(name, 0, len(name)))
-        return replace(found.query, name=name)
-    return found.query
+        return replace(parsed.query, name=name)
+    return parsed.query
 
 
 def parse_expression(text: str) -> Expr:
@@ -78,27 +78,27 @@ def parse_event_time(text: str) -> tuple[str, Expr | None]:
 
 def parse_duration(text: str) -> int:
     """Microseconds of a duration such as `12 min`, `1 h 30 min` or `1.5 s`, of at most 10,000 years."""
-    found = duration(text)
-    if abs(found) > LONGEST:
+    span = duration(text)
+    if abs(span) > LONGEST:
         raise ParseError(TOO_LONG, Place(text, 0, len(text)))
-    return found
+    return span
 
 
 def _script(c: Cursor) -> Parsed:
-    found: list[Statement] = []
+    statements: list[Statement] = []
     mistakes: list[MullionError] = []
     broken: set[str] = set()
     while True:
         while c.accept_symbol(";"):
             pass
         if c.ended:
-            return Parsed(tuple(found), tuple(mistakes), frozenset(broken))
+            return Parsed(tuple(statements), tuple(mistakes), frozenset(broken))
         start = c.at
         try:
-            made = statement(c)
+            parsed = statement(c)
             if not c.ended and not c.is_symbol(";"):
                 raise c.expected("';' or the end of the text", *_CLAUSES)
-            found.append(made)
+            statements.append(parsed)
         except TextError as mistake:
             mistakes.append(mistake)
             broken |= _to_be_defined(c, start)
@@ -117,24 +117,24 @@ def _to_be_defined(c: Cursor, start: int) -> set[str]:
 def _one_statement(c: Cursor) -> Statement:
     parsed = _script(c)
     refuse(parsed.mistakes)
-    found = parsed.statements
-    if len(found) != 1:
-        message = "expected one statement, found " + (str(len(found)) if found else "none")
-        raise ParseError(message, found[1].place if found else c.place(c.at))
-    return found[0]
+    statements = parsed.statements
+    if len(statements) != 1:
+        message = "expected one statement, found " + (str(len(statements)) if statements else "none")
+        raise ParseError(message, statements[1].place if statements else c.place(c.at))
+    return statements[0]
 
 
 def _one_expression(c: Cursor) -> Expr:
-    found = expression(c)
+    parsed = expression(c)
     c.finish("and", "or", "in", "like", "is", "between", "not")
-    return found
+    return parsed
 
 
 def _one_event_time(c: Cursor) -> tuple[str, Expr | None]:
-    found = event_time(c)
+    parsed = event_time(c)
     if not c.ended:
         raise c.expected("AS and a name, or the end of the text", "as")
-    return found
+    return parsed
 
 
 def _guarded(text: str, parse: Callable[[Cursor], T]) -> T:

@@ -138,7 +138,7 @@ def _select(c: Cursor) -> tuple[Query, list[Item | None]]:
     where = expression(c) if c.accept("where") else None
     group_by, source = _group_by(c, written, source)
     having = expression(c) if c.accept("having") else None
-    found = Query(
+    query = Query(
         items=items,
         source=source,
         distinct=distinct,
@@ -148,7 +148,7 @@ def _select(c: Cursor) -> tuple[Query, list[Item | None]]:
         having=having,
         place=c.since(start),
     )
-    return found, written
+    return query, written
 
 
 def _at_approx(c: Cursor) -> bool:
@@ -165,7 +165,7 @@ def _at_approx(c: Cursor) -> bool:
 
 def _items(c: Cursor) -> list[Item | None]:
     """The items; None for a bare `window`, which every answer has anyway."""
-    found: list[Item | None] = []
+    items: list[Item | None] = []
     while True:
         start = c.at
         expr = _star(c) or expression(c)
@@ -180,11 +180,11 @@ def _items(c: Cursor) -> list[Item | None]:
         if _is_window(expr, ("window",)):
             if name is not None:
                 raise ParseError("the window cannot be renamed", c.since(start), hint="select window_end AS ...")
-            found.append(None)
+            items.append(None)
         else:
-            found.append(Item(expr, name, place=c.since(start)))
+            items.append(Item(expr, name, place=c.since(start)))
         if not c.accept_symbol(","):
-            return found
+            return items
 
 
 def _star(c: Cursor) -> Column | None:
@@ -227,14 +227,14 @@ def _group_by(c: Cursor, items: list[Item | None], source: Source) -> tuple[tupl
 def _windowed(c: Cursor, source: Source) -> Source:
     start = c.at
     window, column = grouping(c)
-    found = leaves(source)
-    if any(leaf.window is not None for leaf in found):
+    sources = leaves(source)
+    if any(leaf.window is not None for leaf in sources):
         raise ParseError("the window is given twice, in FROM and in GROUP BY", c.since(start))
-    names = [leaf.alias or (leaf.name if isinstance(leaf, Named) else "") for leaf in found]
+    names = [leaf.alias or (leaf.name if isinstance(leaf, Named) else "") for leaf in sources]
     wanted = [n for n, name in enumerate(names) if column.table is None or name.lower() == column.table.lower()]
     if not wanted:
         raise ParseError(f"no source is called '{column.table}'", column.place)
-    target = found[wanted[0]]
+    target = sources[wanted[0]]
 
     def placed(node: Source) -> Source:
         if isinstance(node, Join):

@@ -18,26 +18,26 @@ _KINDS = ("inner", "left", "right", "full", "cross")
 def sources(c: Cursor) -> Source:
     """What stands after FROM. A comma binds less tightly than JOIN, as in Spark."""
     start = c.at
-    found = _joined(c)
+    source = _joined(c)
     while c.accept_symbol(","):
         right = _joined(c)
-        found = Join(left=found, right=right, kind="cross", place=c.since(start))
-    if isinstance(found, Join) and len(leaves(found)) > MAX_SOURCES:
+        source = Join(left=source, right=right, kind="cross", place=c.since(start))
+    if isinstance(source, Join) and len(leaves(source)) > MAX_SOURCES:
         raise ParseError(f"more than {MAX_SOURCES} sources in one FROM", c.since(start))
-    return found
+    return source
 
 
 def leaves(source: Source) -> list[Named | Derived]:
     """The sources without the joins, from left to right."""
-    found: list[Named | Derived] = []
+    named: list[Named | Derived] = []
     stack = [source]
     while stack:
         node = stack.pop()
         if isinstance(node, Join):
             stack += [node.right, node.left]
         else:
-            found.append(node)
-    return found
+            named.append(node)
+    return named
 
 
 def _joined(c: Cursor) -> Source:

@@ -40,8 +40,8 @@ _BEGINNINGS = ("create", "drop", "explain", "select", *OUTPUTS)
 def statement(c: Cursor) -> Statement:
     start = c.at
     if c.word() in ("select", *OUTPUTS) or c.is_symbol("("):
-        found = query(c)
-        return Ask(query=found, place=c.since(start))
+        asked = query(c)
+        return Ask(query=asked, place=c.since(start))
     if c.accept("create"):
         return _create(c, start)
     if c.accept("drop"):
@@ -116,18 +116,18 @@ def event_time(c: Cursor) -> tuple[str, Expr | None]:
     """A column, or an expression with the name that its value gets."""
     if c.word(1) in _BOUNDS or c.ahead().kind is Kind.END or c.is_symbol(";", 1):
         return c.name("the column with the event time"), None
-    found = expression(c)
+    time = expression(c)
     if c.accept("as"):
-        return c.name("a name for the event time"), found
-    return (found.name, None) if isinstance(found, Column) and found.table is None else (EVENT_TIME, found)
+        return c.name("a name for the event time"), time
+    return (time.name, None) if isinstance(time, Column) and time.table is None else (EVENT_TIME, time)
 
 
 def _not_negative(c: Cursor, what: str) -> int:
     at = c.at
-    found = time_span(c, signed=True)
-    if found < 0:
+    span = time_span(c, signed=True)
+    if span < 0:
         raise ParseError(f"{what} must not be negative", c.since(at))
-    return found
+    return span
 
 
 def _kept_time(c: Cursor) -> int:
@@ -165,10 +165,10 @@ def _create_query(c: Cursor, start: int) -> CreateQuery:
     backfill = c.accept("backfill")
     if not c.accept("as"):
         raise c.expected("AS", "as", "materialized", "start", "stop", "backfill")
-    found = replace(
+    standing = replace(
         query(c), name=name, materialized=materialized, start_at=start_at, stop_at=stop_at, backfill=backfill
     )
-    return CreateQuery(query=found, place=c.since(start))
+    return CreateQuery(query=standing, place=c.since(start))
 
 
 def _new_name(c: Cursor, what: str) -> str:
@@ -215,23 +215,23 @@ def _dotted(c: Cursor, what: str) -> str:
 
 
 def _options(c: Cursor) -> tuple[tuple[str, str], ...]:
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     if not c.accept("options"):
         return ()
     c.expect_symbol("(")
     while True:
         at = c.at
         key = c.step().text if c.token.kind is Kind.STRING else _dotted_key(c)
-        if key in found:
+        if key in options:
             raise ParseError(f"the option '{key}' is written twice", c.since(at))
         c.accept_symbol("=")
-        found[key] = _option_value(c)
+        options[key] = _option_value(c)
         if not c.accept_symbol(","):
             break
     if not c.is_symbol(")"):
         raise c.expected("',' or ')'")
     c.step()
-    return tuple(found.items())
+    return tuple(options.items())
 
 
 def _dotted_key(c: Cursor) -> str:

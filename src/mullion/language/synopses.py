@@ -37,24 +37,24 @@ def synopsis(c: Cursor) -> tuple[str, dict[str, Any]]:
 
 def _options(c: Cursor, kind: str) -> dict[str, Any]:
     """Options in parentheses, from after the opening one on."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     while True:
         at, option = c.at, c.word()
         if option not in KINDS[kind]:
             raise _unknown(c, kind)
-        if option in found:
+        if option in options:
             raise ParseError(f"the option '{option}' is written twice", c.place(at))
         c.step()
         if option == "boundaries":
-            found[option] = _boundaries(c)
+            options[option] = _boundaries(c)
         else:
-            found[option] = c.integer(f"a number of {option} above zero", MOST[option])
+            options[option] = c.integer(f"a number of {option} above zero", MOST[option])
         if not c.accept_symbol(","):
             break
     if not c.is_symbol(")"):
         raise c.expected("',' or ')'")
     c.step()
-    return found
+    return options
 
 
 def _unknown(c: Cursor, kind: str) -> ParseError:
@@ -72,18 +72,18 @@ def _boundaries(c: Cursor) -> tuple[Literal, ...]:
         raise c.expected("'(' and the boundaries between buckets")
     start = c.at
     c.step()
-    found = [_number(c)]
+    boundaries = [_number(c)]
     while c.accept_symbol(","):
-        found.append(_number(c))
+        boundaries.append(_number(c))
     if not c.is_symbol(")"):
         raise c.expected("',' or ')'")
     c.step()
-    if len(found) < 2:
+    if len(boundaries) < 2:
         raise ParseError("a bucket lies between two boundaries: write at least two", c.since(start))
-    for lower, higher in pairwise(found):
+    for lower, higher in pairwise(boundaries):
         if not lower.value < higher.value:
             raise ParseError("boundaries must ascend, each larger than the one before", higher.place or c.since(start))
-    return tuple(found)
+    return tuple(boundaries)
 
 
 def _number(c: Cursor) -> Literal:

@@ -26,11 +26,11 @@ def type_name(c: Cursor) -> Type:
     if word in _TEXT:
         _parameters(c, 1)
         return types.STRING
-    found = types.NAMES[word]
-    if found.kind != "decimal":
-        return found
+    type_ = types.NAMES[word]
+    if type_.kind != "decimal":
+        return type_
     parameters = _parameters(c, 2)
-    precision = parameters[0] if parameters else found.precision
+    precision = parameters[0] if parameters else type_.precision
     scale = parameters[1] if len(parameters) > 1 else 0
     if not 1 <= precision <= MAX_PRECISION or scale > precision:
         message = f"decimal(precision, scale) needs 1 <= precision <= {MAX_PRECISION} and scale <= precision"
@@ -39,14 +39,14 @@ def type_name(c: Cursor) -> Type:
 
 
 def _parameters(c: Cursor, most: int) -> list[int]:
-    found: list[int] = []
+    parameters: list[int] = []
     if c.accept_symbol("("):
-        while len(found) < most:
+        while len(parameters) < most:
             token = c.token
             if token.kind is not Kind.NUMBER or not token.text.isdecimal() or len(token.text) > 9:
                 raise c.expected("a whole number")
-            found.append(int(c.step().text))
+            parameters.append(int(c.step().text))
             if not c.accept_symbol(","):
                 break
         c.expect_symbol(")")
-    return found
+    return parameters

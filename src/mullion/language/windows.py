@@ -133,26 +133,26 @@ def _span(c: Cursor, draft: _Draft, *, signed: bool = False) -> int:
     amount = c.ahead(after - 1)
     is_number = amount.kind is Kind.NUMBER and amount.text[-1].isdecimal()
     if is_number and (c.is_symbol("]", after) or c.word(after) in _WORDS):
-        found = _number(c) if signed else c.integer("a whole number greater than zero", FURTHEST)
+        length = _number(c) if signed else c.integer("a whole number greater than zero", FURTHEST)
         draft.bare.append(c.since(start))
-        return found
-    found = time_span(c, signed=signed)
+        return length
+    length = time_span(c, signed=signed)
     draft.timed.append(c.since(start))
-    return found
+    return length
 
 
 def _landmark(c: Cursor, draft: _Draft) -> int:
     """TIMESTAMP '...', or a number alone."""
     start = c.at
     if c.is_symbol("-") or c.token.kind is Kind.NUMBER:
-        found = _number(c)
+        landmark = _number(c)
         draft.bare.append(c.since(start))
-        return found
+        return landmark
     if c.word() != "timestamp":
         raise c.expected("TIMESTAMP or a whole number", "timestamp")
-    found = timestamp(c)
+    landmark = timestamp(c)
     draft.timed.append(c.since(start))
-    return found
+    return landmark
 
 
 def _number(c: Cursor) -> int:
@@ -208,10 +208,10 @@ def _time_column(c: Cursor) -> Column:
 
 def _spans(c: Cursor, most: int) -> list[int]:
     """Up to `most` durations, each after a comma; the third is an offset and may be negative."""
-    found: list[int] = []
-    while len(found) < most and c.accept_symbol(","):
-        found.append(time_span(c, signed=len(found) == 2))
-    return found
+    spans: list[int] = []
+    while len(spans) < most and c.accept_symbol(","):
+        spans.append(time_span(c, signed=len(spans) == 2))
+    return spans
 
 
 def at_table_function(c: Cursor) -> bool:

@@ -161,10 +161,11 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
 def _reason(
     plan: Plan, seen: Observed, way: str, costs: dict[str, float], kernels: list[Aggregation], slices: int
 ) -> str:
-    told = ", ".join(f"{cost / 1e6:.3f} s {name}" for name, cost in costs.items() if cost < inf)
+    estimates = ", ".join(f"{cost / 1e6:.3f} s {name}" for name, cost in costs.items() if cost < inf)
     source = "assumed" if seen is NOTHING_SEEN else "seen"
+    why = "asked for" if plan.options.way != "auto" else f"estimated {estimates}"
     text = (
-        f"{way}: {'asked for' if plan.options.way != 'auto' else f'estimated {told}'}; {slices:,} slices or steps of "
+        f"{way}: {why}; {slices:,} slices or steps of "
         f"{plan.grid.step / 1e6:g} s, {seen.events:,} events over {seen.span / 1e6:g} s {source}"
     )
     if costs["native"] == inf and plan.options.way == "auto" and way != "native":

@@ -69,8 +69,8 @@ def describe_grouping(plan: Plan, grouping: Grouping) -> dict[str, Any]:
         "queries": len(grouping.queries),
         "predicates": [name for name in grouping.slot_names if name],
         "states": [
-            {"name": state.name, "synopsis": one.synopsis, "rules": list(one.rules), "text": one.text}
-            for state, one in zip(grouping.states, shared, strict=True)
+            {"name": state.name, "synopsis": synopsis.synopsis, "rules": list(synopsis.rules), "text": synopsis.text}
+            for state, synopsis in zip(grouping.states, shared, strict=True)
         ],
         "checked": [render(check) for check in grouping.checks],
     }
@@ -135,11 +135,11 @@ class Explanation:
         if self.query is not None:
             for plan in plans:
                 plan["queries"] = [q for q in plan["queries"] if q["name"] == self.query]
-        found = {"sharing": self.sharing, "plans": plans, "observed": dict(self.observed)}
+        explained = {"sharing": self.sharing, "plans": plans, "observed": dict(self.observed)}
         if self.relations is None:
-            return found
+            return explained
         relations = self.relations.to_dict()
-        return found | relations | {"observed": {**self.observed, **relations["observed"]}}
+        return explained | relations | {"observed": {**self.observed, **relations["observed"]}}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
@@ -180,8 +180,8 @@ def _plan_box(plan: Plan, only: str | None) -> Box:
         boxes = [Box((f"query {q.name}", window_text(q))) for q in shown[:MOST_DRAWN]]
         if len(shown) > MOST_DRAWN:
             boxes.append(Box((f"and {len(shown) - MOST_DRAWN} more queries",)))
-        kept = tuple(state.name for state in grouping.states)
-        groupings.append(Box((_grouping_text(grouping), *kept), children=tuple(boxes)))
+        states = tuple(state.name for state in grouping.states)
+        groupings.append(Box((_grouping_text(grouping), *states), children=tuple(boxes)))
     reasons = tuple(f"{reason.rule}: {reason.text}" for reason in plan.reasons)
     return Box((f"stream {plan.stream.name}{over}: {plan.way} way", *reasons), children=tuple(groupings))
 
@@ -221,9 +221,9 @@ def _query_lines(query: SlicedAggregation) -> list[str]:
     where = "" if query.predicate is None else f" WHERE {render(query.predicate)}"
     keys = f" GROUP BY {', '.join(render(k) for k in query.keys)}" if query.keys else ""
     lines = [f"  query {query.name}: {window_text(query)} {cut_text(query)}{where}{keys}"]
-    told = (f"{a.text}: {a.aggregate.algebra}, {differential_text(a)}" for a in query.template.aggregates)
+    aggregates = (f"{a.text}: {a.aggregate.algebra}, {differential_text(a)}" for a in query.template.aggregates)
     if query.template.aggregates:
-        lines.append(f"    {'; '.join(told)}")
+        lines.append(f"    {'; '.join(aggregates)}")
     return lines
 
 

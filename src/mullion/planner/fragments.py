@@ -215,7 +215,7 @@ class PredicateIndex:
         for tree in trees:
             for comparison in comparisons(tree):
                 constants.setdefault(comparison.expr, set()).update(comparison.constants)
-        self.attributes = [Attribute(expr, tuple(sorted(found))) for expr, found in constants.items()]
+        self.attributes = [Attribute(expr, tuple(sorted(values))) for expr, values in constants.items()]
         self._numbers = {attribute.expr: i for i, attribute in enumerate(self.attributes)}
         self.factors = [self._factors(tree) for tree in trees]
         self.trees = trees
@@ -239,8 +239,8 @@ class PredicateIndex:
         """The answer of a tree for combinations of regions, given as one array for each attribute that it reads."""
         if isinstance(tree, Comparison):
             at = self._numbers[tree.expr]
-            found: Truth = self.attributes[at].truth(tree)[regions[at]]
-            return found
+            truth: Truth = self.attributes[at].truth(tree)[regions[at]]
+            return truth
         parts = [self.truth(part, regions) for part in tree.parts]
         if tree.op == "not":
             return (TRUE - parts[0]).astype(np.int8)
@@ -251,17 +251,17 @@ class PredicateIndex:
     @cached_property
     def tables(self) -> list[tuple[tuple[int, ...], Bytes]]:
         """For each attribute that stands alone in a factor, region x predicate: 1 where no such factor fails."""
-        made: dict[int, Bytes] = {}
+        tables: dict[int, Bytes] = {}
         for number, factors in enumerate(self.factors):
             for factor in factors:
                 if len(factor.attributes) == 1:
                     (at,) = factor.attributes
                     attribute = self.attributes[at]
-                    if at not in made:
-                        made[at] = np.ones((len(self), attribute.regions), np.uint8)
-                    if not _fill(made[at][number], factor.tree, attribute):
-                        made[at][number] = self.truth(factor.tree, {at: np.arange(attribute.regions)}) == TRUE
-        return [((at,), np.ascontiguousarray(table.T)) for at, table in made.items()]
+                    if at not in tables:
+                        tables[at] = np.ones((len(self), attribute.regions), np.uint8)
+                    if not _fill(tables[at][number], factor.tree, attribute):
+                        tables[at][number] = self.truth(factor.tree, {at: np.arange(attribute.regions)}) == TRUE
+        return [((at,), np.ascontiguousarray(table.T)) for at, table in tables.items()]
 
     def for_rows(self) -> PredicateIndex:
         """What dense rows need of it: tables, and the factors that have none."""
@@ -274,12 +274,12 @@ class PredicateIndex:
     @cached_property
     def wide_factors(self) -> dict[tuple[int, ...], list[tuple[int, Tree]]]:
         """Factors that read several attributes, with the number of their predicate."""
-        found: dict[tuple[int, ...], list[tuple[int, Tree]]] = {}
+        factors_of: dict[tuple[int, ...], list[tuple[int, Tree]]] = {}
         for number, factors in enumerate(self.factors):
             for factor in factors:
                 if len(factor.attributes) != 1:
-                    found.setdefault(factor.attributes, []).append((number, factor.tree))
-        return found
+                    factors_of.setdefault(factor.attributes, []).append((number, factor.tree))
+        return factors_of
 
     @property
     def table_bytes(self) -> int:

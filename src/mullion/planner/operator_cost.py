@@ -47,20 +47,20 @@ class CostModel:
         """Several plans, of which equal parts are computed once."""
         ends = dict.fromkeys(roots)
         all_nodes = dict.fromkeys(node for root in ends for node in nodes(root))
-        return sum(self.operator(node).total for node in all_nodes) + sum(self.kept(root).total for root in ends)
+        return sum(self.operator(node).total for node in all_nodes) + sum(self.keeping(root).total for root in ends)
 
     def flow(self, node: Node) -> Flow:
-        found = self._flows.get(node)
-        if found is None:
-            found = self._flows[node] = node.flow(self)
-        return found
+        flow = self._flows.get(node)
+        if flow is None:
+            flow = self._flows[node] = node.flow(self)
+        return flow
 
     def operator(self, node: Node) -> OperatorCost:
         """Of one operator, without its inputs."""
-        found = self._costs.get(node)
-        if found is None:
-            found = self._costs[node] = node.cost(self)
-        return found
+        cost = self._costs.get(node)
+        if cost is None:
+            cost = self._costs[node] = node.cost(self)
+        return cost
 
     def announced(self, node: Node) -> float:
         """The share of a node's rows whose end comes as a negative tuple."""
@@ -73,12 +73,12 @@ class CostModel:
 
     def join_inputs(self, join: Join) -> list[StreamStats]:
         """The inputs of a join as 5.3 sees them, their windows hashed by the key."""
-        found = []
+        inputs = []
         for part, keys in zip(join.parts, join.keys, strict=True):
             flow = self.flow(part)
             distinct = self.different(part, keys, flow.size)
-            found.append(StreamStats(flow.rate, flow.life, distinct, buckets=distinct))
-        return found
+            inputs.append(StreamStats(flow.rate, flow.life, distinct, buckets=distinct))
+        return inputs
 
     # What kinds of nodes ask (`algebra.costs.Estimates`)
 
@@ -100,28 +100,28 @@ class CostModel:
         return self.stats.meeting(*sides)
 
     def ended_by(self, node: Node) -> float | None:
-        found = self.stats.ended_by(node)
-        self._note("early ends", found is not None)
-        return found
+        share = self.stats.ended_by(node)
+        self._note("early ends", share is not None)
+        return share
 
     def _note(self, what: str, is_observed: bool) -> None:
         self.sources.setdefault(what, set()).add(is_observed)
 
     def joined(self, join: Join) -> JoinEstimate:
-        found = self._joined.get(join)
-        if found is None:
+        estimate = self._joined.get(join)
+        if estimate is None:
             inputs = self.join_inputs(join)
             order = choose_order(inputs).order
             probes = tuple(arrival_cost(inputs, order, i) for i in range(len(inputs)))
             lives = tuple(stats.length for stats in inputs)
-            found = self._joined[join] = JoinEstimate(result_size(inputs), lives, probes)
-        return found
+            estimate = self._joined[join] = JoinEstimate(result_size(inputs), lives, probes)
+        return estimate
 
     def passing(self, below: Node, accesses: float = 1.0) -> OperatorCost:
         rate = self.flow(below).rate * accesses
         return OperatorCost(processing=rate, negatives=rate * self.announced(below))
 
-    def kept(self, node: Node) -> OperatorCost:
+    def keeping(self, node: Node) -> OperatorCost:
         """By what the pattern allows (3.5.2)."""
         announced = self.announced(node)
         written = self.flow(node).rate * (1 + COLUMN * len(node.columns))

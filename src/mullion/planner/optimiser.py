@@ -73,11 +73,11 @@ def optimise_together(
 def all_plans(root: Node) -> list[Node]:
     """Every plan that `optimise_together` may choose, whatever the statistics: to find one again."""
     search = _Search(CostModel(NO_STATS))
-    found = {root: None}
+    plans = {root: None}
     for rules in (SIMPLIFYING, SHARING):
         simple, _ = search.simplified(root, rules)
-        found |= dict.fromkeys(search.alternatives(simple, rules))
-    return list(found)
+        plans |= dict.fromkeys(search.alternatives(simple, rules))
+    return list(plans)
 
 
 def _core(root: Node) -> Node:
@@ -115,18 +115,18 @@ class _Search:
 
     def alternatives(self, plan: Node, simplifying: Sequence[Rule]) -> dict[Node, tuple[RuleUse, ...]]:
         """Plans that the alternatives lead to, and by which uses."""
-        found: dict[Node, tuple[RuleUse, ...]] = {plan: ()}
+        plans: dict[Node, tuple[RuleUse, ...]] = {plan: ()}
         waiting = [plan]
-        while waiting and len(found) < MOST_PLANS:
+        while waiting and len(plans) < MOST_PLANS:
             known = waiting.pop(0)
             for rule in ALTERNATIVES:
                 for offered in everywhere(known, rule):
                     other, _ = self.simplified(offered, simplifying)
-                    if other not in found:
+                    if other not in plans:
                         use = RuleUse(rule.name, rule.reason, self.model.plan(known), self.model.plan(other))
-                        found[other] = (*found[known], use)
+                        plans[other] = (*plans[known], use)
                         waiting.append(other)
-        return found
+        return plans
 
 
 def _strict_edges(root: Node) -> int:

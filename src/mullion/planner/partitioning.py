@@ -70,8 +70,8 @@ def relation_keys(relation: Relation) -> dict[str, Keys] | None:
     if relation.output in ("istream", "dstream"):
         items = tuple((name, Column(name), type_) for name, type_ in root.columns[: len(relation.names)])
         root = Distinct(Project(root, items))
-    found = shard_keys(root)
-    return None if found is None else {scan.stream: keys for scan, keys in found.items()}
+    by_scan = shard_keys(root)
+    return None if by_scan is None else {scan.stream: keys for scan, keys in by_scan.items()}
 
 
 def describe_keys(keys: Mapping[str, Keys]) -> str:

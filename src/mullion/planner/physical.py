@@ -125,7 +125,7 @@ def _template(relation: Relation, parts: WindowAggregate) -> AnswerTemplate:
         limit=relation.limit,
         bounds=bounds_of(parts.scan),
     )
-    return TEMPLATES.one(template)
+    return TEMPLATES.intern(template)
 
 
 def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]:

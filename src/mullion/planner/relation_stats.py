@@ -98,10 +98,10 @@ def predicate_name(node: Node, predicate: Expr) -> tuple[str, str]:
 
 def streams_of(*sides: Node) -> frozenset[str]:
     """The streams whose events are in the rows of some nodes."""
-    found: set[str] = set()
+    streams: set[str] = set()
     for node in sides:
-        found |= {node.stream} if isinstance(node, Scan) else streams_of(*node.origins)
-    return frozenset(found)
+        streams |= {node.stream} if isinstance(node, Scan) else streams_of(*node.origins)
+    return frozenset(streams)
 
 
 def _logical(predicate: Expr) -> tuple[Expr, ...]:

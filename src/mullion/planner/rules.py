@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from mullion.algebra.lookups import Lookup, event_types
 from mullion.algebra.streams import Stream
+from mullion.algebra.texts import number_of
 from mullion.expressions.evaluate import is_fallible, is_kernel_only
 from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS, Axis, Expr
@@ -50,11 +51,11 @@ def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
         Grouping(keys, q[0].template.keys, tuple(q), event_types(plan.stream, lookups), lookups)
         for (keys, lookups), q in by_keys.items()
     )
-    sets = _plural(len(groupings), "key set")
-    text = f"{_plural(len(plan.queries), 'query', 'queries')} over {sets}, in one pass"
+    sets = number_of(len(groupings), "key set")
+    text = f"{number_of(len(plan.queries), 'query', 'queries')} over {sets}, in one pass"
     tables = {lookup.name for g in groupings for lookup in g.lookups}
     if tables:
-        text += f"; {_plural(len(tables), 'lookup')} of rows of tables, each done once for an event"
+        text += f"; {number_of(len(tables), 'lookup')} of rows of tables, each done once for an event"
     only_kernel = "the kernel looks tables up" if tables else ""
     return _because(replace(plan, groupings=groupings, only_kernel=only_kernel), "group_by_key_sets", text)
 
@@ -78,7 +79,7 @@ def count_values(plan: Plan, seen: Observed) -> Plan:
             counting.append(replace(grouping, keys=keys, key_types=types, queries=tuple(queries), counted=len(values)))
     if not counting:
         return plan
-    text = f"{_plural(served, 'holistic aggregate')} from {_plural(len(counting), 'table')} of value counts"
+    text = f"{number_of(served, 'holistic aggregate')} from {number_of(len(counting), 'table')} of value counts"
     return _because(replace(plan, groupings=(*plan.groupings, *counting)), "count_values", text)
 
 
@@ -86,13 +87,13 @@ def share_predicates(plan: Plan, seen: Observed) -> Plan:
     """Each distinct WHERE is one bit of the signature (krishnamurthy 4.3.1)."""
 
     def slots(grouping: Grouping) -> tuple[PredicateSlot, ...]:
-        found = _distinct(map(slot_of, grouping.queries))
-        return tuple(sorted(found, key=lambda slot: slot.condition is None))
+        distinct = _distinct(map(slot_of, grouping.queries))
+        return tuple(sorted(distinct, key=lambda slot: slot.condition is None))
 
     groupings = tuple(replace(g, slots=slots(g)) for g in plan.groupings)
     asked = sum(q.predicate is not None for q in plan.queries)
     bits = sum(len(g.bits) for g in groupings)
-    text = f"{asked} with a WHERE, {bits} different: {_plural(bits, 'bit')} of the signature"
+    text = f"{asked} with a WHERE, {bits} different: {number_of(bits, 'bit')} of the signature"
     return _because(replace(plan, groupings=groupings), "share_predicates", text)
 
 
@@ -114,7 +115,7 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
         plan = replace(plan, only_kernel="only the kernel matches regular expressions in linear time")
     aggregates = sum(len(q.template.aggregates) for q in plan.queries)
     kept = sum(len(g.states) for g in groupings)
-    text = f"{_plural(aggregates, 'aggregate')} from {_plural(kept, 'kept state')}"
+    text = f"{number_of(aggregates, 'aggregate')} from {number_of(kept, 'kept state')}"
     return _because(replace(plan, groupings=groupings), "share_states", text)
 
 
@@ -139,7 +140,7 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
 
     groupings = tuple(checked(g) for g in plan.groupings)
     number = sum(len(g.checks) for g in groupings)
-    text = f"{_plural(number, 'expression')} can meet a bad value, which becomes NULL and is counted"
+    text = f"{number_of(number, 'expression')} can meet a bad value, which becomes NULL and is counted"
     return _because(replace(plan, groupings=groupings), "count_bad_values", text)
 
 
@@ -159,12 +160,12 @@ def compose_slices(plan: Plan, seen: Observed) -> Plan:
         longest = max(w.slide if w.range == EVERYTHING else w.range for w in (q.window for q in plan.queries))
         stretch = amount_text(longest, plan.axis, plan.queries[0].frame)
         stretch += f" of {plan.axis.order}" if plan.axis.order else ""
-        cut = _plural(slices_of(windows, 0, longest, plan.slicing), f"{plan.slicing} slice")
-        text = f"{_plural(len(windows), 'different window')} cut {stretch} into {cut}"
+        cut = number_of(slices_of(windows, 0, longest, plan.slicing), f"{plan.slicing} slice")
+        text = f"{number_of(len(windows), 'different window')} cut {stretch} into {cut}"
         return _because(plan, "compose_slices", text)
     hour = 3_600_000_000
     text = (
-        f"{_plural(len(windows), 'different window')} cut an hour into {slices_of(windows, 0, hour, plan.slicing):,} "
+        f"{number_of(len(windows), 'different window')} cut an hour into {slices_of(windows, 0, hour, plan.slicing):,} "
         f"{plan.slicing} slices; all edges lie on steps of {grid.step / 1e6:g} s"
     )
     return _because(plan, "compose_slices", text)
@@ -230,10 +231,6 @@ def reconsider(plan: Plan, seen: Observed) -> Plan:
     """The same plan with the way chosen anew, from what the last batch held."""
     reasons = tuple(r for r in plan.reasons if r.rule != choose_way.__name__)
     return choose_way(replace(plan, reasons=reasons), seen)
-
-
-def _plural(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _distinct(items: Iterable[T]) -> tuple[T, ...]:

@@ -62,14 +62,14 @@ def share_joins(roots: Iterable[Node]) -> Shared:
     return Shared(plans, {join: shape for shape, join in wide.items()})
 
 
-def _collect(node: Node, found: dict[Join, _Member]) -> None:
-    if isinstance(node, Join) and node not in found:
+def _collect(node: Node, members: dict[Join, _Member]) -> None:
+    if isinstance(node, Join) and node not in members:
         member = _member(node)
         if member is not None:
-            found[node] = member
+            members[node] = member
             return
     for below in node.inputs:
-        _collect(below, found)
+        _collect(below, members)
 
 
 def _member(join: Join) -> _Member | None:
@@ -109,11 +109,11 @@ def _any_of(wanted: Sequence[tuple[Expr, ...]]) -> Expr | None:
     alternatives = list(dict.fromkeys(wanted))
     if () in alternatives or len(alternatives) > MOST_ALTERNATIVES:
         return None
-    found = [conjunction(alternative) for alternative in alternatives]
-    while len(found) > 1:
-        pairs = [Call("or", (one, other)) for one, other in zip(found[::2], found[1::2], strict=False)]
-        found = [*pairs, *found[2 * len(pairs) :]]
-    return found[0]
+    terms = [conjunction(alternative) for alternative in alternatives]
+    while len(terms) > 1:
+        pairs = [Call("or", (left, right)) for left, right in zip(terms[::2], terms[1::2], strict=False)]
+        terms = [*pairs, *terms[2 * len(pairs) :]]
+    return terms[0]
 
 
 def _view(member: _Member, wide: Join) -> Node:

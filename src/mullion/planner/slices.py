@@ -76,12 +76,12 @@ def _residues(windows: tuple[Period, ...], slicing: str) -> Times:
     range_, slide, offset = np.array(windows, np.int64).reshape(-1, 3).T
     if slicing == "paned":
         pane = np.where(range_ == EVERYTHING, slide, np.gcd(range_, slide))
-        found = np.stack([offset % pane, pane], axis=1)
+        pairs = np.stack([offset % pane, pane], axis=1)
     else:
         ends, starts = offset % slide, (offset - range_) % slide
         starts = np.where(range_ == EVERYTHING, ends, starts)
-        found = np.concatenate([np.stack([ends, slide], axis=1), np.stack([starts, slide], axis=1)])
-    return np.unique(found, axis=0)
+        pairs = np.concatenate([np.stack([ends, slide], axis=1), np.stack([starts, slide], axis=1)])
+    return np.unique(pairs, axis=0)
 
 
 def most_edges(windows: Iterable[Period], low: int, high: int, slicing: str = "paired") -> int:
@@ -98,8 +98,8 @@ def edges_between(windows: Iterable[Period], low: int, high: int, *, slicing: st
     >>> edges_between([Period(18, 15)], 0, 30).tolist()
     [0, 12, 15, 27, 30]
     """
-    found = residues(windows, slicing)
-    edges = distinct(Progressions(np.zeros(len(found), np.int64), found).edges(low, high)[1])
+    rows = residues(windows, slicing)
+    edges = distinct(Progressions(np.zeros(len(rows), np.int64), rows).edges(low, high)[1])
     return edges[max(int(np.searchsorted(edges, low, "right")) - 1, 0) :]
 
 
@@ -122,9 +122,9 @@ class Progressions(NamedTuple):
     @staticmethod
     def of(windows: Sequence[Iterable[Period]]) -> Progressions:
         """The edges of each slot's windows, cut into pairs."""
-        found = [residues(own) for own in windows]
-        slot = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
-        return Progressions(slot, np.concatenate([*found, np.empty((0, 2), np.int64)]))
+        by_slot = [residues(own) for own in windows]
+        slot = np.repeat(np.arange(len(by_slot)), [len(rows) for rows in by_slot])
+        return Progressions(slot, np.concatenate([*by_slot, np.empty((0, 2), np.int64)]))
 
     def most(self, low: int, high: int) -> int:
         """At most so many edges lie in [low, high], counted for each slot."""

@@ -24,6 +24,7 @@ import numpy as np
 
 from mullion.aggregates import Invertible
 from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.algebra.texts import number_of
 from mullion.instants import EVERYTHING
 from mullion.language.query import Period
 from mullion.planner.plan import EVENTS, Grouping, Plan, StateColumn, states_of
@@ -52,10 +53,10 @@ class Together:
 
     def text(self, state: StateColumn) -> str:
         by_time = fewest_by_time(self.intervals, state.partial)
-        told = "never by time" if by_time is None else f"{by_time:,} by time"
+        crossover = "never by time" if by_time is None else f"{by_time:,} by time"
         return (
             f"{self.windows:.3g} windows end together, a walk pays from b / log2 b = "
-            f"{fewest_by_accesses(self.intervals):,} ({told}) for b = {self.intervals:,}"
+            f"{fewest_by_accesses(self.intervals):,} ({crossover}) for b = {self.intervals:,}"
         )
 
 
@@ -84,10 +85,10 @@ def shared_synopses(plan: Plan, grouping: Grouping) -> tuple[Shared, ...]:
 class _Asking:
     """Who asks for each state of a grouping, found in one pass over the aggregates of all its shapes, or of some."""
 
-    def __init__(self, grouping: Grouping, some: Iterable[int] | None = None) -> None:
+    def __init__(self, grouping: Grouping, shapes: Iterable[int] | None = None) -> None:
         codes, self.shapes = grouping.shapes
         self._by_state: dict[StateColumn, dict[int, list[BoundAggregate]]] = {}
-        for code in range(len(self.shapes)) if some is None else some:
+        for code in range(len(self.shapes)) if shapes is None else shapes:
             for aggregate in (a for a in self.shapes[code].aggregates if not a.values):
                 for state in _states_of(aggregate):
                     self._by_state.setdefault(state, {}).setdefault(code, []).append(aggregate)
@@ -114,7 +115,7 @@ _states_of = lru_cache(maxsize=1 << 12)(states_of)
 def _counted(grouping: Grouping) -> Shared:
     values = list(grouping.values)
     served = sum([e for e, _ in a.values] == values for q in grouping.queries for a in q.template.aggregates)
-    text = f"{VALUE_COUNTS}: SS1 for {_number(served, 'holistic aggregate')}"
+    text = f"{VALUE_COUNTS}: SS1 for {number_of(served, 'holistic aggregate')}"
     return Shared(VALUE_COUNTS, ("SS1",), text)
 
 
@@ -122,13 +123,13 @@ def _shared(asking: _Asking, state: StateColumn, same: Sequence[object], togethe
     """`same` tells for each query what it has in common with those of its predicate and window."""
     shapes = asking.shapes_with(state)
     members = Counter(same[i] for shape in shapes for i in asking.queries(shape))
-    rules = {"SS1": f"SS1 for {_number(members.total(), 'query', 'queries')}"}
+    rules = {"SS1": f"SS1 for {number_of(members.total(), 'query', 'queries')}"}
     rules |= _of_averages(asking, state, same)
     most = max(members.values(), default=0)
     synopsis, why = state.synopsis, ""
-    if synopsis == INTERVAL and (found := _most_together(together, shapes)) is not None:
-        why = found.text(state)
-        synopsis = BASIC_INTERVAL if found.pays(state) else INTERVAL
+    if synopsis == INTERVAL and (most_ending := _most_together(together, shapes)) is not None:
+        why = most_ending.text(state)
+        synopsis = BASIC_INTERVAL if most_ending.pays(state) else INTERVAL
     if synopsis == BASIC_INTERVAL:
         rules["CS2"] = f"CS2: {why}"
     else:
@@ -149,13 +150,13 @@ def _of_averages(asking: _Asking, state: StateColumn, same: Sequence[object]) ->
         averages = (a for a in aggregates if a.function == "avg")
         partners |= dict.fromkeys(other.name for a in averages for other in _running(a) if other != state)
     functions: dict[object, set[str]] = {}
-    for shape, found in by_shape.items() if partners else ():
+    for shape, own in by_shape.items() if partners else ():
         for i in asking.queries(shape):
-            functions.setdefault(same[i], set()).update(found)
+            functions.setdefault(same[i], set()).update(own)
     rules = {"SS2": f"SS2 with {', '.join(partners)}"} if partners else {}
-    one = [{f for f in ONE_COMPUTATION if f in found} for found in functions.values() if "avg" in found]
-    if partners and any(len(found) > 1 for found in one):
-        names = [f for f in ONE_COMPUTATION if any(f in found for found in one if len(found) > 1)]
+    computed = [{f for f in ONE_COMPUTATION if f in own} for own in functions.values() if "avg" in own]
+    if partners and any(len(own) > 1 for own in computed):
+        names = [f for f in ONE_COMPUTATION if any(f in own for own in computed if len(own) > 1)]
         rules["CS3"] = f"CS3 for {' and '.join(names)} of one window"
     return rules
 
@@ -174,9 +175,9 @@ def together_of(plan: Plan, grouping: Grouping, least: int = LEAST_TOGETHER) -> 
     if plan.axis.kind in ("events", "partitions") or len(grouping.queries) < least:
         return {}
     codes = grouping.shapes[0] * len(grouping.slots) + grouping.slot_of
-    found, counts = np.unique(codes, return_counts=True)
+    present, counts = np.unique(codes, return_counts=True)
     largest: dict[int, tuple[int, int]] = {}
-    for code, number in zip(found.tolist(), counts.tolist(), strict=True):
+    for code, number in zip(present.tolist(), counts.tolist(), strict=True):
         shape = code // len(grouping.slots)
         if number >= max(least, largest.get(shape, (0, 0))[0] + 1):
             largest[shape] = number, code
@@ -223,8 +224,8 @@ def synopses_text(plan: Plan) -> str:
         for state in grouping.states:
             kind = state.synopsis
             if kind == INTERVAL and asking is not None:
-                found = _most_together(together, asking.aggregates(state))
-                kind = BASIC_INTERVAL if found is not None and found.pays(state) else INTERVAL
+                most_ending = _most_together(together, asking.aggregates(state))
+                kind = BASIC_INTERVAL if most_ending is not None and most_ending.pays(state) else INTERVAL
             kinds[kind] += 1
         plain = {(a.function, a.argument) for s in shapes for a in s.aggregates if not a.values}
         for function, argument in plain:
@@ -239,11 +240,7 @@ def synopses_text(plan: Plan) -> str:
     if kinds[BASIC_INTERVAL]:
         text += f", over {kinds[BASIC_INTERVAL]} one walk answers all windows of an end (CS2)"
     counted = len(plan.groupings) - len(groupings)
-    text += f"; {_number(counted, 'table')} of value counts" if counted else ""
+    text += f"; {number_of(counted, 'table')} of value counts" if counted else ""
     text += "; SS2, averages from sums and counts" if "SS2" in averages else ""
     text += "; CS3, averages and their sums and counts at once over one window" if "CS3" in averages else ""
     return text
-
-
-def _number(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -97,8 +97,8 @@ def ask(query: Query, stream: Stream, events: Rows, tables: Tables | None = None
     """The answer of a question that is asked once, at the end of the input: now is the time of the newest event."""
 
     def only_newest(*given: Any) -> list[View]:
-        found = newest(*given)
-        return [] if found is None else [found]
+        view = newest(*given)
+        return [] if view is None else [view]
 
     return _answer(query, stream, events, tables or {}, only_newest)
 
@@ -107,16 +107,16 @@ def _answer(query: Query, stream: Stream, events: Rows, tables: Tables, windows:
     relation = bind(query, {stream.name: stream}, {name: table for name, (table, _) in tables.items()})
     parts = window_aggregate(relation.root)
     assert parts is not None, "not an aggregate over the window of one stream"
-    found = [TableRows(lookup, tables[lookup.table][1]) for lookup in parts.lookups]
+    lookups = [TableRows(lookup, tables[lookup.table][1]) for lookup in parts.lookups]
     axis = parts.scan.window.attribute or stream.time_column
     timed = [event for event in events if event[stream.time_column] is not None and event[axis] is not None]
     timed = [event for event in timed if abs(_place(stream, event, axis)) <= FURTHEST]
     # Stable: events of one time stay as they arrived.
     ordered = sorted(timed, key=lambda event: (event[axis], event[stream.time_column]))
-    seen = [_event(parts, stream, event, axis, found) for event in ordered]
+    seen = [_event(parts, stream, event, axis, lookups) for event in ordered]
     rows = []
     for view in windows(relation, [event.time for event in seen], [event.partition for event in seen]):
-        rows += _answer_window(relation, parts, view, [row for place in view.held for row in seen[place].rows])
+        rows += _answer_window(relation, parts, view, [row for place in view.places for row in seen[place].rows])
     bounds = bounds_of(parts.scan)
     shown = parts.project.items[: len(relation.names)]
     return Answer((*WINDOW_COLUMNS, *relation.names), (bounds, bounds, *(type_ for _, _, type_ in shown)), rows)
@@ -124,10 +124,10 @@ def _answer(query: Query, stream: Stream, events: Rows, tables: Tables, windows:
 
 def _joined(stream: Stream, event: Mapping[str, Any], lookups: list[TableRows]) -> list[dict[str, Vector]]:
     """The columns of the event with each combination of rows that it finds."""
-    found = [{name: Vector.of(type_, [event[name]]) for name, type_ in stream.columns}]
+    rows = [{name: Vector.of(type_, [event[name]]) for name, type_ in stream.columns}]
     for lookup in lookups:
-        found = [joined for columns in found for joined in lookup.of(columns)]
-    return found
+        rows = [joined for columns in rows for joined in lookup.of(columns)]
+    return rows
 
 
 def _place(stream: Stream, event: Mapping[str, Any], axis: str) -> int:
@@ -156,7 +156,7 @@ def _answer_window(relation: Relation, parts: WindowAggregate, view: View, held:
     if grouped.keys:
         for event in held:
             groups.setdefault(event.keys, []).append(event)
-    found = []
+    answers = []
     for keys, events in groups.items():
         columns = {n: Vector.of(bounds_of(parts.scan), [at]) for n, at in zip(WINDOW_COLUMNS, bounds, strict=True)}
         for i, ((_, type_), key) in enumerate(zip(grouped.keys, keys, strict=True)):
@@ -166,14 +166,14 @@ def _answer_window(relation: Relation, parts: WindowAggregate, view: View, held:
             columns[f"#a{i}"] = Vector.of(bound.result, [aggregate(bound, values)])
         if passes(parts.having, columns):
             row = {name: value(expr, columns) for name, expr, _ in items}
-            found.append(((*bounds, *list(row.values())[: len(relation.names)]), row, keys))
+            answers.append(((*bounds, *list(row.values())[: len(relation.names)]), row, keys))
     for i in reversed(range(len(grouped.keys))):
-        found.sort(key=lambda f: sort_key(f[2][i], nulls_low=True))
+        answers.sort(key=lambda f: sort_key(f[2][i], nulls_low=True))
     for expr, descending, nulls_first in reversed(relation.order_by):
         assert isinstance(expr, Column)
         nulls_low = nulls_first != descending
-        found.sort(key=lambda f: sort_key(f[1][expr.name], nulls_low=nulls_low), reverse=descending)
-    return [row for row, _, _ in found[: relation.limit]]
+        answers.sort(key=lambda f: sort_key(f[1][expr.name], nulls_low=nulls_low), reverse=descending)
+    return [row for row, _, _ in answers[: relation.limit]]
 
 
 __all__ = ["Answer", "answer", "ask"]

@@ -82,12 +82,12 @@ def counted(values: Sequence[Any]) -> Counts:
     counts: dict[Any, int] = {}
     for value in map(canonical, values):
         counts[value] = counts.get(value, 0) + 1
-    return sorted(counts.items(), key=lambda found: sort_key(found[0]))
+    return sorted(counts.items(), key=lambda pair: sort_key(pair[0]))
 
 
 def most_frequent(values: Sequence[Any]) -> Counts:
     """Of equally frequent values the smaller first."""
-    return sorted(counted(values), key=lambda found: -found[1])
+    return sorted(counted(values), key=lambda pair: -pair[1])
 
 
 def _in_order(values: Sequence[Any]) -> list[Any]:

@@ -35,13 +35,13 @@ def _handed_over(waiting: list[Row]) -> Iterable[Row]:
         others = [row for row in waiting if until is not None and row.start < until < row.end]
         if until is not None and others:
             youngest = max(others, key=lambda row: (row.end, row.start, row.id))
-            yield replace(youngest, start=until, held=youngest.end)
+            yield replace(youngest, start=until, held_until=youngest.end)
             until = youngest.end
             continue
         later = [row for row in waiting if until is None or row.start >= until]
         if not later:
             return
-        yield replace(later[0], held=later[0].end)
+        yield replace(later[0], held_until=later[0].end)
         until = later[0].end
 
 
@@ -53,7 +53,7 @@ def _counted(rows: list[Row]) -> Iterable[Row]:
     ]
     for _, start, end in glued(there):
         first = next(row for row in rows if row.lives_at(start))
-        yield replace(first, start=start, end=end, held=end)
+        yield replace(first, start=start, end=end, held_until=end)
 
 
 __all__ = ["distinct"]

@@ -36,17 +36,17 @@ class Groups:
         groups: dict[Group, list[int]] = {} if self.node.keys else {(): []}
         for i in there:
             groups.setdefault(self.group[i], []).append(i)
-        found = []
+        result = []
         for group, members in groups.items():
             row = list(group)
             for n, bound in enumerate(self.node.aggregates):
                 row.append(aggregate(bound, [given for i in members for given in self.given[i][n]]))
             what = (group, one_value(row))
             self.values[what] = tuple(row)
-            found.append(what)
-        return found
+            result.append(what)
+        return result
 
-    def made(self, pieces: Iterable[Piece], *, stay: bool) -> list[Row]:
+    def rows_of(self, pieces: Iterable[Piece], *, stay: bool) -> list[Row]:
         """Rows of pieces; `stay`: a new result does not end the one before (INTERNAL windows)."""
         pieces = list(pieces)
         ranked = sorted({group for (group, _), _, _ in pieces}, key=lambda group: [sort_key(key) for key in group])
@@ -73,18 +73,18 @@ def at_instants(
         last = instants[-1]
         stays_on = set(at(last + node.slide))
         pieces = [(what, t, FOREVER if t == last - 1 and what in stays_on else end) for what, t, end in pieces]
-    return groups.made(pieces, stay=stay)
+    return groups.rows_of(pieces, stay=stay)
 
 
 def at_changes(node: Aggregated, rows: list[Row], first: int, last: int, *, stay: bool) -> list[Row]:
     """A row from each change of a group's values to the next. Without keys there is one from `first` until `last`, over
     nothing too."""
     groups, pieces = Groups(node, rows), []
-    for start, end in moments([first, last, *(time for row in rows for time in (row.start, row.held))]):
+    for start, end in moments([first, last, *(time for row in rows for time in (row.start, row.held_until))]):
         there = [i for i, row in enumerate(groups.rows) if row.is_held_at(start)]
         if there or (not node.keys and first <= start < last):
             pieces += [(what, start, end) for what in groups.snapshot(there)]
-    return groups.made(glued(pieces), stay=stay)
+    return groups.rows_of(glued(pieces), stay=stay)
 
 
 __all__ = ["at_changes", "at_instants"]

@@ -50,12 +50,12 @@ def _by_count(rows: int, step: int, times: Sequence[int], partitions: Sequence[H
         at = -(-number // step) * step
         return times[at - 1] if at <= len(times) else FOREVER
 
-    found = []
+    spans = []
     for number, partition in enumerate(partitions, 1):
         later = [n for n, other in enumerate(partitions, 1) if n > number and other == partition]
         leaves = moved_at(later[rows - 1]) if len(later) >= rows else FOREVER
-        found.append((moved_at(number), leaves))
-    return found
+        spans.append((moved_at(number), leaves))
+    return spans
 
 
 __all__ = ["Life", "lives"]

@@ -49,23 +49,23 @@ def scan(world: World, node: Scan) -> list[Row]:
     keys = [values_of(key, node.stream_columns, values) for key in node.partition]
     partitions = [one_value([of[i] for of in keys]) for i in range(len(events))]
     spans = lives(node.window, [time for time, _ in events], partitions)
-    found = []
+    rows = []
     for number, ((time, _), (start, end)) in enumerate(zip(events, spans, strict=True)):
         if start < end and (node.since is None or time >= node.since):
             shown = FOREVER if node.window.internal else end
-            found.append(Row(values[number], (number,), start, shown, end))
-    return found
+            rows.append(Row(values[number], (number,), start, shown, end))
+    return rows
 
 
 @meaning_of(ResultWindow, strict=_counts_rows)
 def result_window(world: World, node: ResultWindow) -> list[Row]:
     """New results are the events of a stream, in the order in which they start."""
     results = sorted(world.rows(node.input), key=lambda row: (row.start, row.id))
-    found = []
+    rows = []
     for row, (start, end) in zip(results, lives(node.window, [row.start for row in results]), strict=True):
         if start < end:
-            found.append(replace(row, start=start, end=end, held=end))
-    return found
+            rows.append(replace(row, start=start, end=end, held_until=end))
+    return rows
 
 
 @meaning_of(Filter, strict=as_inputs)
@@ -87,20 +87,20 @@ def join(world: World, node: Join) -> list[Row]:
         list(zip(world.rows(part), world.keys(part, keys), strict=True))
         for part, keys in zip(node.parts, node.keys, strict=True)
     ]
-    found = []
+    joined = []
     for combination in product(*keyed):
         (_, keys), *others = combination
         if all(all(map(equal, keys, other)) for _, other in others):
             rows = [row for row, _ in combination]
-            start, held = max(row.start for row in rows), min(row.held for row in rows)
-            if start < held:
+            start, held_until = max(row.start for row in rows), min(row.held_until for row in rows)
+            if start < held_until:
                 values = tuple(value for row in rows for value in row.values)
                 id_ = tuple(number for row in rows for number in row.id)
-                found.append(Row(values, id_, start, min(row.end for row in rows), held))
+                joined.append(Row(values, id_, start, min(row.end for row in rows), held_until))
     if node.residual is None:
-        return found
-    true = values_of(node.residual, node.columns, [row.values for row in found])
-    return [row for row, passes in zip(found, true, strict=True) if passes is True]
+        return joined
+    true = values_of(node.residual, node.columns, [row.values for row in joined])
+    return [row for row, passes in zip(joined, true, strict=True) if passes is True]
 
 
 @meaning_of(JoinView, strict=as_inputs)
@@ -139,17 +139,17 @@ def table_lookup(world: World, node: TableLookup) -> list[Row]:
 def aggregated(world: World, node: Aggregated) -> list[Row]:
     rows, stay = world.rows(node.input), all(scan.window.internal for scan in scans(node))
     windows = [below for below in nodes(node) if isinstance(below, Scan | ResultWindow)]
-    held = [row for window in windows for row in world.rows(window)]
-    if not held:
+    in_windows = [row for window in windows for row in world.rows(window)]
+    if not in_windows:
         return []
     assert world.newest is not None
-    first, last = min(row.start for row in held), max(row.held for row in held)
+    first, last = min(row.start for row in in_windows), max(row.held_until for row in in_windows)
     if node.slide is None:
         return at_changes(node, rows, first, max(last, world.newest), stay=stay)
     every = Instants(node.slide, node.offset)
     endless = last == FOREVER
     last = world.last(every) if endless else every.until(last)
-    instants = [t for t in every.between(first, last) if any(row.is_held_at(t - 1) for row in held)]
+    instants = [t for t in every.between(first, last) if any(row.is_held_at(t - 1) for row in in_windows)]
     if instants and not node.keys:
         instants = list(every.between(instants[0], max(instants[-1], world.newest)))
     return at_instants(node, rows, instants, stay=stay, endless=endless)

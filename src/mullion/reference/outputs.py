@@ -35,23 +35,23 @@ from mullion.reference.instants import Instants
 from mullion.reference.registry import is_strict
 from mullion.reference.rows import Row
 
-Told = tuple[Row, int]
+SignedRow = tuple[Row, int]
 """A row and its sign."""
 
 
-def told(relation: Relation, rows: list[Row], windows: list[Row], newest: int | None) -> Answer:
+def answer_of(relation: Relation, rows: list[Row], windows: list[Row], newest: int | None) -> Answer:
     """The answer, given the rows of the relation's root, what its windows hold, and the time of the newest event."""
     columns = _Columns(relation)
     if newest is None:
         return Answer(columns.names, columns.types, [])
     kind = _Continuous if relation.slide is None else _Periodic
-    teller = kind(relation, rows, windows, newest)
-    answered = [instant for instant in teller.instants() if _is_asked(relation, instant)]
-    found = []
+    output = kind(relation, rows, windows, newest)
+    answered = [instant for instant in output.instants() if _is_asked(relation, instant)]
+    answers = []
     for instant in answered:
-        for row, sign in teller.at(instant, is_first=instant == answered[0]):
-            found.append(columns.row(instant, row, sign))
-    return Answer(columns.names, columns.types, found)
+        for row, sign in output.at(instant, is_first=instant == answered[0]):
+            answers.append(columns.row(instant, row, sign))
+    return Answer(columns.names, columns.types, answers)
 
 
 def held_from_to(
@@ -62,9 +62,9 @@ def held_from_to(
     first, last = FOREVER, EVER_BEFORE
     for row in windows:
         sees = max(every.after(row.start), every.after(begin - 1))
-        leaves = max(sees, every.after(newest)) if row.held == FOREVER else every.until(row.held)
+        leaves = max(sees, every.after(newest)) if row.held_until == FOREVER else every.until(row.held_until)
         leaves = min(leaves, every.until(stop))
-        if row.start < row.held and sees <= leaves:
+        if row.start < row.held_until and sees <= leaves:
             first, last = min(first, sees), max(last, leaves)
     return first, last
 
@@ -98,13 +98,13 @@ class _Columns:
 
     def row(self, instant: int, row: Row, sign: int) -> tuple[Any, ...]:
         start = None if self.longest is None else instant - self.longest
-        found = (start, instant, *row.values[: self.width])
+        shown = (start, instant, *row.values[: self.width])
         if self.has_lives:
-            found = (*found, row.start, None if self.is_strict or row.end == FOREVER else row.end)
-        return (*found, sign) if self.has_sign else found
+            shown = (*shown, row.start, None if self.is_strict or row.end == FOREVER else row.end)
+        return (*shown, sign) if self.has_sign else shown
 
 
-class _Teller(ABC):
+class _Output(ABC):
     def __init__(self, relation: Relation, rows: list[Row], windows: list[Row], newest: int) -> None:
         self.relation, self.newest = relation, newest
         self.first, self.last = self.holding(windows)
@@ -120,7 +120,7 @@ class _Teller(ABC):
         """When something may be told."""
 
     @abstractmethod
-    def at(self, instant: int, *, is_first: bool) -> list[Told]: ...
+    def at(self, instant: int, *, is_first: bool) -> list[SignedRow]: ...
 
     @abstractmethod
     def _is_within(self, row: Row) -> bool:
@@ -145,38 +145,38 @@ class _Teller(ABC):
     def _less(self, rows: list[Row], others: list[Row]) -> list[Row]:
         """As many of the rows of each value as there are more than others, the first of them."""
         surplus = Counter(map(self.item, rows)) - Counter(map(self.item, others))
-        found = []
+        more = []
         for row in rows:
             if surplus[self.item(row)] > 0:
                 surplus[self.item(row)] -= 1
-                found.append(row)
-        return found
+                more.append(row)
+        return more
 
     def ordered(self, rows: Iterable[Row]) -> list[Row]:
         """By ORDER BY, then as they came."""
-        found = sorted(rows, key=lambda row: (row.start, row.id))
+        in_order = sorted(rows, key=lambda row: (row.start, row.id))
         for expr, descending, nulls_first in reversed(self.relation.order_by):
-            values = values_of(expr, self.relation.root.columns, [row.values for row in found])
+            values = values_of(expr, self.relation.root.columns, [row.values for row in in_order])
             by = [sort_key(value, nulls_low=nulls_first != descending) for value in values]
-            found = [found[i] for i in sorted(range(len(found)), key=by.__getitem__, reverse=descending)]
-        return found
+            in_order = [in_order[i] for i in sorted(range(len(in_order)), key=by.__getitem__, reverse=descending)]
+        return in_order
 
     def result(self, rows: Iterable[Row]) -> list[Row]:
         return self.ordered(rows)[: self.relation.limit]
 
-    def stream(self, there: list[Row], before: list[Row], restored: Sequence[Row]) -> list[Told]:
+    def stream(self, there: list[Row], before: list[Row], restored: Sequence[Row]) -> list[SignedRow]:
         match self.relation.output:
             case "rstream" | "wstream":
-                found = [*there, *restored]
+                streamed = [*there, *restored]
             case "istream":
-                found = [*self.new(there, before), *restored]
+                streamed = [*self.new(there, before), *restored]
             case _:
                 assert self.relation.output == "dstream", self.relation.output
-                found = self.gone(there, before)
-        return [(row, 1) for row in self.ordered(found)]
+                streamed = self.gone(there, before)
+        return [(row, 1) for row in self.ordered(streamed)]
 
 
-class _Periodic(_Teller):
+class _Periodic(_Output):
     @property
     def every(self) -> Instants:
         assert self.relation.slide is not None
@@ -201,7 +201,7 @@ class _Periodic(_Teller):
             last += map(self.every.after, ends)
         return self.every.between(min(seen), max(last))
 
-    def at(self, instant: int, *, is_first: bool) -> list[Told]:
+    def at(self, instant: int, *, is_first: bool) -> list[SignedRow]:
         slide = self.every.slide
         before = [] if is_first else self._seen(instant - slide)
         between = [row for row in self.rows if instant - slide <= row.start and row.end < instant]
@@ -211,35 +211,35 @@ class _Periodic(_Teller):
         return self.result(row for row in self.rows if row.lives_at(instant - 1))
 
 
-class _Continuous(_Teller):
+class _Continuous(_Output):
     def holding(self, windows: list[Row]) -> tuple[int, int]:
         """The first moment, and the one at which the last event leaves."""
         begin, stop = _begin(self.relation), _stop(self.relation)
-        asked = [(max(row.start, begin), min(row.held, stop + 1)) for row in windows]
-        held = [(start, end) for start, end in asked if start < end]
-        return min((start for start, _ in held), default=FOREVER), max((end for _, end in held), default=EVER_BEFORE)
+        asked = [(max(row.start, begin), min(row.held_until, stop + 1)) for row in windows]
+        spans = [(start, end) for start, end in asked if start < end]
+        return min((start for start, _ in spans), default=FOREVER), max((end for _, end in spans), default=EVER_BEFORE)
 
     def _is_within(self, row: Row) -> bool:
         return self.first < row.end and row.start < self.last
 
     def instants(self) -> Sequence[int]:
         first = self.first if self.has_total else EVER_BEFORE
-        found = {time for row in self.rows for time in (row.start, row.end) if first <= time < FOREVER}
-        return sorted(found)
+        changes = {time for row in self.rows for time in (row.start, row.end) if first <= time < FOREVER}
+        return sorted(changes)
 
-    def at(self, instant: int, *, is_first: bool) -> list[Told]:
+    def at(self, instant: int, *, is_first: bool) -> list[SignedRow]:
         if self.relation.output == "changes":
             return self._changes(instant)
         there = self.result(row for row in self.rows if row.lives_at(instant))
         before = self.result(row for row in self.rows if row.lives_at(instant - 1))
         return self.stream(there, before, ())
 
-    def _changes(self, instant: int) -> list[Told]:
+    def _changes(self, instant: int) -> list[SignedRow]:
         """The rows that come; and those that end, where they did not say when."""
         root = self.relation.root
         is_signed = is_strict(root) and not is_aggregates(root)
-        told = [row for row in self.rows if row.start == instant or (is_signed and row.end == instant)]
-        return [(row, 1 if row.start == instant else -1) for row in self.ordered(told)]
+        changed = [row for row in self.rows if row.start == instant or (is_signed and row.end == instant)]
+        return [(row, 1 if row.start == instant else -1) for row in self.ordered(changed)]
 
 
-__all__ = ["told"]
+__all__ = ["answer_of"]

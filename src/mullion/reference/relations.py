@@ -22,7 +22,7 @@ from mullion.reference import (
     Tables,
     meanings,  # noqa: F401
 )
-from mullion.reference.outputs import told
+from mullion.reference.outputs import answer_of
 from mullion.reference.rows import Row
 from mullion.reference.world import Versions, World
 
@@ -40,7 +40,7 @@ def answer_relation(
     windows = [
         row for node in nodes(relation.root) if isinstance(node, Scan | ResultWindow) for row in world.rows(node)
     ]
-    return told(relation, world.rows(relation.root), windows, world.newest)
+    return answer_of(relation, world.rows(relation.root), windows, world.newest)
 
 
 def result_rows(

@@ -21,7 +21,7 @@ class Row:
     """Tells rows apart, also those of equal values: an event's place in its stream, a join's those of its parts."""
     start: int
     end: int
-    held: int
+    held_until: int
     """Until when the windows hold what it is made of. Before `end` only where windows are INTERNAL: their results
     stay, but what has left the windows meets no new rows."""
 
@@ -29,7 +29,7 @@ class Row:
         return self.start <= moment < self.end
 
     def is_held_at(self, moment: int) -> bool:
-        return self.start <= moment < self.held
+        return self.start <= moment < self.held_until
 
 
 def moments(changes: Iterable[int]) -> list[tuple[int, int]]:
@@ -48,16 +48,16 @@ def glued(pieces: Iterable[tuple[K, int, int]]) -> list[tuple[K, int, int]]:
     >>> glued([("x", 0, 3), ("y", 0, 3), ("x", 3, 5), ("x", 7, 9)])
     [('x', 0, 5), ('y', 0, 3), ('x', 7, 9)]
     """
-    found: list[tuple[K, int, int]] = []
+    whole: list[tuple[K, int, int]] = []
     last: dict[K, int] = {}
     for what, start, end in pieces:
         at = last.get(what)
-        if at is not None and found[at][2] == start:
-            found[at] = (what, found[at][1], end)
+        if at is not None and whole[at][2] == start:
+            whole[at] = (what, whole[at][1], end)
         else:
-            last[what] = len(found)
-            found.append((what, start, end))
-    return found
+            last[what] = len(whole)
+            whole.append((what, start, end))
+    return whole
 
 
 __all__ = ["Row", "glued", "moments"]

@@ -28,12 +28,12 @@ def difference(left: list[Row], right: list[Row]) -> list[Row]:
     their_values = [one_value(row.values) for row in right]
 
     def snapshot(ours: list[int], theirs: list[int]) -> list[int]:
-        kept = []
+        remaining = []
         for value in {our_values[i] for i in ours}:
             equal_rows = [i for i in ours if our_values[i] == value]
             oldest_first = sorted(equal_rows, key=lambda i: (left[i].start, left[i].id))
-            kept += oldest_first[sum(their_values[j] == value for j in theirs) :]
-        return kept
+            remaining += oldest_first[sum(their_values[j] == value for j in theirs) :]
+        return remaining
 
     return _moment_by_moment(left, right, snapshot)
 
@@ -47,7 +47,7 @@ def _moment_by_moment(
         ours = [i for i, row in enumerate(left) if row.lives_at(start)]
         theirs = [j for j, row in enumerate(right) if row.lives_at(start)]
         pieces += [(i, start, end) for i in snapshot(ours, theirs)]
-    return [replace(left[i], start=start, end=end, held=end) for i, start, end in glued(pieces)]
+    return [replace(left[i], start=start, end=end, held_until=end) for i, start, end in glued(pieces)]
 
 
 __all__ = ["difference", "negation"]

@@ -18,7 +18,7 @@ class View(NamedTuple):
 
     start: int | None
     end: int
-    held: Sequence[int]
+    places: Sequence[int]
     """The places of its events."""
 
 
@@ -32,13 +32,13 @@ def answered(query: Relation, times: Sequence[int], partitions: Partitions) -> l
     if frame.slide is not None and frame.range is not None:
         return _periodic(query, times)
     if frame.slide is not None:
-        found = [_before(frame, times, since, end) for end in _ends_after_events(frame, times, since)]
+        views = [_before(frame, times, since, end) for end in _ends_after_events(frame, times, since)]
     elif frame.slide_rows is not None:
-        found = [_after_event(frame, times, partitions, since, at) for at in _every_nth(frame, times, since)]
+        views = [_after_event(frame, times, partitions, since, at) for at in _every_nth(frame, times, since)]
     else:
-        found = [_at(frame, times, since, instant) for instant in _changes(frame, times, since)]
-    found = [view for view in found if _is_asked(query, view)]
-    return _between_events(found) if has_total(query.root) else found
+        views = [_at(frame, times, since, instant) for instant in _changes(frame, times, since)]
+    views = [view for view in views if _is_asked(query, view)]
+    return _between_events(views) if has_total(query.root) else views
 
 
 def newest(query: Relation, times: Sequence[int], partitions: Partitions) -> View | None:
@@ -75,7 +75,7 @@ def _is_asked(query: Relation, view: View) -> bool:
 
 def _between_events(views: list[View]) -> list[View]:
     """From the first window that holds an event to the last one."""
-    holding = [i for i, view in enumerate(views) if view.held]
+    holding = [i for i, view in enumerate(views) if view.places]
     return views[holding[0] : holding[-1] + 1] if holding else []
 
 
@@ -127,11 +127,11 @@ def _every_nth(frame: Window, times: Sequence[int], since: int | None) -> Sequen
 def _after_event(frame: Window, times: Sequence[int], partitions: Partitions, since: int | None, at: int) -> View:
     """The window right after the event at a place."""
     if frame.rows is not None:
-        held: list[int] = []
+        places: list[int] = []
         for place in range(at, -1, -1):
-            if sum(partitions[i] == partitions[place] for i in held) < frame.rows:
-                held.insert(0, place)
-        return View(times[held[0]], times[at], held)
+            if sum(partitions[i] == partitions[place] for i in places) < frame.rows:
+                places.insert(0, place)
+        return View(times[places[0]], times[at], places)
     if frame.range is not None:
         start = times[at] - frame.range
         return View(start, times[at], [i for i in range(at + 1) if times[i] > start])

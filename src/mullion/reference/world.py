@@ -42,8 +42,8 @@ class World:
         """The last instant at which a window of the query holds an event. What never leaves is asked for until all else
         has happened, and at least until the first instant after the newest event."""
         assert self.newest is not None
-        held = [row for node in nodes(self.relation.root) if isinstance(node, Scan) for row in self.rows(node)]
-        return held_from_to(every, held, self.newest)[1]
+        in_windows = [row for node in nodes(self.relation.root) if isinstance(node, Scan) for row in self.rows(node)]
+        return held_from_to(every, in_windows, self.newest)[1]
 
     def rows(self, node: Node) -> list[Row]:
         if node not in self.known:
@@ -52,8 +52,8 @@ class World:
 
     def keys(self, node: Node, keys: Sequence[Expr]) -> list[tuple[Any, ...]]:
         """The keys of each row of a node."""
-        found = [self.values(node, key) for key in keys]
-        return [tuple(values[i] for values in found) for i in range(len(self.rows(node)))]
+        columns = [self.values(node, key) for key in keys]
+        return [tuple(values[i] for values in columns) for i in range(len(self.rows(node)))]
 
     def values(self, node: Node, expr: Expr) -> list[Any]:
         return values_of(expr, node.columns, [row.values for row in self.rows(node)])
@@ -63,7 +63,7 @@ def _in_order(stream: Stream, events: Rows) -> list[tuple[int, Mapping[str, Any]
     """Events with their times, by time and then arrival."""
     unit = DAY if stream.types[stream.time_column] == DATE else 1
     timed = [(event[stream.time_column] * unit, event) for event in events if event[stream.time_column] is not None]
-    return sorted(timed, key=lambda found: found[0])
+    return sorted(timed, key=lambda timed_event: timed_event[0])
 
 
 __all__ = ["Versions", "World"]

@@ -100,7 +100,7 @@ class StreamRun(StreamState):
             self._commits.check_replayed(batch.number)
             return
         if self.closed:
-            raise more_after_the_end(self.stream.name, kept=self.journal is not None)
+            raise more_after_the_end(self.stream.name, has_checkpoint=self.journal is not None)
         self._commits.check_follows(batch.number)
         began = time.perf_counter()
         aside = SetAside(self, batch)

@@ -105,7 +105,7 @@ class Operation:
         """Let answers of a stream go on after its last commit."""
         run.bounded = run.static or not (follow or is_endless(run.stream))
         if run.closed and not run.bounded:
-            raise following_after_the_end(run.stream.name, kept=self._places.checkpoint is not None)
+            raise following_after_the_end(run.stream.name, has_checkpoint=self._places.checkpoint is not None)
         texts = {query.name: query.text for query in self._entering.sliced_over(run.stream.name)}
         self._answers.sink.set_queries(run.stream.name, texts)
         self._answers.sink.resume(run.stream.name, list(texts), run.committed)

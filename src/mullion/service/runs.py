@@ -74,7 +74,7 @@ class Runs:
         """Refuse a query over a stream that has ended."""
         for name in streams:
             if name in self.streams and self.streams[name].closed:
-                raise query_after_the_end(query, name, kept=self._places.checkpoint is not None)
+                raise query_after_the_end(query, name, has_checkpoint=self._places.checkpoint is not None)
 
     @property
     def answers(self) -> int:

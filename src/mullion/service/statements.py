@@ -60,13 +60,13 @@ class Statements:
         try:
             for statement in parsed.statements:
                 try:
-                    if mistakes.found:
+                    if mistakes.errors:
                         self._check(statement)
                     elif (answer := self._execute(statement, dropped)) is not None:
                         said.append(answer)
                 except MullionError as mistake:
                     mistakes.note(statement, mistake)
-            refuse(mistakes.found)
+            refuse(mistakes.errors)
         except BaseException:
             self._catalog.go_back_to(before)
             self._questions[:] = waiting
@@ -112,8 +112,8 @@ class Statements:
     def _create_stream(self, create: CreateStream) -> None:
         format_, options = check_format(create.format, create.options, create.place)
         columns = create.columns or read_columns(self._session(), create.name, format_, dict(options))
-        kept = create.keep, create.keep_rows, create.ahead, create.time
-        stream = Stream(create.name, columns, create.time_column, create.lateness, format_, options, *kept)
+        limits = create.keep, create.keep_rows, create.ahead, create.time
+        stream = Stream(create.name, columns, create.time_column, create.lateness, format_, options, *limits)
         self._catalog.add_stream(stream.check(create.place), create.place)
 
     def _create_table(self, create: CreateTable) -> None:

@@ -47,12 +47,12 @@ class AnswerFile:
     @staticmethod
     def of(path: Path) -> AnswerFile | None:
         """None for a file that is not of Mullion."""
-        found = NAME.match(path.name)
-        if found is None:
+        match = NAME.match(path.name)
+        if match is None:
             return None
-        first = Mark.parse(found["first"])
-        last = Mark.parse(found["last"]) if found["last"] else first
-        return AnswerFile(path, found["stream"], first, last, int(found["part"] or 0))
+        first = Mark.parse(match["first"])
+        last = Mark.parse(match["last"]) if match["last"] else first
+        return AnswerFile(path, match["stream"], first, last, int(match["part"] or 0))
 
     @property
     def order(self) -> tuple[str, Mark, int]:
@@ -63,10 +63,10 @@ class AnswerFile:
 
     def rows(self, until: Mark | None = None) -> int:
         """How many rows it has, perhaps of commits up to one."""
-        found = pq.read_metadata(self.path)
+        metadata = pq.read_metadata(self.path)
         if until is None or self.last <= until:
-            return int(found.num_rows)
-        return max((rows for mark, rows in _notes(self, found) if mark <= until), default=0)
+            return int(metadata.num_rows)
+        return max((rows for mark, rows in _notes(self, metadata) if mark <= until), default=0)
 
     def notes(self) -> list[tuple[Mark, int]]:
         """The commits in it that are told apart, each with the rows up to it."""
@@ -75,8 +75,8 @@ class AnswerFile:
 
 def files_in(folder: Path, stream: str | None = None) -> list[AnswerFile]:
     """Mullion's files in a folder, oldest first; of the records put aside perhaps those of one stream."""
-    found = (AnswerFile.of(path) for path in folder.iterdir()) if folder.is_dir() else ()
-    return sorted((f for f in found if f is not None and stream in (None, f.stream)), key=lambda f: f.order)
+    files = (AnswerFile.of(path) for path in folder.iterdir()) if folder.is_dir() else ()
+    return sorted((f for f in files if f is not None and stream in (None, f.stream)), key=lambda f: f.order)
 
 
 def file_name(mark: Mark, *, stream: str | None = None, shard: int | None = None, part: int = 0) -> str:
@@ -124,17 +124,17 @@ def write_merged(files: Sequence[AnswerFile], folder: Path) -> AnswerFile:
 
 def cut_back(file: AnswerFile, until: Mark) -> None:
     """Replace a merged file by its rows of commits up to one."""
-    kept = [(mark, rows) for mark, rows in file.notes() if mark <= until]
-    if not kept:
+    commits = [(mark, rows) for mark, rows in file.notes() if mark <= until]
+    if not commits:
         hint = "remove the file by hand if its answers may be lost, or start with a new checkpoint and other answers"
         message = (
             f"{file.path} holds answers of batch {until.batch} and of later ones, which the checkpoint does not know"
         )
         raise CheckpointError(message, hint=hint)
-    last, rows = kept[-1]
+    last, rows = commits[-1]
     prefix = "" if file.stream is None else f"{file.stream}."
     table = file.read().slice(0, rows)
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), ROWS_OF: _noted(kept)})
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), ROWS_OF: _noted(commits)})
     write_table(file.path.with_name(f"{prefix}{file.first.text}-{last.text}.parquet"), table)
     file.path.unlink()
 

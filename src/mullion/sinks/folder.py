@@ -76,11 +76,11 @@ class Folder:
             self.link.unlink()
         if self.link.is_dir():
             return self.link
-        kept = self._generations()
-        if not kept:
+        generations = self._generations()
+        if not generations:
             return None
-        self._put_in_place(kept[-1])
-        return kept[-1]
+        self._put_in_place(generations[-1])
+        return generations[-1]
 
     def _generations(self) -> list[Path]:
         own = self.out / OWN

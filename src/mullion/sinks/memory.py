@@ -41,9 +41,9 @@ class MemorySink(Sink):
         """Bounded as answers are; how many there were is counted elsewhere."""
         self.asides.pop((kind, stream, mark), None)
         self.asides[kind, stream, mark] = rows
-        held = sum(map(len, self.asides.values()))
-        while self.most is not None and held > self.most and len(self.asides) > 1:
-            held -= len(self.asides.pop(next(iter(self.asides))))
+        rows_held = sum(map(len, self.asides.values()))
+        while self.most is not None and rows_held > self.most and len(self.asides) > 1:
+            rows_held -= len(self.asides.pop(next(iter(self.asides))))
 
     def tables(self, query: str) -> list[pa.Table]:
         """The query's answers, oldest first."""

@@ -168,11 +168,11 @@ class ParquetSink(Sink):
     def missing(self, rows: Mapping[str, int], committed: Mark) -> dict[str, int]:
         """How many of the rows that queries had answered up to a commit are not there any more. What was put away for
         another query of the name is there."""
-        kept = {name: sum(_rows(file, committed) for file in self._folder(name).files()) for name in rows}
+        present = {name: sum(_rows(file, committed) for file in self._folder(name).files()) for name in rows}
         for place in self._put_away():
-            if place.parent.name in kept:
-                kept[place.parent.name] += sum(_rows(file, committed) for file in files_in(place))
-        return {name: number - kept[name] for name, number in rows.items() if kept[name] < number}
+            if place.parent.name in present:
+                present[place.parent.name] += sum(_rows(file, committed) for file in files_in(place))
+        return {name: number - present[name] for name, number in rows.items() if present[name] < number}
 
     # Few files
 

@@ -108,8 +108,8 @@ class SparkBatch:
         key = frozenset(columns)
         if key not in self._pieces_of:
             events, paths = self._opened
-            found = None if paths is None else pieces_of(paths, events.stream, key)
-            self._pieces_of[key] = None if found is None else tuple(found)
+            pieces = None if paths is None else pieces_of(paths, events.stream, key)
+            self._pieces_of[key] = None if pieces is None else tuple(pieces)
         return self._pieces_of[key]
 
 

@@ -80,10 +80,10 @@ class Events:
 
     def _time(self) -> str:
         name = self.stream.time_column
-        told = (
+        expression = (
             identifier(name) if self.stream.time is None or name in self.batch.columns else spark_text(self.stream.time)
         )
-        time = f"unix_micros(CAST({told} AS TIMESTAMP))"
+        time = f"unix_micros(CAST({expression} AS TIMESTAMP))"
         time = f"CASE WHEN {time} BETWEEN {FIRST_TIME}L AND {LAST_TIME}L THEN {time} END"
         if CORRUPT not in self.batch.columns:
             return time

@@ -44,14 +44,14 @@ def source_error(name: str, problem: BaseException) -> SourceError:
 
 def raised_in_worker(problem: BaseException) -> MullionError | None:
     """What Mullion itself raised in one of Spark's Python workers, if that is the reason."""
-    found = list(_RAISED.finditer(str(problem)))
-    if not found:
+    raised = list(_RAISED.finditer(str(problem)))
+    if not raised:
         return None
-    kind = getattr(errors, found[-1][1], MullionError)
-    hint = re.match(r"\n  (\S.*)", str(problem)[found[-1].end() :])
-    made: MullionError = (kind if issubclass(kind, MullionError) else MullionError)(found[-1][2])
-    made.hint = hint[1] if hint else None
-    return made
+    kind = getattr(errors, raised[-1][1], MullionError)
+    hint = re.match(r"\n  (\S.*)", str(problem)[raised[-1].end() :])
+    error: MullionError = (kind if issubclass(kind, MullionError) else MullionError)(raised[-1][2])
+    error.hint = hint[1] if hint else None
+    return error
 
 
 def _cause(problem: BaseException) -> str:

@@ -48,8 +48,8 @@ class Piece:
 def files_of(uris: Sequence[str], order: Sequence[str]) -> list[str] | None:
     """The local files that a batch consists of, in their order; None where some lie elsewhere."""
     paths, known = {local(uri) for uri in uris}, [local(uri) for uri in order]
-    found = [path for path in known if path is not None and path in paths]
-    return found if found and len(found) == len(paths) else None
+    local_paths = [path for path in known if path is not None and path in paths]
+    return local_paths if local_paths and len(local_paths) == len(paths) else None
 
 
 def by_change(uris: Sequence[str]) -> list[str]:
@@ -139,12 +139,12 @@ def _is_as_declared(schema: pa.Schema, types: Mapping[str, Type]) -> bool:
         at = schema.get_all_field_indices(name)
         if len(at) != 1:
             return False
-        found = schema.field(at[0]).type
+        stored = schema.field(at[0]).type
         if type_.kind in ("timestamp", "timestamp_ntz"):
             aware = type_.kind == "timestamp"
-            if not pa.types.is_timestamp(found) or found.unit not in ("us", "ms") or (found.tz is not None) != aware:
+            if not pa.types.is_timestamp(stored) or stored.unit not in ("us", "ms") or (stored.tz is not None) != aware:
                 return False
-        elif not has_arrow_type(type_) or found != arrow_type(type_):
+        elif not has_arrow_type(type_) or stored != arrow_type(type_):
             return False
     return True
 

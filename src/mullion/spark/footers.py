@@ -55,11 +55,11 @@ WHOLE = "remove the file or write it again; a writer should make it elsewhere an
 def check_files(name: str, paths: Iterable[str], columns: Sequence[tuple[str, Type]]) -> None:
     """Refuse a file that is no whole Parquet file, or that holds another type than is declared for a column."""
     for path in paths:
-        held = held_types(read_footer(name, path).schema)
+        stored = held_types(read_footer(name, path).schema)
         for column, declared in columns:
-            found = held.get(column.lower(), declared)
-            if has_arrow_type(declared) and found != declared and not widens(found, declared):
-                raise _mismatch(name, path, column, declared, found)
+            type_ = stored.get(column.lower(), declared)
+            if has_arrow_type(declared) and type_ != declared and not widens(type_, declared):
+                raise _mismatch(name, path, column, declared, type_)
 
 
 def read_footer(name: str, path: str) -> pq.FileMetaData:
@@ -92,21 +92,21 @@ def _damage(path: str, problem: Exception) -> str:
 def held_types(schema: pq.ParquetSchema) -> dict[str, Type]:
     """The types that a file holds, by the columns' names in lower case."""
     leaves = {schema.column(i).path: schema.column(i) for i in range(len(schema.names))}
-    found = {}
+    types = {}
     for field in schema.to_arrow_schema():
         leaf = leaves.get(field.name)
         nested = leaf is None or pa.types.is_nested(field.type)
-        found[field.name.lower()] = Type(str(field.type)) if nested else held_type(leaf)
-    return found
+        types[field.name.lower()] = Type(str(field.type)) if nested else held_type(leaf)
+    return types
 
 
 def held_type(leaf: pq.ColumnSchema) -> Type:
     """The type of a column that is not nested."""
-    told = str(leaf.logical_type)
+    logical = str(leaf.logical_type)
     match leaf.logical_type.type:
         case "INT":
-            bits = next(bits for bits in (8, 16, 32, 64) if f"bitWidth={bits}," in told)
-            return _SIGNED[bits] if "isSigned=true" in told else Type(f"uint{bits}")
+            bits = next(bits for bits in (8, 16, 32, 64) if f"bitWidth={bits}," in logical)
+            return _SIGNED[bits] if "isSigned=true" in logical else Type(f"uint{bits}")
         case "DECIMAL":
             return decimal(leaf.precision, leaf.scale)
         case "STRING" | "ENUM" | "JSON":
@@ -114,9 +114,9 @@ def held_type(leaf: pq.ColumnSchema) -> Type:
         case "DATE":
             return DATE
         case "TIMESTAMP":
-            if "nanoseconds" in told:
+            if "nanoseconds" in logical:
                 return NANOSECONDS
-            return TIMESTAMP if "isAdjustedToUTC=true" in told else TIMESTAMP_NTZ
+            return TIMESTAMP if "isAdjustedToUTC=true" in logical else TIMESTAMP_NTZ
         case "UNKNOWN":
             return NOTHING
         case "NONE":
@@ -125,18 +125,18 @@ def held_type(leaf: pq.ColumnSchema) -> Type:
             return Type(str(other).lower())
 
 
-def widens(held: Type, declared: Type) -> bool:
+def widens(stored: Type, declared: Type) -> bool:
     """Whether every value of the held type comes out as it is when Spark reads it as the declared one."""
-    if held in _INTEGERS and declared in _INTEGERS:
-        return _INTEGERS.index(held) <= _INTEGERS.index(declared)
-    if held in _INTEGERS and declared.kind == "decimal":
-        return declared.precision - declared.scale >= (20 if held == BIGINT else 10)
-    if held.kind == "decimal" and declared.kind == "decimal":
-        wider = declared.precision - declared.scale >= held.precision - held.scale
-        return wider and declared.scale >= held.scale
-    if _UNSIGNED.get(held.kind) == declared:
+    if stored in _INTEGERS and declared in _INTEGERS:
+        return _INTEGERS.index(stored) <= _INTEGERS.index(declared)
+    if stored in _INTEGERS and declared.kind == "decimal":
+        return declared.precision - declared.scale >= (20 if stored == BIGINT else 10)
+    if stored.kind == "decimal" and declared.kind == "decimal":
+        wider = declared.precision - declared.scale >= stored.precision - stored.scale
+        return wider and declared.scale >= stored.scale
+    if _UNSIGNED.get(stored.kind) == declared:
         return True
-    return (held.kind, declared.kind) in _EXACT
+    return (stored.kind, declared.kind) in _EXACT
 
 
 _EXACT = {
@@ -159,24 +159,26 @@ _EXACT = {
 }
 
 
-def _mismatch(name: str, path: str, column: str, declared: Type, held: Type) -> SourceError:
-    shown = held.kind if held in (NANOSECONDS, NOTHING) else str(held).upper()
+def _mismatch(name: str, path: str, column: str, declared: Type, stored: Type) -> SourceError:
+    shown = stored.kind if stored in (NANOSECONDS, NOTHING) else str(stored).upper()
     message = f"{name}: column '{column}' of {path} holds {shown}, and {str(declared).upper()} is declared"
-    return SourceError(message, hint=_advice(column, declared, held))
+    return SourceError(message, hint=_advice(column, declared, stored))
 
 
-def _advice(column: str, declared: Type, held: Type) -> str:
-    if held == NANOSECONDS:
+def _advice(column: str, declared: Type, stored: Type) -> str:
+    if stored == NANOSECONDS:
         written = "in pandas by to_parquet(..., coerce_timestamps='us', allow_truncated_timestamps=True)"
         return f"Spark has no nanoseconds: write microseconds, {written}; or declare {column} BIGINT"
-    if held == NOTHING:
+    if stored == NOTHING:
         return f"give the column a type where the file is written, in pandas by astype(...) of '{column}'"
-    if held == BIGINT and declared in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
+    if stored == BIGINT and declared in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
         return f"declare {column} BIGINT, and make a time of it in the query or in TIMESTAMP BY"
-    held = _UNSIGNED.get(held.kind, held)
-    if not has_arrow_type(held):
+    stored = _UNSIGNED.get(stored.kind, stored)
+    if not has_arrow_type(stored):
         return f"leave the column '{column}' out: columns of this type serve no query"
-    advice = f"declare it as it is: {column} {str(held).upper()}"
+    advice = f"declare it as it is: {column} {str(stored).upper()}"
     return (
-        f"{advice}, and write CAST({column} AS {str(declared).upper()}) where it is used" if held == BINARY else advice
+        f"{advice}, and write CAST({column} AS {str(declared).upper()}) where it is used"
+        if stored == BINARY
+        else advice
     )

@@ -32,18 +32,18 @@ def orders(
     """The columns in the order of the files' headers, with the files of each run of neighbours that agree on it."""
     reader = _HeaderReader(session, options)
     known: dict[tuple[str, ...], Columns] = {}
-    found: list[tuple[Columns, list[str]]] = []
+    runs: list[tuple[Columns, list[str]]] = []
     for uri in uris:
         header = reader.header(uri)
         if header is None:
             continue
         if header not in known:
             known[header] = in_order(name, uri, header, columns)
-        if found and found[-1][0] == known[header]:
-            found[-1][1].append(uri)
+        if runs and runs[-1][0] == known[header]:
+            runs[-1][1].append(uri)
         else:
-            found.append((known[header], [uri]))
-    return found
+            runs.append((known[header], [uri]))
+    return runs
 
 
 def in_order(name: str, file: str, header: Sequence[str], columns: Columns) -> Columns:

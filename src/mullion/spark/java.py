@@ -65,11 +65,11 @@ def parse_version(output: str) -> Version | None:
     >>> parse_version('java version "1.8.0_392"').feature
     8
     """
-    found = _VERSION.search(output)
-    if found is None:
+    match = _VERSION.search(output)
+    if match is None:
         return None
-    first, second = found["first"], found["second"]
-    return Version(int(second if first == "1" and second else first), found["version"])
+    first, second = match["first"], match["second"]
+    return Version(int(second if first == "1" and second else first), match["version"])
 
 
 def find_java() -> Java:
@@ -168,9 +168,9 @@ def cache_dir(*parts: str) -> Path:
 
 
 def _ours_alone(folder: Path) -> bool:
-    made = folder.stat(follow_symlinks=False)
-    writable_by_others = made.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return made.st_uid == os.getuid() and not writable_by_others and os.access(folder, os.W_OK)
+    status = folder.stat(follow_symlinks=False)
+    writable_by_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.st_uid == os.getuid() and not writable_by_others and os.access(folder, os.W_OK)
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644) -> None:

@@ -75,12 +75,12 @@ def death(problem: BaseException | None = None) -> SparkDied | None:
     lost = isinstance(problem, (Py4JNetworkError, ConnectionError))
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is None:
-        return _told("has gone away") if lost else None
+        return _died("has gone away") if lost else None
     try:
         code = process.wait(DYING) if lost else process.poll()
     except subprocess.TimeoutExpired:
         return None
-    return None if code is None else _told(_how(code))
+    return None if code is None else _died(_how(code))
 
 
 def is_dead() -> bool:
@@ -114,7 +114,7 @@ def _ran_out_of_memory() -> bool:
         return False
 
 
-def _told(how: str) -> SparkDied:
+def _died(how: str) -> SparkDied:
     now = f" (it has {_memory})" if _memory else ""
     if "memory" in how:
         in_python = "Engine(config={'spark.driver.memory': '4g'})"

@@ -40,13 +40,13 @@ def _collect_grouping_sets(events: Events, plan: Plan) -> list[pa.Table]:
     every = list(dict.fromkeys(name for g in range(len(groupings)) for name in _key_names(groupings, g)))
     wanted = {name: name for wire in wires for name in wire} | {"grouping_id()": "`#set`"}
     table = _grouped(events, plan, groupings, wanted).toArrow()
-    found = []
+    tables = []
     for g, (grouping, wire) in enumerate(zip(groupings, wires, strict=True)):
         own = _key_names(groupings, g)
         absent = sum(1 << (len(every) - 1 - i) for i, n in enumerate(every) if n not in own)
         rows = table.filter(pc.equal(table.column("#set"), absent))
-        found.append(typed(rows.select(list(wire)).rename_columns(list(wire.values())), grouping))
-    return found
+        tables.append(typed(rows.select(list(wire)).rename_columns(list(wire.values())), grouping))
+    return tables
 
 
 def _grouped(events: Events, plan: Plan, groupings: Sequence[Grouping], names: dict[str, str]) -> DataFrame:
@@ -69,8 +69,8 @@ def _grouped(events: Events, plan: Plan, groupings: Sequence[Grouping], names: d
     by = ", ".join(sets[0])
     if len(sets) > 1:
         by = "GROUPING SETS ({})".format(", ".join(f"({', '.join(names)})" for names in sets))
-    made = _aggregates(groupings)
-    outer = ", ".join(f"{made.get(ours, ours)} AS {wire}" for ours, wire in names.items())
+    aggregates = _aggregates(groupings)
+    outer = ", ".join(f"{aggregates.get(ours, ours)} AS {wire}" for ours, wire in names.items())
     return events.select(inner, before=f"SELECT {outer} FROM (", after=f") GROUP BY {by}")
 
 
@@ -83,11 +83,11 @@ def _key_names(groupings: Sequence[Grouping], g: int) -> list[str]:
 def _aggregates(groupings: Sequence[Grouping]) -> dict[str, str]:
     """The aggregates of the pass by the names of their columns."""
     arguments = {argument: f"a{a}" for a, argument in enumerate(_arguments(groupings))}
-    made = {"events": "count(1)", "t_min": f"min({TIME})", "t_max": f"max({TIME})"}
+    aggregates = {"events": "count(1)", "t_min": f"min({TIME})", "t_max": f"max({TIME})"}
     for s, state in enumerate(_states(groupings)):
         texts = state.partial.spark("1" if state.argument is None else arguments[state.argument])
-        made |= {f"s{s}_{j}": text for j, text in enumerate(texts)}
-    return made | {f"bad{c}": f"count_if(c{c})" for c in range(len(_checks(groupings)))}
+        aggregates |= {f"s{s}_{j}": text for j, text in enumerate(texts)}
+    return aggregates | {f"bad{c}": f"count_if(c{c})" for c in range(len(_checks(groupings)))}
 
 
 def _wire_names(groupings: Sequence[Grouping], g: int) -> dict[str, str]:

@@ -77,12 +77,12 @@ def checked_options(
     format_: str, written: Iterable[tuple[str, str]], place: Place | None = None
 ) -> tuple[tuple[str, str], ...]:
     """The options with their names in lower case; refuses what would lose records in silence, and unknown names."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for name, value in written:
         key = _key(name)
-        if key in found:
+        if key in options:
             raise CheckError(f"the option '{name}' is written twice", place, hint="capitals make no difference in it")
-        found[key] = value
+        options[key] = value
         rule = RULES.get(key)
         if rule is not None and value.strip().lower() not in rule.allowed:
             shown = f"option {name} '{value}'" if rule.allowed else f"option '{name}'"
@@ -92,7 +92,7 @@ def checked_options(
         if known is not None and key not in known and "." not in key:
             hint = closest(key, known) or f"format {format_} has no option like it"
             raise CheckError(f"unknown option '{name}' of format {format_}", place, hint=hint)
-    return tuple(found.items())
+    return tuple(options.items())
 
 
 def _key(name: str) -> str:

@@ -111,16 +111,16 @@ def _run(job: Job, bounds: Stretch, batches: Iterator[pa.RecordBatch]) -> Iterat
 
 
 def _in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
+    chunk: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        held.append(batch)
+        chunk.append(batch)
         rows += len(batch)
         if rows >= AT_ONCE:
-            yield pa.Table.from_batches(held)
-            held, rows = [], 0
-    if held:
-        yield pa.Table.from_batches(held)
+            yield pa.Table.from_batches(chunk)
+            chunk, rows = [], 0
+    if chunk:
+        yield pa.Table.from_batches(chunk)
 
 
 def _sent_back(portion: Portion) -> pa.RecordBatch:

@@ -45,8 +45,8 @@ class Notes:
     folder: Path
 
     def names(self) -> dict[int, str]:
-        found = [path.name for path in self.folder.iterdir() if path.is_file()] if self.folder.is_dir() else []
-        return {_number(name): name for name in found if name.removesuffix(".compact").isdigit()}
+        names = [path.name for path in self.folder.iterdir() if path.is_file()] if self.folder.is_dir() else []
+        return {_number(name): name for name in names if name.removesuffix(".compact").isdigit()}
 
     def read(self, name: str, *, summed: bool = True) -> list[str] | None:
         """The lines of a note; None when it is missing, cut or changed, as far as that can be seen. `summed`: by
@@ -57,7 +57,7 @@ class Notes:
             noted = [json.loads(line) for line in lines[1:]]
         except (OSError, ValueError):
             return None
-        whole = bool(noted) and lines[0].startswith("v") and all(isinstance(one, dict | int) for one in noted)
+        whole = bool(noted) and lines[0].startswith("v") and all(isinstance(note, dict | int) for note in noted)
         return lines if whole and (not summed or self.is_as_summed(name, content)) else None
 
     def is_as_summed(self, name: str, content: bytes) -> bool:
@@ -104,12 +104,12 @@ class FileNotes(Notes):
 
     def lines(self, last: int, *, summed: bool = True) -> dict[int, list[str]]:
         """Those up to a number, from all notes that are whole."""
-        found: dict[int, dict[str, None]] = {}
+        by_number: dict[int, dict[str, None]] = {}
         for _, name in sorted(self.names().items()):
             for number, line in self._numbered(name, summed=summed):
                 if number <= last:
-                    found.setdefault(number, {})[line] = None
-        return {number: list(found[number]) for number in sorted(found)}
+                    by_number.setdefault(number, {})[line] = None
+        return {number: list(by_number[number]) for number in sorted(by_number)}
 
     def at(self, number: int) -> list[str]:
         """The lines of one note."""
@@ -215,10 +215,10 @@ class Progress:
     def check(self, inputs: Sequence[BatchInput], committed: Mark | None, commits: Path) -> None:
         """Raise where Spark's notes cannot be put right."""
         done = -1 if committed is None else committed.batch
-        planned, told = (max(notes.names(), default=-1) for notes in (self.offsets, self.commits))
-        if told > done or planned > done + 1:
+        planned, committed_by_spark = (max(notes.names(), default=-1) for notes in (self.offsets, self.commits))
+        if committed_by_spark > done or planned > done + 1:
             have = "no commit at all" if committed is None else f"no commit after batch {done}"
-            done_by_spark = f"Spark has done batch {max(told, planned - 1)} of {self.directory}"
+            done_by_spark = f"Spark has done batch {max(committed_by_spark, planned - 1)} of {self.directory}"
             raise CheckpointError(f"{done_by_spark}, but there is {have} in {commits}", hint=REPAIR)
         self.check_files(inputs)
 
@@ -230,7 +230,7 @@ class Progress:
     def _lines(self, source: str, inputs: Sequence[BatchInput]) -> dict[int, list[str]]:
         """The notes of a source as they were at the newest commit."""
         notes, end = self.files(source), _ends(inputs[-1].offsets)[source]
-        known = {_number(name): some for one in inputs for name, some in one.files.get(source, {}).items()}
+        known = {_number(name): lines for recorded in inputs for name, lines in recorded.files.get(source, {}).items()}
         for summed in (True, False):
             right = {**notes.lines(end, summed=summed), **known}
             if _summed((right[number] for number in sorted(right)), 0) == inputs[-1].seen[source]:
@@ -256,19 +256,21 @@ class Progress:
         """Spark's name of the query, as it wrote it; None where it is missing, cut or changed."""
         try:
             content = (self.directory / METADATA).read_bytes()
-            told = json.loads(content)
+            metadata = json.loads(content)
         except (OSError, ValueError):
             return None
-        whole = isinstance(told, dict) and "id" in told and Notes(self.directory).is_as_summed(METADATA, content)
+        whole = (
+            isinstance(metadata, dict) and "id" in metadata and Notes(self.directory).is_as_summed(METADATA, content)
+        )
         return content.decode() if whole else None
 
     @staticmethod
-    def _culprit(notes: FileNotes, found: Mapping[int, object], end: int) -> CheckpointError:
+    def _culprit(notes: FileNotes, lines: Mapping[int, object], end: int) -> CheckpointError:
         """Which note it is that Spark would take for something else than it was."""
         for _, name in sorted(notes.names().items(), reverse=True):
             if notes.read(name) is None:
                 return damaged(notes.folder / name, "it is Spark's note of the files that were read")
-        lost = [number for number in range(end + 1) if number not in found]
+        lost = [number for number in range(end + 1) if number not in lines]
         if lost:
             return missing(notes.folder / str(lost[0]))
         return damaged(notes.folder, "it is not what Spark had noted of the files that were read")
@@ -310,13 +312,13 @@ class Progress:
     def cannot_read_again(self, inputs: Sequence[BatchInput]) -> str | None:
         """Why the source cannot be read again after the last batch that is recorded; None when it can."""
         lines = [lines for batch in self.offsets.names() if (lines := self.offsets.read(str(batch))) is not None]
-        if any(len(some) - 2 != len(_ends("\n".join(some))) for some in lines):
+        if any(len(noted) - 2 != len(_ends("\n".join(noted))) for noted in lines):
             return "nobody knows whether its source, which is not files, still has what it had"
         for notes in self._sources():
             end = _ends(inputs[-1].offsets).get(notes.folder.name, -1) if inputs else -1
             top = max(notes.names(), default=-1)
-            for number, some in notes.lines(top, summed=False).items():
-                for line in some if number > end else ():
+            for number, noted in notes.lines(top, summed=False).items():
+                for line in noted if number > end else ():
                     path = unquote(urlsplit(json.loads(line)["path"]).path)
                     if not Path(path).exists():
                         return f"the file {path} that it had read is gone"
@@ -337,7 +339,7 @@ def _number(name: str) -> int:
 
 def _compact_every(notes: FileNotes, inputs: Sequence[BatchInput]) -> int:
     """How often a source's notes are compact, from what is there and what is recorded."""
-    recorded = [name for one in inputs for name in one.files.get(notes.folder.name, {})]
+    recorded = [name for recorded_input in inputs for name in recorded_input.files.get(notes.folder.name, {})]
     compact = [_number(name) + 1 for name in (*recorded, *notes.names().values()) if name.endswith(".compact")]
     return math.gcd(*compact) if compact else COMPACT_EVERY
 
@@ -349,13 +351,13 @@ def _needed_from(last: int, every: int) -> int:
 
 def _ends(offsets: str) -> dict[str, int]:
     """The last note of each source that is files, from a text of Spark's offsets."""
-    found = {}
+    ends = {}
     for source, line in enumerate(offsets.splitlines()[2:]):
         with suppress(ValueError):
             noted = json.loads(line)
             if isinstance(noted, dict) and "logOffset" in noted:
-                found[str(source)] = int(noted["logOffset"])
-    return found
+                ends[str(source)] = int(noted["logOffset"])
+    return ends
 
 
 def _summed(notes: Iterable[list[str]], checksum: int) -> int:

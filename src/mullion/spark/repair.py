@@ -50,24 +50,27 @@ class Repair:
 
     def findings(self) -> list[Finding]:
         """Everything that is wrong."""
-        found = []
+        findings = []
         try:
             if Manifest.read(self.checkpoint) is None:
                 message = f"there is no checkpoint in {self.checkpoint}"
                 raise CheckpointError(message, hint="name the directory that --checkpoint named")
         except CheckpointError as problem:
             advice = "take the file from a copy, or start with a new checkpoint directory"
-            found.append(Finding("manifest.json", problem, cannot=advice))
+            findings.append(Finding("manifest.json", problem, cannot=advice))
         standings = self._standings()
-        return [*found, *(one for journal in journals(self.checkpoint) for one in self._look(journal, standings))]
+        return [
+            *findings,
+            *(finding for journal in journals(self.checkpoint) for finding in self._look(journal, standings)),
+        ]
 
     def mend(self) -> list[Finding]:
         """Go back where that is possible, when it is possible for all; returns what was wrong."""
-        found = self.findings()
-        if not any(finding.cannot for finding in found):
-            for finding in found:
+        findings = self.findings()
+        if not any(finding.cannot for finding in findings):
+            for finding in findings:
                 self._go_back(Journal(self.checkpoint / finding.part), finding.back_to)
-        return found
+        return findings
 
     @property
     def aside(self) -> Path | None:
@@ -135,13 +138,13 @@ class Repair:
 
     def _standings(self) -> Standings:
         """How far streams say that relations were, at the least."""
-        found: Standings = {}
+        standings: Standings = {}
         for journal in journals(self.checkpoint):
             if journal.directory.parent.name == "streams":
                 for commit in journal.newest_whole()[-1:]:
                     for part, standing in commit.state["relations"].items():
-                        found[part] = max(standing, found.get(part, standing))
-        return found
+                        standings[part] = max(standing, standings.get(part, standing))
+        return standings
 
     @staticmethod
     def _progress(journal: Journal) -> Progress:
@@ -158,7 +161,7 @@ class Repair:
 
 def inputs_of(chain: list[Commit]) -> list[BatchInput]:
     """What the batches of commits held, the newest last."""
-    return [BatchInput(**told) for commit in chain for told in commit.state["inputs"]]
+    return [BatchInput(**recorded) for commit in chain for recorded in commit.state["inputs"]]
 
 
 def _files_of(journal: Journal, name: str) -> tuple[str, ...]:

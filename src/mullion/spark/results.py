@@ -93,7 +93,7 @@ class OneAnswer(Results):
         """
         if self.answered_up_to is None or self.newest is None:
             return "answered before the first event"
-        told = f"answered up to {in_words(self.answered_up_to)}"
+        answered = f"answered up to {in_words(self.answered_up_to)}"
         if self.answered_up_to < self.newest:
-            return f"{told}, before the newest event at {in_words(self.newest)}, from {self.answered_from}"
-        return f"{told}, the newest event, from {self.answered_from}"
+            return f"{answered}, before the newest event at {in_words(self.newest)}, from {self.answered_from}"
+        return f"{answered}, the newest event, from {self.answered_from}"

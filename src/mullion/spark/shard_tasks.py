@@ -35,9 +35,9 @@ def write_shards(shards: Shards, partials: DataFrame, grouping: Grouping, mark: 
     slim = replace(shards, entries=[])
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = list(batches)
-        if found:
-            yield _message(slim.write(_shard(), typed(pa.Table.from_batches(found), grouping), grouping, mark))
+        received = list(batches)
+        if received:
+            yield _message(slim.write(_shard(), typed(pa.Table.from_batches(received), grouping), grouping, mark))
 
     keys = [F.col(f"k{i}") for i in range(len(grouping.group_keys))]
     sharded = partials.repartition(shards.count, *keys)
@@ -52,9 +52,9 @@ def adopt(
     schema = entry.table.schema.remove_metadata()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = list(batches)
-        if found:
-            table = as_schema(pa.Table.from_batches(found), schema).replace_schema_metadata(metadata)
+        received = list(batches)
+        if received:
+            table = as_schema(pa.Table.from_batches(received), schema).replace_schema_metadata(metadata)
             yield _message((_shard(), slim.write_entry(_shard(), name, serialised(table))))
 
     keys = [F.col(f"key{i}") for i in range(len(grouping.group_keys))]
@@ -80,14 +80,14 @@ def run_step(spark: SparkSession, step: ShardedStep, write: ShardWriter | None) 
         unseen = [path for path in _needed(step, shard) if not sees(path)]
         return (shard, None, unseen[0]) if unseen else (shard, step.run(shard, write), None)
 
-    found: dict[int, Done] = {}
+    by_shard: dict[int, Done] = {}
     for shard, done, unseen in run_shards(spark, step.count, task):
         if done is None:
             raise not_shared(unseen)
         for path in (*_files(step, done.standing), *done.written):
             require(path)
-        found[shard] = done
-    return [found[shard] for shard in range(step.count)]
+        by_shard[shard] = done
+    return [by_shard[shard] for shard in range(step.count)]
 
 
 def _needed(step: ShardedStep, shard: int) -> list[Path]:

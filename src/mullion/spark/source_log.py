@@ -41,9 +41,9 @@ class SourceLog:
     def files_up_to(self, batch: int) -> Iterator[tuple[int, list[str]]]:
         """The files that the stream had read after the batch: those of each offset, in their order."""
         last = self._offset(batch)
-        found = {file for entry in self._folder.iterdir() for file in _noted_in(entry) if file.offset <= last}
+        noted = {file for entry in self._folder.iterdir() for file in _noted_in(entry) if file.offset <= last}
         by_offset: dict[int, list[str]] = {}
-        for file in self._in_order(found):
+        for file in self._in_order(noted):
             by_offset.setdefault(file.offset, []).append(file.path)
         yield from by_offset.items()
 

@@ -98,10 +98,10 @@ def located(path: str) -> str:
 
 def _options(format_: str, options: Mapping[str, str]) -> dict[str, str]:
     """The options as Spark gets them. Where names in a header decide, Spark is told to check that they did."""
-    told = {key: value for key, value in options.items() if key != "path"}
+    given = {key: value for key, value in options.items() if key != "path"}
     if has_header(format_, options):
-        told["enforceschema"] = "false"
-    return told
+        given["enforceschema"] = "false"
+    return given
 
 
 def open_stream(spark: SparkSession, stream: Stream) -> DataFrame:
@@ -186,8 +186,8 @@ def _read_parts(spark: SparkSession, source: Stream | Table, parts: list[tuple[C
         reader, paths = reader.option("__globPaths__", "false"), [unquote(uri) for uri in uris]
         if isinstance(source, Stream):
             read = _reporting(reader, source.format, columns).load(paths)
-            kept = [CORRUPT] if source.format in TEXT_FORMATS else []
-            frames.append(with_source(read).select(*names, *kept, SOURCE, BLOCK))
+            unparsed = [CORRUPT] if source.format in TEXT_FORMATS else []
+            frames.append(with_source(read).select(*names, *unparsed, SOURCE, BLOCK))
         else:
             frames.append(reader.schema(schema_text(columns)).load(paths).select(*names))
     return reduce(DataFrame.unionAll, frames)
@@ -202,8 +202,8 @@ def _alone(parts: list[tuple[Columns, list[str]]]) -> Iterator[tuple[Columns, li
     """The parts with every file whose name looks like a pattern by itself."""
     for columns, uris in parts:
         for odd, group in groupby(uris, _is_pattern):
-            some = list(group)
-            yield from ((columns, [uri]) for uri in some) if odd else [(columns, some)]
+            neighbours = list(group)
+            yield from ((columns, [uri]) for uri in neighbours) if odd else [(columns, neighbours)]
 
 
 def _reporting(reader: Reader, format_: str, columns: Columns) -> Reader:
@@ -235,8 +235,8 @@ def tells_files(frame: DataFrame) -> bool:
 
 def with_source(frame: DataFrame) -> DataFrame:
     """The rows of files with the file that they stand in, and where their piece of it begins."""
-    told = F.col("_metadata.file_path").alias(SOURCE), F.col("_metadata.file_block_start").alias(BLOCK)
-    return frame.select("*", *told)
+    origin = F.col("_metadata.file_path").alias(SOURCE), F.col("_metadata.file_block_start").alias(BLOCK)
+    return frame.select("*", *origin)
 
 
 def table_files(table: Stream | Table) -> tuple[tuple[str, int, int, int], ...] | None:
@@ -247,10 +247,10 @@ def table_files(table: Stream | Table) -> tuple[tuple[str, int, int, int], ...] 
     path = dict(table.options).get("path")
     if table.format not in FILE_FORMATS or path is None or "://" in path:
         return None
-    found = []
+    paths = []
     for root in [path] if os.path.exists(path) else sorted(glob.glob(path)):
-        found += [root] if os.path.isfile(root) else _files_below(root)
-    return tuple(seen for file in found if (seen := _seen(file)) is not None)
+        paths += [root] if os.path.isfile(root) else _files_below(root)
+    return tuple(seen for file in paths if (seen := _seen(file)) is not None)
 
 
 def look_for_columns(unseen: Unseen, batch: DataFrame, uris: list[str]) -> None:
@@ -262,19 +262,19 @@ def look_for_columns(unseen: Unseen, batch: DataFrame, uris: list[str]) -> None:
 
     def has_values(columns: list[str]) -> list[str]:
         quoted = (f"`{column.replace('`', '``')}`" for column in columns)
-        (found,) = batch.selectExpr(*(f"count({name}) > 0" for name in quoted)).collect()
-        return [column for column, some in zip(columns, found, strict=True) if some]
+        (counts,) = batch.selectExpr(*(f"count({name}) > 0" for name in quoted)).collect()
+        return [column for column, has_any in zip(columns, counts, strict=True) if has_any]
 
     read = partial(head, session, size=HEAD)
     unseen.look(chain(uris, others), head=read, local=local, has_values=has_values)
 
 
 def _files_below(folder: str) -> list[str]:
-    found: list[str] = []
+    paths: list[str] = []
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith((".", "_")))
-        found += [os.path.join(where, file) for file in sorted(files) if not file.startswith((".", "_"))]
-    return found
+        paths += [os.path.join(where, file) for file in sorted(files) if not file.startswith((".", "_"))]
+    return paths
 
 
 def _seen(file: str) -> tuple[str, int, int, int] | None:

@@ -41,7 +41,7 @@ Files = tuple[tuple[str, int, int, int], ...] | None
 
 
 @dataclass
-class _Kept:
+class _ReadVersion:
     """A version in memory. `files` are those that it was read from; `fresh` is False until this run has read it."""
 
     rows: pa.Table
@@ -65,7 +65,7 @@ class TableStore:
         self.session, self.tables, self._files, self._strict = session, tables, files, strict
         self._unseen: dict[str, Unseen] = {}
         self.frames: dict[str, DataFrame] = {}
-        self._kept: dict[str, _Kept] = {}
+        self._current: dict[str, _ReadVersion] = {}
         self._versions: dict[str, dict[int, str]] = {}
         self._replayed: dict[str, int] = {}
         self.changed: set[str] = set()
@@ -81,33 +81,33 @@ class TableStore:
         before = [version for version in versions if version <= batch]
         if before and batch <= self._replayed[name]:
             return self._load(name, before[-1])
-        kept = self._kept.get(name)
-        if kept is None and before:
-            kept = self._kept[name] = _Kept(self._load(name, before[-1]), fresh=False)
-        read = self._read(name, kept)
-        if read is not kept:
-            if kept is not None and not _same(read.rows, kept.rows):
+        known = self._current.get(name)
+        if known is None and before:
+            known = self._current[name] = _ReadVersion(self._load(name, before[-1]), fresh=False)
+        read = self._read(name, known)
+        if read is not known:
+            if known is not None and not _same(read.rows, known.rows):
                 self.changed.add(name)
-            if kept is None or not _same(read.rows, kept.rows):
+            if known is None or not _same(read.rows, known.rows):
                 self._write(name, batch, read.rows)
-            self._kept[name] = read
+            self._current[name] = read
         return read.rows
 
     def seen(self, name: str) -> pa.Table:
         """The rows that the newest batch saw, for a question. A table that no batch has looked at is read; that it was
         is not noted, for a question must not change what batches see."""
-        kept = self._kept.get(name)
-        if kept is not None:
-            return kept.rows
+        known = self._current.get(name)
+        if known is not None:
+            return known.rows
         versions = list(self._known_versions(name))
         return self._load(name, versions[-1]) if versions else self._read(name, None).rows
 
-    def _read(self, name: str, kept: _Kept | None) -> _Kept:
-        """What is kept when nothing has changed, otherwise what is there now."""
+    def _read(self, name: str, known: _ReadVersion | None) -> _ReadVersion:
+        """The known version while nothing has changed, otherwise what is there now."""
         table = self.tables[name]
         files = None if name in self.frames else table_files(table)
-        if kept is not None and kept.fresh and kept.files == files:
-            return kept
+        if known is not None and known.fresh and known.files == files:
+            return known
         try:
             paths = [path for path, *_ in files or ()]
             if table.format == "parquet" and _is_all(table):
@@ -117,15 +117,15 @@ class TableStore:
                 frame = self.frames[name] if name in self.frames else open_table(self.session, table)
                 rows = _collected(table, frame)
             self._look_for_columns(table, paths, rows)
-            return _Kept(rows, files)
+            return _ReadVersion(rows, files)
         except SourceError as problem:
-            if kept is None:
+            if known is None:
                 hint = problem.hint or "check the table's format, options and columns"
                 raise SourceError(f"table {problem.message}", hint=hint) from None
-            if not kept.warned:
+            if not known.warned:
                 log.warning("table %s; the rows read last are used until it can be read again", problem.message)
-                kept.warned = True
-            return kept
+                known.warned = True
+            return known
 
     def _look_for_columns(self, table: Table, paths: list[str], rows: pa.Table) -> None:
         """Tell once which declared columns no file of the table has."""
@@ -155,8 +155,8 @@ class TableStore:
     def _known_versions(self, name: str) -> dict[int, str]:
         """The versions written, in order; those of earlier runs decide what a batch that is played again sees."""
         if name not in self._versions:
-            found = [] if self._files is None else self._files.names(_folder(name))
-            labels = ((label_of(Path(file).name) or "", file) for file in found)
+            names = [] if self._files is None else self._files.names(_folder(name))
+            labels = ((label_of(Path(file).name) or "", file) for file in names)
             self._versions[name] = {int(label): file for label, file in labels if label.isdigit()}
             self._replayed[name] = max(self._versions[name], default=-1)
             if len(self._versions[name]) > 1:

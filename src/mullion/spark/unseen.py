@@ -51,10 +51,10 @@ class Unseen:
             most = MOST_HEADS if self.source.format == "json" else MOST_FOOTERS
             if not self.left or looked == most:
                 break
-            found = self._names(uri, head, local(uri))
-            if found is not None:
+            names = self._names(uri, head, local(uri))
+            if names is not None:
                 looked += 1
-                self._saw(found, unquote(uri))
+                self._saw(names, unquote(uri))
         if self.left and looked and self.source.format == "json":
             self.left -= set(has_values(sorted(self.left)))
         if self.left and looked:
@@ -106,10 +106,10 @@ def names_in_json(text: str) -> set[str]:
     >>> sorted(names_in_json('{"a": 1}\\n nonsense\\n[{"b": {"c": 2}}, {"d'))
     ['a', 'b']
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for record in _records(text):
-        found |= record.keys()
-    return found
+        names |= record.keys()
+    return names
 
 
 def _records(text: str) -> Iterator[dict[str, object]]:

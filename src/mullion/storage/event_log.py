@@ -88,11 +88,11 @@ class EventLog:
     def restore(self, saved: Sequence[Any]) -> None:
         """Go on with the files that a commit names, given by their names or as `saved` told."""
         assert self.files is not None
-        for one in saved:
-            if isinstance(one, str):
-                batch = self._measured(one, self.files.map(one), self.files, self._opened(one))
+        for entry in saved:
+            if isinstance(entry, str):
+                batch = self._measured(entry, self.files.map(entry), self.files, self._opened(entry))
             else:
-                name, rows, oldest, newest = one
+                name, rows, oldest, newest = entry
                 batch = LoggedBatch(name, rows, oldest, newest, self.files, self._opened(name))
             self.batches = (*self.batches, batch)
 

@@ -81,8 +81,8 @@ def label_of(name: str) -> str | None:
     >>> label_of("intake/000000000007.0-000000053610a686.arrow")
     'intake/000000000007.0'
     """
-    found = _NAME.fullmatch(name)
-    return None if found is None else found["label"]
+    match = _NAME.fullmatch(name)
+    return None if match is None else match["label"]
 
 
 def write_named(folder: Path, label: str, content: bytes, suffix: str = "") -> str:
@@ -120,8 +120,8 @@ class GrowingFile(io.RawIOBase):
 
 def check(path: Path) -> None:
     """Raise unless the file holds what its name says."""
-    found = _NAME.fullmatch(path.name)
-    if found is None:
+    parsed = _NAME.fullmatch(path.name)
+    if parsed is None:
         raise damaged(path, "its name has no checksum")
     checksum = size = 0
     try:
@@ -133,7 +133,7 @@ def check(path: Path) -> None:
         raise missing(path) from None
     except OSError as problem:
         raise damaged(path, str(problem)) from None
-    if _name(found["label"], size, checksum, found["suffix"] or "") != path.name:
+    if _name(parsed["label"], size, checksum, parsed["suffix"] or "") != path.name:
         raise damaged(path, "its content is not what was written")
 
 
@@ -178,8 +178,8 @@ class CommittedFiles:
     def names(self, folder: str) -> list[str]:
         """The files of a folder in the order of their labels, and what was left half-written there."""
         base = self.directory / folder
-        found = base.rglob("*") if base.is_dir() else ()
-        ours = (path for path in found if label_of(path.name) is not None and path.is_file())
+        paths = base.rglob("*") if base.is_dir() else ()
+        ours = (path for path in paths if label_of(path.name) is not None and path.is_file())
         return sorted(str(path.relative_to(self.directory)) for path in ours)
 
     def sweep(self, named: Collection[str]) -> None:

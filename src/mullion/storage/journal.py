@@ -206,8 +206,8 @@ class Journal:
 
     def head(self) -> str | None:
         """The file of the newest commit that was told, empty before the first; None when there never was one."""
-        found = self.directory.glob(f"{HEAD}*") if self.directory.is_dir() else ()
-        names = [path.name.removeprefix(HEAD) for path in found]
+        paths = self.directory.glob(f"{HEAD}*") if self.directory.is_dir() else ()
+        names = [path.name.removeprefix(HEAD) for path in paths]
         return max((name for name in names if not name or _mark(name) is not None), default=None)
 
     def set_head(self, name: str) -> None:

@@ -96,9 +96,9 @@ def _myself() -> dict[str, str | int]:
 def _holder(handle: int) -> str:
     """Who wrote into a lock that is held."""
     try:
-        told = json.loads(os.pread(handle, 4096, 0))
-        command = f" ({told['command']})" if told["command"] else ""
-        return f"process {told['process']} on {told['host']} since {told['since']}{command}"
+        holder = json.loads(os.pread(handle, 4096, 0))
+        command = f" ({holder['command']})" if holder["command"] else ""
+        return f"process {holder['process']} on {holder['host']} since {holder['since']}{command}"
     except (ValueError, KeyError, TypeError, OSError):
         return "another run"
 

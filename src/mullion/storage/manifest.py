@@ -35,17 +35,17 @@ class Manifest:
     """The options that its state depends on."""
 
     def write(self, checkpoint: Path) -> None:
-        told = {"version": VERSION, **asdict(self)}
-        write_whole(checkpoint / NAME, json.dumps({**told, "checksum": _checksum(told)}, indent=2).encode())
+        content = {"version": VERSION, **asdict(self)}
+        write_whole(checkpoint / NAME, json.dumps({**content, "checksum": _checksum(content)}, indent=2).encode())
 
     @staticmethod
     def read(checkpoint: Path) -> Manifest | None:
         """None for a checkpoint that is new."""
         path = checkpoint / NAME
         try:
-            told = json.loads(path.read_bytes())
-            checksum = told.pop("checksum", None)
-            version = told.pop("version", 1)
+            content = json.loads(path.read_bytes())
+            checksum = content.pop("checksum", None)
+            version = content.pop("version", 1)
         except FileNotFoundError:
             if next(journals(checkpoint), None) is not None:
                 raise missing(path) from None
@@ -54,15 +54,15 @@ class Manifest:
             raise damaged(path, str(problem)) from None
         if checksum is None and version == 1:
             raise other_format(checkpoint, version)
-        if checksum != _checksum({"version": version, **told}):
+        if checksum != _checksum({"version": version, **content}):
             raise damaged(path, "its content is not what was written")
         if version != VERSION:
             raise other_format(checkpoint, version)
-        return Manifest(**told)
+        return Manifest(**content)
 
 
-def _checksum(told: dict[str, object]) -> str:
-    return f"{zlib.crc32(json.dumps(told, sort_keys=True).encode()):08x}"
+def _checksum(content: dict[str, object]) -> str:
+    return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"
 
 
 def stream_folder(stream: str) -> str:

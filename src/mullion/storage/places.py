@@ -22,12 +22,12 @@ def local_path(place: str | Path, what: str) -> Path:
     ('/tmp/the answers', 'answers')
     """
     text = str(place)
-    found = _SCHEME.match(text)
-    if found is None:
+    scheme = _SCHEME.match(text)
+    if scheme is None:
         return Path(place)
-    if found["scheme"].lower() != "file":
+    if scheme["scheme"].lower() != "file":
         hint = "name a directory of this machine or of storage that is mounted on it, and copy from there"
-        raise MullionError(f"{what} {place} is not a local path: {found['scheme']}: cannot be written to", hint=hint)
+        raise MullionError(f"{what} {place} is not a local path: {scheme['scheme']}: cannot be written to", hint=hint)
     url = urlsplit(text)
     if url.netloc not in ("", "localhost") or url.query or url.fragment:
         raise MullionError(f"{what} {place} is not a path of this machine", hint="write file:///the/path")

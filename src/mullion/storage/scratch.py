@@ -10,23 +10,23 @@ class Scratch:
     """It is made when it is first asked for."""
 
     def __init__(self) -> None:
-        self._made: tempfile.TemporaryDirectory[str] | None = None
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
 
     def __bool__(self) -> bool:
         """Whether anybody asked for it."""
-        return self._made is not None
+        return self._directory is not None
 
     @property
     def path(self) -> Path:
-        if self._made is None:
-            self._made = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
-        return Path(self._made.name)
+        if self._directory is None:
+            self._directory = tempfile.TemporaryDirectory(prefix="mullion-", ignore_cleanup_errors=True)
+        return Path(self._directory.name)
 
     def discard(self) -> None:
         """Remove it with all that is in it. Who asks again has a new one."""
-        if self._made is not None:
-            self._made.cleanup()
-            self._made = None
+        if self._directory is not None:
+            self._directory.cleanup()
+            self._directory = None
 
 
 __all__ = ["Scratch"]

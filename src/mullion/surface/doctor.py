@@ -82,11 +82,11 @@ def _java() -> Check:
 def _package(name: str, least: tuple[int, ...]) -> Check:
     wanted = ".".join(map(str, least))
     try:
-        found = version(name)
+        installed = version(name)
     except PackageNotFoundError:
         return Check(name, False, "not installed", f"pip install '{name}>={wanted}'")
-    ok = tuple(int(part) for part in found.split(".")[:2] if part.isdigit()) >= least
-    return Check(name, ok, found, "" if ok else f"pip install '{name}>={wanted}'")
+    ok = tuple(int(part) for part in installed.split(".")[:2] if part.isdigit()) >= least
+    return Check(name, ok, installed, "" if ok else f"pip install '{name}>={wanted}'")
 
 
 def _spark() -> Check:
@@ -100,9 +100,9 @@ def _spark() -> Check:
 
 
 def _memory() -> Check:
-    found = machine_bytes()
-    ok = found >= LEAST_MEMORY
-    return Check("memory", ok, _gigabytes(found), "" if ok else f"Spark needs about {_gigabytes(LEAST_MEMORY)}")
+    bytes_there = machine_bytes()
+    ok = bytes_there >= LEAST_MEMORY
+    return Check("memory", ok, _gigabytes(bytes_there), "" if ok else f"Spark needs about {_gigabytes(LEAST_MEMORY)}")
 
 
 def _disk() -> Check:

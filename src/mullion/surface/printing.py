@@ -50,10 +50,10 @@ def _within_years(table: pa.Table) -> pa.Table:
     for at, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) and field.type.unit == "us":
             whole = table.column(at).cast(pa.int64())
-            kept = pc.min_element_wise(
+            shown = pc.min_element_wise(
                 pc.max_element_wise(whole, FIRST_TIME, skip_nulls=False), LAST_TIME, skip_nulls=False
             )
-            table = table.set_column(at, field, kept.cast(field.type))
+            table = table.set_column(at, field, shown.cast(field.type))
     return table
 
 

@@ -47,8 +47,8 @@ def generate_trades(events: int = EVENTS, *, seed: int = 7, start: int = NOON, s
 def _zipf(rng: np.random.Generator, values: int, size: int) -> npt.NDArray[np.int64]:
     """Ranks 0, 1, ... of which rank k is chosen in proportion to 1 / (k + 1)."""
     weights = np.cumsum(1.0 / np.arange(1, values + 1))
-    found = np.searchsorted(weights, rng.random(size) * weights[-1], side="right")
-    return np.minimum(found, values - 1).astype(np.int64)
+    ranks = np.searchsorted(weights, rng.random(size) * weights[-1], side="right")
+    return np.minimum(ranks, values - 1).astype(np.int64)
 
 
 def _volumes(rng: np.random.Generator, size: int) -> npt.NDArray[np.int32]:

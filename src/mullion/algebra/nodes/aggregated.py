@@ -78,7 +78,7 @@ class Aggregated(OverOne):
 
     def cost(self, estimates: Estimates) -> OperatorCost:
         arrivals = OperatorCost(processing=estimates.flow(self.input).rate)
-        return estimates.passing(self.input) + estimates.kept(self.input) + arrivals
+        return estimates.passing(self.input) + estimates.keeping(self.input) + arrivals
 
     def split_by(self, keys: Keys) -> ShardKeys | None:
         called = [[Column(f"#k{i}") for i in range(len(self.keys))]]

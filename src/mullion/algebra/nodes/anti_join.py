@@ -75,9 +75,9 @@ class AntiJoin(OverTwo):
         touched = 2 * other.rate * exp(-other.size / values) * own.size / values
         known = estimates.expiry is Expiry.PATTERN_AWARE and self.right.pattern is not Pattern.STRICT
         covered = OperatorCost(state=HASH * min(other.rate, values / max(other.life, 1e-9)))
-        kept = [estimates.kept(self.left), covered if known else estimates.kept(self.right)]
+        keeping = [estimates.keeping(self.left), covered if known else estimates.keeping(self.right)]
         passing = [estimates.passing(self.left), estimates.passing(self.right, 2)]
-        return total([*passing, *kept, OperatorCost(processing=touched)])
+        return total([*passing, *keeping, OperatorCost(processing=touched)])
 
     def split_by(self, keys: Keys) -> ShardKeys | None:
         return by_own_keys(keys, [self.left_keys], self._sides)

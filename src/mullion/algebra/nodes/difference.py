@@ -38,7 +38,7 @@ class Difference(OverTwo):
         return uncovered_flow(estimates, self.left, self.right, values)
 
     def cost(self, estimates: Estimates) -> OperatorCost:
-        return total(cost for side in self.inputs for cost in (estimates.passing(side, 2), estimates.kept(side)))
+        return total(cost for side in self.inputs for cost in (estimates.passing(side, 2), estimates.keeping(side)))
 
     def split_by(self, keys: Keys) -> ShardKeys | None:
         if not are_common(keys, self):

@@ -49,7 +49,7 @@ class Distinct(OverOne):
             return cost + OperatorCost(state=HASH * results)
         if estimates.expiry is Expiry.PATTERN_AWARE:
             return cost + OperatorCost(state=2 * CALENDAR * results)
-        return cost + estimates.kept(self.input)
+        return cost + estimates.keeping(self.input)
 
     def split_by(self, keys: Keys) -> ShardKeys | None:
         return self.input.split_by(keys) if are_common(keys, self) else None

@@ -90,14 +90,14 @@ class Join(OverMany):
         size = estimate.size * estimates.meeting(*self.parts)
         rate = sum(size / max(life, 1e-9) for life in estimate.lives)
         share = 1.0 if self.residual is None else estimates.selectivity(self, self.residual)
-        kept = prod(1 - estimates.flow(part).premature for part in self.parts)
-        return Flow(rate * share, min(estimate.lives) if rate == 0 else size / rate, 1 - kept)
+        on_time = prod(1 - estimates.flow(part).premature for part in self.parts)
+        return Flow(rate * share, min(estimate.lives) if rate == 0 else size / rate, 1 - on_time)
 
     def cost(self, estimates: Estimates) -> OperatorCost:
         probes = estimates.joined(self).probes
         asked = [OperatorCost(n, 0, n * estimates.announced(p)) for n, p in zip(probes, self.parts, strict=True)]
-        kept = [estimates.kept(part) for part in self.parts]
-        return total([OperatorCost(processing=estimates.flow(self).rate), *asked, *kept])
+        keeping = [estimates.keeping(part) for part in self.parts]
+        return total([OperatorCost(processing=estimates.flow(self).rate), *asked, *keeping])
 
     def split_by(self, keys: Keys) -> ShardKeys | None:
         called = [[outside(key, i) for key in own] for i, own in enumerate(self.keys)]

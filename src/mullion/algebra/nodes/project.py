@@ -52,8 +52,8 @@ class Project(RowByRow):
             dropped = dropped or isinstance(part, Column)
             return None
 
-        found = rewrite(expr, named)
-        return None if dropped else found
+        renamed = rewrite(expr, named)
+        return None if dropped else renamed
 
     def traced(self, expr: Expr) -> tuple[Scan, Expr] | None:
         return self.input.traced(self.through(expr))

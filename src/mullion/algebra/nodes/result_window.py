@@ -56,7 +56,7 @@ class ResultWindow(OverOne):
         return window_flow(self.window, estimates.flow(self.input).rate)
 
     def cost(self, estimates: Estimates) -> OperatorCost:
-        return estimates.passing(self.input) + estimates.kept(self)
+        return estimates.passing(self.input) + estimates.keeping(self)
 
     def split_by(self, keys: Keys) -> ShardKeys | None:
         return self.input.split_by(keys) if self.window.rows is None else None

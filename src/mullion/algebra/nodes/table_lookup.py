@@ -71,8 +71,8 @@ class TableLookup(RowByRow):
         return not self.retroactive and self.input.is_internal
 
     def cost(self, estimates: Estimates) -> OperatorCost:
-        kept = estimates.kept(self.input) if self.retroactive else OperatorCost()
-        return estimates.passing(self.input) + kept
+        keeping = estimates.keeping(self.input) if self.retroactive else OperatorCost()
+        return estimates.passing(self.input) + keeping
 
     def split_by(self, keys: Keys) -> ShardKeys | None:
         if self.retroactive or not names_in(*keys) <= self.input.types.keys():

@@ -101,11 +101,11 @@ class _WholeRows:
         self._make_room(len(words))
         codes, new = np.empty(len(words), np.int64), np.empty(len(words), np.intp)
         free = len(self._free)
-        found = insert(words, self._slots, self._keys, self._free, free, self.room, codes, new)
-        self._free = self._free[: max(free - found, 0)]
-        self.room += max(found - free, 0)
-        self._taken += found
-        return codes, new[:found]
+        added = insert(words, self._slots, self._keys, self._free, free, self.room, codes, new)
+        self._free = self._free[: max(free - added, 0)]
+        self.room += max(added - free, 0)
+        self._taken += added
+        return codes, new[:added]
 
     def forget(self, codes: Codes) -> None:
         remove(codes, self._slots, self._keys)
@@ -144,12 +144,12 @@ class _AnyRows:
         example[local[::-1]] = np.arange(len(rows) - 1, -1, -1)
         used = np.flatnonzero(example >= 0)
         keys = _keys_of(rows.take(pa.array(example[used])))
-        found = list(map(self._codes.get, keys, repeat(-1)))
-        new = [i for i, code in enumerate(found) if code < 0]
+        known = list(map(self._codes.get, keys, repeat(-1)))
+        new = [i for i, code in enumerate(known) if code < 0]
         for i in new:
-            found[i] = self._remember(keys[i])
+            known[i] = self._remember(keys[i])
         of_local = np.empty(size, np.int64)
-        of_local[used] = found
+        of_local[used] = known
         return of_local[local], example[used][new]
 
     def forget(self, codes: Codes) -> None:

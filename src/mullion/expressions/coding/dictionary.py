@@ -87,9 +87,9 @@ def runs(codes: Codes) -> tuple[Index | slice, Index]:
 
 def decoded(rows: pa.Table) -> pa.Table:
     """The same rows without dictionaries."""
-    found = rows.schema
-    schema = decoded_schema(found)
-    return rows if schema is found else rows.unify_dictionaries().cast(schema)
+    coded = rows.schema
+    schema = decoded_schema(coded)
+    return rows if schema is coded else rows.unify_dictionaries().cast(schema)
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:

@@ -58,9 +58,9 @@ class KeyColumn:
             same = self.values == other.values
         if self.valid is None and other.valid is None:
             return same
-        mine = np.True_ if self.valid is None else self.valid
-        theirs = np.True_ if other.valid is None else other.valid
-        return np.asarray((same & mine & theirs) | (~mine & ~theirs))
+        own_valid = np.True_ if self.valid is None else self.valid
+        other_valid = np.True_ if other.valid is None else other.valid
+        return np.asarray((same & own_valid & other_valid) | (~own_valid & ~other_valid))
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Keys:
         """Row by row, for rows whose codes are equal."""
         same: Mask = self.codes == other.codes
         if not (self.exact and other.exact):
-            for mine, theirs in zip(self.columns, other.columns, strict=True):
-                same &= mine.equals(theirs)
+            for own, others in zip(self.columns, other.columns, strict=True):
+                same &= own.equals(others)
         return same
 
 
@@ -101,20 +101,20 @@ def keys_of(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, *, null_
     >>> keys.codes.tolist(), keys.known.tolist(), keys.exact
     ([7, 0, 7], [True, False, True], True)
     """
-    found = [_column(in_one_piece(column)) for column in columns]
+    coded = [_column(in_one_piece(column)) for column in columns]
     known: Mask | None = None
     if not null_is_value:
-        for _, column in found:
+        for _, column in coded:
             if column.valid is not None:
                 known = column.valid if known is None else known & column.valid
-        if len(found) == 1 and not isinstance(found[0][1].values, pa.Array):
-            return Keys(found[0][0], known, True, ())
+        if len(coded) == 1 and not isinstance(coded[0][1].values, pa.Array):
+            return Keys(coded[0][0], known, True, ())
     codes = np.zeros(length, np.int64)
-    if not found:
+    if not coded:
         return Keys(codes, None, True, ())
-    for own, column in found:
+    for own, column in coded:
         mix_in(codes, own if column.valid is None else np.where(column.valid, own, NULL_CODE))
-    return Keys(codes, known, False, tuple(column for _, column in found))
+    return Keys(codes, known, False, tuple(column for _, column in coded))
 
 
 def mixed(columns: Sequence[Codes], length: int) -> Codes:

@@ -40,7 +40,7 @@ def insert(
 ) -> int:
     """The codes of rows. Those that are new get codes from the end of `free`, then from `used` on; `new` tells which
     rows these are. Returns how many. The slots are a power of two and at most half full in the end."""
-    mask, found = len(slots) - 1, 0
+    mask, added = len(slots) - 1, 0
     for i in range(len(words)):
         row = words[i]
         at = _slot(row, mask)
@@ -49,13 +49,13 @@ def insert(
             at = (at + 1) & mask
             code = slots[at]
         if code == FREE:
-            code = free[free_size - 1 - found] if found < free_size else used + found - free_size
+            code = free[free_size - 1 - added] if added < free_size else used + added - free_size
             slots[at] = code
             keys[code] = row
-            new[found] = i
-            found += 1
+            new[added] = i
+            added += 1
         out[i] = code
-    return found
+    return added
 
 
 @njit(cache=True, nogil=True)

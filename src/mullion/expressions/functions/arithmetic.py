@@ -181,8 +181,8 @@ def exact(name: str, on_integers: Any, on_decimals: Any, overflow: Any) -> Funct
 
 
 def one_number(args: Args) -> Sequence[Type] | None:
-    found = DOUBLE if args[0][1] == NULL else args[0][1] if args[0][1] == INTERVAL else number(args[0][1])
-    return None if found is None else [found]
+    type_ = DOUBLE if args[0][1] == NULL else args[0][1] if args[0][1] == INTERVAL else number(args[0][1])
+    return None if type_ is None else [type_]
 
 
 def negate_integers(args: Args) -> Expr | None:

@@ -56,26 +56,26 @@ def tightest(a: Type, b: Type) -> Type | None:
 
 def wider(a: Type, b: Type) -> Type | None:
     """As `tightest`, and a string beside anything but a truth value or bytes makes a string."""
-    found = tightest(a, b)
-    if found is None and STRING in (a, b):
+    common_type = tightest(a, b)
+    if common_type is None and STRING in (a, b):
         other = b if a == STRING else a
         return None if other.kind in ("boolean", "binary") else STRING
-    return found
+    return common_type
 
 
 def common(types: Sequence[Type], *, strings: bool = True) -> Type | None:
     """The type that the branches of CASE, COALESCE and IN meet in; without `strings`, of GREATEST and LEAST."""
     meet = wider if strings else tightest
-    found: Type | None = NULL
+    met: Type | None = NULL
     for type_ in sorted(types, key=lambda t: t != STRING):
-        found = meet(found, type_) if found is not None else None
-    return found
+        met = meet(met, type_) if met is not None else None
+    return met
 
 
 def comparison(a: Type, b: Type, *, equality: bool) -> Type | None:
-    found = tightest(a, b)
-    if found is not None:
-        return found
+    common_type = tightest(a, b)
+    if common_type is not None:
+        return common_type
     if STRING in (a, b):
         other = b if a == STRING else a
         if other.kind == "decimal":
@@ -104,8 +104,8 @@ def takes(*wanted: Type) -> Coerce:
     """Arguments of these types; further arguments are of the last one."""
 
     def coerce(args: Args) -> Sequence[Type] | None:
-        found = [implicit(t, wanted[min(i, len(wanted) - 1)]) for i, (_, t) in enumerate(args)]
-        return None if None in found else [t for t in found if t is not None]
+        types = [implicit(t, wanted[min(i, len(wanted) - 1)]) for i, (_, t) in enumerate(args)]
+        return None if None in types else [t for t in types if t is not None]
 
     return coerce
 
@@ -121,8 +121,8 @@ def integers(type_: Type) -> Coerce:
 
 def all_common(*, strings: bool) -> Coerce:
     def coerce(args: Args) -> Sequence[Type] | None:
-        found = common([t for _, t in args], strings=strings)
-        return None if found is None else [found] * len(args)
+        common_type = common([t for _, t in args], strings=strings)
+        return None if common_type is None else [common_type] * len(args)
 
     return coerce
 

@@ -110,21 +110,21 @@ def in_row(signature: Signature, x: Any, *items: Any) -> bool | None:
 
 def in_vector(signature: Signature, x: Vector, *items: Vector) -> tuple[Array, Array]:
     constants = [i for i in items if len(i) == 1 and i.valid[0]]
-    found: Array = np.zeros(len(x), np.bool_)
+    is_in: Array = np.zeros(len(x), np.bool_)
     if x.values.dtype == np.object_:
         wanted = {i.values[0] for i in constants}
-        found = np.fromiter((v in wanted for v in x.values), np.bool_, len(x))
+        is_in = np.fromiter((v in wanted for v in x.values), np.bool_, len(x))
     elif constants:
         wanted_values = np.concatenate([i.values for i in constants])
-        found = np.isin(x.values, wanted_values)
+        is_in = np.isin(x.values, wanted_values)
         if x.values.dtype.kind == "f" and (wanted_values != wanted_values).any():
-            found |= x.values != x.values
-    known = found | np.bool_(not any(len(i) == 1 and not i.valid[0] for i in items))
+            is_in |= x.values != x.values
+    known = is_in | np.bool_(not any(len(i) == 1 and not i.valid[0] for i in items))
     for item in items:
         if len(item) != 1:
             hit = item.valid & same_arrays(x.values, item.values)
-            found, known = found | hit, known & item.valid | found | hit
-    return found, x.valid & known
+            is_in, known = is_in | hit, known & item.valid | is_in | hit
+    return is_in, x.valid & known
 
 
 def extreme_row(above: bool) -> Any:

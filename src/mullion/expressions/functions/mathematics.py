@@ -35,11 +35,11 @@ def of_doubles(
     aliases: tuple[str, ...] = (),
 ) -> Function:
     """`domain` says where the function is defined; elsewhere it is NULL."""
-    one = scalar(ufunc)
+    row_function = scalar(ufunc)
     if domain is None:
         return Function(
             name=name, aliases=aliases, least=arity, most=arity, coerce=takes(DOUBLE), result=gives(DOUBLE),
-            row=one, vector=plain(ufunc),
+            row=row_function, vector=plain(ufunc),
         )  # fmt: skip
     return Function(
         name=name,
@@ -48,7 +48,7 @@ def of_doubles(
         most=arity,
         coerce=takes(DOUBLE),
         result=gives(DOUBLE),
-        row=lambda s, *values: one(s, *values) if domain(*values) else None,
+        row=lambda s, *values: row_function(s, *values) if domain(*values) else None,
         vector=lambda s, *arrays: (ufunc(*arrays), domain(*arrays)),
         fallible=True,
     )

@@ -40,10 +40,10 @@ def parse_integer(text: str, type_: Type) -> int | None:
     >>> parse_integer(" 1.9 ", INT), parse_integer("1e3", INT)
     (1, None)
     """
-    found = INTEGER.fullmatch(text.strip(SPACE))
-    if found is None or not (found[2] or found[3] is not None):
+    match = INTEGER.fullmatch(text.strip(SPACE))
+    if match is None or not (match[2] or match[3] is not None):
         return None
-    return fit_integer(int(found[1] + (found[2] or "0")), type_)
+    return fit_integer(int(match[1] + (match[2] or "0")), type_)
 
 
 def parse_double(text: str) -> float | None:
@@ -74,22 +74,22 @@ def days_of(sign: str, year: str, month: str | None, day: str | None) -> int | N
 
 
 def parse_date(text: str) -> int | None:
-    found = DATE.fullmatch(text.strip(SPACE))
-    return None if found is None else days_of(*found.group(1, 2, 3, 4))
+    match = DATE.fullmatch(text.strip(SPACE))
+    return None if match is None else days_of(*match.group(1, 2, 3, 4))
 
 
 def parse_timestamp(text: str, *, zoned: bool = True) -> int | None:
     """Microseconds since the epoch. A time without a date is refused: its meaning would change from day to day."""
-    found = TIMESTAMP.fullmatch(text.strip(SPACE))
-    if found is None:
+    match = TIMESTAMP.fullmatch(text.strip(SPACE))
+    if match is None:
         return None
-    days = days_of(*found.group(1, 2, 3, 4))
-    hour, minute, second = (int(found[i] or 0) for i in (5, 6, 7))
+    days = days_of(*match.group(1, 2, 3, 4))
+    hour, minute, second = (int(match[i] or 0) for i in (5, 6, 7))
     if days is None or hour > 23 or minute > 59 or second > 59:
         return None
-    fraction = int((found[8] or "")[:6].ljust(6, "0"))
+    fraction = int((match[8] or "")[:6].ljust(6, "0"))
     local = days * DAY + (hour * 3600 + minute * 60 + second) * 1_000_000 + fraction
-    zone = (found[9] or "").strip()
+    zone = (match[9] or "").strip()
     offset = zone_offset(zone, local) if zone else 0
     if offset is None:
         return None
@@ -101,12 +101,12 @@ def zone_offset(zone: str, local: int) -> int | None:
     """Microseconds that the zone is ahead of UTC at a local time."""
     if zone in ("Z", "UTC", "GMT", "UT"):
         return 0
-    found = OFFSET.fullmatch(zone)
-    if found is not None:
-        hours, minutes, seconds = (int(found[i] or 0) for i in (2, 3, 4))
+    match = OFFSET.fullmatch(zone)
+    if match is not None:
+        hours, minutes, seconds = (int(match[i] or 0) for i in (2, 3, 4))
         if hours > 18 or minutes > 59 or seconds > 59 or hours * 3600 + minutes * 60 + seconds > 18 * 3600:
             return None
-        return (hours * 3600 + minutes * 60 + seconds) * (-1_000_000 if found[1] == "-" else 1_000_000)
+        return (hours * 3600 + minutes * 60 + seconds) * (-1_000_000 if match[1] == "-" else 1_000_000)
     if "/" not in zone:
         return None
     try:

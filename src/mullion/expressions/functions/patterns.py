@@ -71,9 +71,9 @@ def like_problem(pattern: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def like_matcher(pattern: str) -> Callable[[str], Any]:
-    found = like_regex(pattern)
-    assert found is not None
-    return re.compile(found, re.DOTALL).fullmatch
+    translated = like_regex(pattern)
+    assert translated is not None
+    return re.compile(translated, re.DOTALL).fullmatch
 
 
 def like(pattern: str, values: Array) -> npt.NDArray[np.bool_]:
@@ -118,8 +118,8 @@ def pattern_test(
 ) -> Function:
     def coerce(args: Args) -> list[Type] | None:
         pattern = constant_pattern(args)
-        if pattern is not None and (found := problem(pattern)) is not None:
-            raise CheckError(found, args[1][0].place)
+        if pattern is not None and (why_not := problem(pattern)) is not None:
+            raise CheckError(why_not, args[1][0].place)
         return [STRING, STRING] if takes(STRING)(args) else None
 
     def vector(signature: Signature, values: Array, pattern: Array) -> Array:
@@ -140,8 +140,8 @@ def pattern_test(
 
 
 def regex_problem(pattern: str) -> str | None:
-    found = regex(pattern)
-    return found if isinstance(found, str) else None
+    checked = regex(pattern)
+    return checked if isinstance(checked, str) else None
 
 
 register(

@@ -52,12 +52,12 @@ class Regex:
 
     def matches(self, values: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Where the pattern is found somewhere in the value. Time: linear in the values, for any pattern."""
-        found = self._search(values)
+        is_match = self._search(values)
         if self.has_end:
             cut = [i for i, value in enumerate(values) if value[-1:] in TERMINATORS and value]
             # Nothing follows $ in the pattern, so a match up to the last terminator is one in the text without it.
-            found[cut] |= self._search([_without_terminator(values[i]) for i in cut])
-        return found
+            is_match[cut] |= self._search([_without_terminator(values[i]) for i in cut])
+        return is_match
 
     def _search(self, values: Sequence[str]) -> npt.NDArray[np.bool_]:
         array = pa.array(values, pa.large_string())
@@ -82,14 +82,14 @@ def regex(pattern: str) -> Regex | str:
     folds = pattern.startswith("(?i)")
     try:
         translation = _Translation(pattern[4:] if folds else pattern, folds)
-        found = Regex(translation.text(), translation.has_end)
+        translated = Regex(translation.text(), translation.has_end)
     except _Refused as refused:
         return str(refused)
     try:
-        found.matches(["", "\n"])
+        translated.matches(["", "\n"])
     except pa.ArrowException as error:
         return f"bad regular expression: {_reason(error)}"
-    return found
+    return translated
 
 
 def _reason(error: pa.ArrowException) -> str:
@@ -194,10 +194,10 @@ class _Translation:
         self.at += 1
 
     def _repetition(self) -> None:
-        found = REPETITION.match(self.pattern, self.at)
-        if self.pattern[self.at] == "{" and found is None:
+        repetition = REPETITION.match(self.pattern, self.at)
+        if self.pattern[self.at] == "{" and repetition is None:
             raise _Refused("a { that is no repetition must be written \\{")
-        text = found[0] if found else self.pattern[self.at]
+        text = repetition[0] if repetition else self.pattern[self.at]
         if self.after_end[-1]:
             raise _Refused("a $ that is repeated is not supported in a regular expression")
         if not self.out or self.out[-1] in ("(?:", "|", "^") or self.out[-1] in (r"\b", r"\B"):
@@ -265,14 +265,14 @@ class _Translation:
         return at + 2, CONTROLS.get(following, following)
 
     def _range(self, first: str, last: str) -> str:
-        made = f"{_literal(first)}-{_literal(last)}" if last != first else _literal(first)
+        ranges = f"{_literal(first)}-{_literal(last)}" if last != first else _literal(first)
         if not self.folds:
-            return made
+            return ranges
         for low, high, shift in (("a", "z", -32), ("A", "Z", 32)):
             start, end = max(first, low), min(last, high)
             if start <= end:
-                made += f"{chr(ord(start) + shift)}-{chr(ord(end) + shift)}"
-        return made
+                ranges += f"{chr(ord(start) + shift)}-{chr(ord(end) + shift)}"
+        return ranges
 
 
 def _literal(char: str) -> str:
@@ -281,6 +281,6 @@ def _literal(char: str) -> str:
 
 def matches(pattern: str, values: Any) -> npt.NDArray[np.bool_]:
     """Whether a pattern that was checked before is found in each value."""
-    found = regex(pattern)
-    assert isinstance(found, Regex)
-    return found.matches(values)
+    checked = regex(pattern)
+    assert isinstance(checked, Regex)
+    return checked.matches(values)

@@ -37,7 +37,7 @@ RESERVED = frozenset("[]{}#")
 OTHER_CASES = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
 """Letters beyond ASCII that are another case of an ASCII one."""
 
-Found = dict[str, int]
+Fields = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Number:
     most: int
     following: int = 0
 
-    def __call__(self, text: str, at: int, found: Found) -> int:
+    def __call__(self, text: str, at: int, fields: Fields) -> int:
         sign = self.field != "year" and self.least != self.most and text.startswith("-", at)
         start = at + sign
         count = min(_digits(text, start), self.most + self.following)
@@ -62,7 +62,7 @@ class Number:
         if sign and not value:
             return -1
         century = 2000 if self.field == "year" and self.most == 2 else 0
-        found[self.field] = century + (-value if sign else value)
+        fields[self.field] = century + (-value if sign else value)
         return start + count
 
     @property
@@ -80,11 +80,11 @@ class Number:
 class Fraction:
     most: int
 
-    def __call__(self, text: str, at: int, found: Found) -> int:
+    def __call__(self, text: str, at: int, fields: Fields) -> int:
         count = min(_digits(text, at), self.most)
         if not count:
             return -1
-        found["micros"] = int(text[at : at + min(count, 6)].ljust(6, "0"))
+        fields["micros"] = int(text[at : at + min(count, 6)].ljust(6, "0"))
         return at + count
 
     @property
@@ -94,11 +94,11 @@ class Fraction:
 
 @dataclass(frozen=True)
 class Half:
-    def __call__(self, text: str, at: int, found: Found) -> int:
+    def __call__(self, text: str, at: int, fields: Fields) -> int:
         word = text[at : at + 2].upper()
         if word not in ("AM", "PM"):
             return -1
-        found["afternoon"] = int(word == "PM")
+        fields["afternoon"] = int(word == "PM")
         return at + 2
 
     @property
@@ -114,8 +114,8 @@ class Offset:
     colon: str
     minutes: bool
 
-    def __call__(self, text: str, at: int, found: Found) -> int:
-        found["offset"] = 0
+    def __call__(self, text: str, at: int, fields: Fields) -> int:
+        fields["offset"] = 0
         if text[at : at + len(self.zero)].upper() == self.zero:
             return at + len(self.zero)
         sign, hours = text[at : at + 1], _two_digits(text, at + 1)
@@ -127,8 +127,8 @@ class Offset:
             return -1
         if minutes is not None:
             at += len(self.colon) + 2
-        found["offset"] = (1 if sign == "+" else -1) * (hours * 60 + (minutes or 0))
-        return at if abs(found["offset"]) <= 18 * 60 else -1
+        fields["offset"] = (1 if sign == "+" else -1) * (hours * 60 + (minutes or 0))
+        return at if abs(fields["offset"]) <= 18 * 60 else -1
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Same:
 
     chars: frozenset[str]
 
-    def __call__(self, text: str, at: int, found: Found) -> int:
+    def __call__(self, text: str, at: int, fields: Fields) -> int:
         return at + 1 if text[at : at + 1] in self.chars else -1
 
     @property
@@ -258,29 +258,29 @@ def parse_formatted(text: str, format_: str) -> int | None:
     >>> parse_formatted("02/01/1970 00:00:01", "dd/MM/yyyy HH:mm:ss"), parse_formatted("2/1/1970", "dd/MM/yyyy")
     (86401000000, None)
     """
-    found: Found = {}
+    fields: Fields = {}
     at = 0
     for step in steps_of(format_):
-        at = step(text, at, found)
+        at = step(text, at, fields)
         if at < 0:
             return None
-    return _instant(found) if at == len(text) else None
+    return _instant(fields) if at == len(text) else None
 
 
-def _instant(found: Found) -> int | None:
-    year, month, day = found.get("year", 1970), found.get("month", 1), found.get("day", 1)
-    minute, second = found.get("minute", 0), found.get("second", 0)
-    hour = found.get("hour", 0)
-    if "half" in found:
-        if not 1 <= found["half"] <= 12:
+def _instant(fields: Fields) -> int | None:
+    year, month, day = fields.get("year", 1970), fields.get("month", 1), fields.get("day", 1)
+    minute, second = fields.get("minute", 0), fields.get("second", 0)
+    hour = fields.get("hour", 0)
+    if "half" in fields:
+        if not 1 <= fields["half"] <= 12:
             return None
-        hour = found["half"] % 12 + 12 * found["afternoon"]
+        hour = fields["half"] % 12 + 12 * fields["afternoon"]
     if not (1 <= month <= 12 and 1 <= day <= month_length(year, month)):
         return None
     if not (0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= second <= 59):
         return None
-    minutes = hour * 60 + minute - found.get("offset", 0)
-    return int(day_number(year, month, day)) * DAY + (minutes * 60 + second) * SECOND + found.get("micros", 0)
+    minutes = hour * 60 + minute - fields.get("offset", 0)
+    return int(day_number(year, month, day)) * DAY + (minutes * 60 + second) * SECOND + fields.get("micros", 0)
 
 
 def in_spark(args: tuple[Expr, ...]) -> Expr | None:

@@ -19,10 +19,10 @@ class Free:
         self._free = np.setdiff1d(np.arange(self._end), busy)
 
     def take(self, count: int) -> Whole:
-        found, self._free = self._free[:count], self._free[count:]
-        more = count - len(found)
+        taken, self._free = self._free[:count], self._free[count:]
+        more = count - len(taken)
         self._end += more
-        return np.concatenate([found, np.arange(self._end - more, self._end)])
+        return np.concatenate([taken, np.arange(self._end - more, self._end)])
 
 
 @dataclass(frozen=True)

@@ -65,11 +65,11 @@ class Definition:
         }
 
     @staticmethod
-    def from_json(told: dict[str, Any]) -> Definition:
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(told["schema"])))
-        partitioning = DoublyPartitioned(**told["partitioning"])
-        calendar = Calendar(partitioning, told["lifetime"], told["interval"], told["origin"])
-        return Definition(schema, told["key"], calendar, told["clustering"], told["bucket_rows"])
+    def from_json(state: dict[str, Any]) -> Definition:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(state["schema"])))
+        partitioning = DoublyPartitioned(**state["partitioning"])
+        calendar = Calendar(partitioning, state["lifetime"], state["interval"], state["origin"])
+        return Definition(schema, state["key"], calendar, state["clustering"], state["bucket_rows"])
 
     def shape(self, directory: Path) -> Shape:
         return Shape(directory, stored_schema(self.schema), self.key, self.bucket_rows)
@@ -116,7 +116,7 @@ class LifetimeIndex:
     directory: Path
     definition: Definition
     generations: int = 2
-    _kept: list[Snapshot] = field(default_factory=list)
+    _snapshots: list[Snapshot] = field(default_factory=list)
     """The versions that can be gone back to, the current one last."""
     _read: WeakSet[Snapshot] = field(default_factory=WeakSet)
 
@@ -165,7 +165,7 @@ class LifetimeIndex:
         for name in _immutable(state):
             check(directory / name)
         try:
-            subs = tuple(kind.load(shape, number, told) for number, told in enumerate(state["sub_indices"]))
+            subs = tuple(kind.load(shape, number, sub_state) for number, sub_state in enumerate(state["sub_indices"]))
         except (OSError, pa.ArrowException) as problem:
             raise CheckpointError(f"the index in {directory} is damaged: {problem}") from None
         snapshot = Snapshot(shape, state["version"], state["now"], subs)
@@ -253,11 +253,11 @@ class LifetimeIndex:
 
     @property
     def _current(self) -> Snapshot:
-        return self._kept[-1]
+        return self._snapshots[-1]
 
     def _others(self, number: int) -> Sequence[SubIndex]:
         """Versions of a sub-index that must stay readable when this update is done."""
-        stay = {*self._kept[-max(1, self.generations - 1) :], *self._read}
+        stay = {*self._snapshots[-max(1, self.generations - 1) :], *self._read}
         return [snapshot.subs[number] for snapshot in stay]
 
     def _state(self, snapshot: Snapshot) -> dict[str, Any]:
@@ -273,12 +273,12 @@ class LifetimeIndex:
         fault_point("before index commit")
         write_whole(self.directory / COMMIT, json.dumps(self._state(snapshot)).encode())
         fault_point("after index commit")
-        self._kept = [*self._kept, snapshot][-self.generations :]
+        self._snapshots = [*self._snapshots, snapshot][-self.generations :]
         self._sweep()
 
     def _sweep(self) -> None:
         """Remove what no version names that anybody could still read."""
-        named = {COMMIT}.union(*(snapshot.files for snapshot in (*self._kept, *self._read)))
+        named = {COMMIT}.union(*(snapshot.files for snapshot in (*self._snapshots, *self._read)))
         for path in self.directory.iterdir():
             if path.name not in named and path.is_file():
                 path.unlink()
@@ -286,8 +286,8 @@ class LifetimeIndex:
 
 def _immutable(state: dict[str, Any]) -> list[str]:
     """The files of a state that are written once."""
-    told = [sub.get(name) for sub in state["sub_indices"] for name in ("file", "directory")]
-    return [name for name in told if name is not None]
+    names = [sub.get(name) for sub in state["sub_indices"] for name in ("file", "directory")]
+    return [name for name in names if name is not None]
 
 
 def _wait_for_disk(directory: Path, names: set[str]) -> None:

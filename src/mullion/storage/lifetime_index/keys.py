@@ -56,8 +56,8 @@ class Keys:
         return Keys(self.values.take(pa.array(codes)))
 
     def _codes(self, wanted: pa.Array) -> Codes:
-        found = pc.index_in(wanted, value_set=self.values)
-        return np.asarray(found.fill_null(NOT_THERE), np.int64)
+        places = pc.index_in(wanted, value_set=self.values)
+        return np.asarray(places.fill_null(NOT_THERE), np.int64)
 
 
 def _canonical(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array:

@@ -60,10 +60,10 @@ class Bucketed(SubIndex):
         return cls(shape, number, Buckets.none(shape.key_type), None)
 
     @classmethod
-    def load(cls, shape: Shape, number: int, told: dict[str, Any]) -> Bucketed:
-        if told["file"] is None:
+    def load(cls, shape: Shape, number: int, state: dict[str, Any]) -> Bucketed:
+        if state["file"] is None:
             return cls.empty(shape, number)
-        return cls(shape, number, Buckets.from_table(read_directory(shape.directory / told["file"])), told["file"])
+        return cls(shape, number, Buckets.from_table(read_directory(shape.directory / state["file"])), state["file"])
 
     def to_json(self) -> dict[str, Any]:
         return {"file": self.file}
@@ -108,14 +108,14 @@ class Bucketed(SubIndex):
         rest = bucket == NOT_THERE
         busy = np.concatenate([self.buckets.place, *(o.buckets.place for o in others if isinstance(o, Bucketed))])
         edit = _Edit(self, keys, Free(busy), change)
-        made, deleted = edit.run(self.buckets.take(going), fresh.only(np.flatnonzero(rest)), codes[rest])
+        rewritten, deleted = edit.run(self.buckets.take(going), fresh.only(np.flatnonzero(rest)), codes[rest])
         read = int(going.sum()) * self._bucket_bytes
         if not len(fresh) and not deleted:
             return self, Work(bytes_read=read)
-        kept = self._added(fresh.only(np.flatnonzero(~rest)), bucket[~rest]).take(~going)
+        untouched = self._added(fresh.only(np.flatnonzero(~rest)), bucket[~rest]).take(~going)
         added = int((~rest).sum()) * self.layout.dtype.itemsize
-        work = Work(read, len(made) * self._bucket_bytes + added, len(fresh), deleted)
-        return self._with(kept.joined(made), work, change.name)
+        work = Work(read, len(rewritten) * self._bucket_bytes + added, len(fresh), deleted)
+        return self._with(untouched.joined(rewritten), work, change.name)
 
     def _with(self, buckets: Buckets, work: Work, name: str) -> tuple[SubIndex, Work]:
         if not len(buckets):
@@ -159,16 +159,16 @@ class Bucketed(SubIndex):
         return self.buckets.added(bucket, self.layout.ends(records))
 
     def search(self, keys: pa.Array) -> pa.Table:
-        found = self.buckets.keys.codes(keys)
-        chosen = self.buckets.take(np.isin(self.buckets.code, found[found != NOT_THERE]))
+        codes = self.buckets.keys.codes(keys)
+        chosen = self.buckets.take(np.isin(self.buckets.code, codes[codes != NOT_THERE]))
         return self.layout.rows(self.read(chosen))
 
     def tables(self) -> Iterator[pa.Table]:
         """As they lie in the file."""
-        some = max(1, AT_A_TIME // self._bucket_bytes)
+        at_a_time = max(1, AT_A_TIME // self._bucket_bytes)
         places = np.argsort(self.buckets.place)
-        for begin in range(0, len(places), some):
-            yield self.layout.rows(self.read(self.buckets.take(places[begin : begin + some])))
+        for begin in range(0, len(places), at_a_time):
+            yield self.layout.rows(self.read(self.buckets.take(places[begin : begin + at_a_time])))
 
     def read(self, buckets: Buckets) -> Records:
         """The records of buckets, one after the other."""
@@ -197,15 +197,15 @@ class _Edit:
 
     def run(self, old: Buckets, fresh: Fresh, codes: Codes) -> tuple[Buckets, int]:
         """New buckets instead of the old ones, with the fresh rows, which come by key; and how many rows went."""
-        made, deleted = [], 0
+        new_buckets, deleted = [], 0
         for low, high in self._groups(old, codes):
-            some = old.take((low <= old.code) & (old.code < high))
+            group = old.take((low <= old.code) & (old.code < high))
             new = slice(*np.searchsorted(codes, [low, high]))
             records = self.sub.layout.records(fresh.slice(new))
-            buckets, gone = self._group(some, records, codes[new])
-            made.append(buckets)
+            buckets, gone = self._group(group, records, codes[new])
+            new_buckets.append(buckets)
             deleted += gone
-        return Buckets.concat(self.keys, made), deleted
+        return Buckets.concat(self.keys, new_buckets), deleted
 
     def _groups(self, old: Buckets, codes: Codes) -> Iterator[tuple[int, int]]:
         """Ranges of keys with about AT_A_TIME bytes each."""
@@ -220,17 +220,17 @@ class _Edit:
         stays = layout.ends(records) > self.change.now
         if self.change.gone is not None:
             stays &= ~matching(layout.rows(records), self.change.gone)
-        kept = np.flatnonzero(stays)
-        all_codes = np.concatenate([codes[kept], fresh_codes])
-        ends = np.concatenate([layout.ends(records)[kept], layout.ends(fresh)])
+        staying = np.flatnonzero(stays)
+        all_codes = np.concatenate([codes[staying], fresh_codes])
+        ends = np.concatenate([layout.ends(records)[staying], layout.ends(fresh)])
         filled = Filled.of(self.keys, all_codes, ends, self.sub.shape.bucket_rows)
         buckets = np.zeros(len(filled.code), self.sub.bucket)
         bucket, place_in_it = np.divmod(filled.target, self.sub.shape.bucket_rows)
-        opaque(buckets[RECORDS])[bucket, place_in_it] = np.concatenate([opaque(records)[kept], opaque(fresh)])
+        opaque(buckets[RECORDS])[bucket, place_in_it] = np.concatenate([opaque(records)[staying], opaque(fresh)])
         place = self.free.take(len(buckets))
         if len(buckets):
             self.sub.write(buckets, place)
-        return Buckets(self.keys, filled.code, place, filled.count, filled.soonest), int(len(stays) - len(kept))
+        return Buckets(self.keys, filled.code, place, filled.count, filled.soonest), int(len(stays) - len(staying))
 
 
 __all__ = ["Bucketed"]

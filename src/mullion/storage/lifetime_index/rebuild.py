@@ -64,13 +64,13 @@ class Rebuilt(SubIndex):
         return cls(shape, number, 0, NO_ROWS, None, None, Keys.none(shape.key_type), np.zeros(0, np.int64))
 
     @classmethod
-    def load(cls, shape: Shape, number: int, told: dict[str, Any]) -> Rebuilt:
-        if told["file"] is None:
+    def load(cls, shape: Shape, number: int, state: dict[str, Any]) -> Rebuilt:
+        if state["file"] is None:
             return cls.empty(shape, number)
-        directory = read_directory(shape.directory / told["directory"])
+        directory = read_directory(shape.directory / state["directory"])
         keys, counts = Keys(directory.column("key").combine_chunks()), numbers(directory, "count")
         rows = int(counts.sum())
-        return cls(shape, number, rows, told["soonest"], told["file"], told["directory"], keys, counts)
+        return cls(shape, number, rows, state["soonest"], state["file"], state["directory"], keys, counts)
 
     def to_json(self) -> dict[str, Any]:
         return {"file": self.file, "directory": self.directory, "soonest": self.soonest}
@@ -105,12 +105,12 @@ class Rebuilt(SubIndex):
         return stays if change.gone is None else stays & ~matching(old, change.gone)
 
     def search(self, keys: pa.Array) -> pa.Table:
-        found = np.unique(self.keys.codes(keys))
-        found = found[found != NOT_THERE]
-        if not len(found):
+        codes = np.unique(self.keys.codes(keys))
+        codes = codes[codes != NOT_THERE]
+        if not len(codes):
             return self.shape.stored.empty_table()
         rows = Mapped.pieces(self._path)
-        return pa.concat_tables([rows.piece(self._offsets[code], self.counts[code]) for code in found])
+        return pa.concat_tables([rows.piece(self._offsets[code], self.counts[code]) for code in codes])
 
     def tables(self) -> Iterator[pa.Table]:
         for batch in self._all().to_batches():

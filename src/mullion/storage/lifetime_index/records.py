@@ -47,18 +47,18 @@ class Layout:
         return np.dtype({"names": [RECORDS], "formats": [(self.dtype, (rows,))], "itemsize": size})
 
     def ends(self, records: Records) -> npt.NDArray[np.int64]:
-        found: npt.NDArray[np.int64] = records[f"c{self.schema.get_field_index(END)}"]
-        return found
+        ends: npt.NDArray[np.int64] = records[f"c{self.schema.get_field_index(END)}"]
+        return ends
 
     def records(self, rows: pa.Table) -> Records:
-        made: Records = np.zeros(len(rows), self.dtype)
+        records: Records = np.zeros(len(rows), self.dtype)
         valid = np.empty((len(rows), len(self.schema)), np.bool_)
         for i, column in enumerate(rows.columns):
             array = column.combine_chunks()
             valid[:, i] = np.asarray(array.is_valid())
-            made[f"c{i}"] = _bytes(array).view(self.dtype[f"c{i}"])
-        made[VALID] = np.packbits(valid, axis=1)
-        return made
+            records[f"c{i}"] = _bytes(array).view(self.dtype[f"c{i}"])
+        records[VALID] = np.packbits(valid, axis=1)
+        return records
 
     def rows(self, records: Records) -> pa.Table:
         valid = np.unpackbits(records[VALID], axis=1, count=len(self.schema)).astype(np.bool_)

@@ -82,7 +82,7 @@ class SubIndex(ABC):
 
     @classmethod
     @abstractmethod
-    def load(cls, shape: Shape, number: int, told: dict[str, Any]) -> SubIndex:
+    def load(cls, shape: Shape, number: int, state: dict[str, Any]) -> SubIndex:
         """As `to_json` told it."""
 
     @abstractmethod
