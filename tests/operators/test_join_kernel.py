@@ -79,7 +79,7 @@ def test_pairs_are_those_of_nested_loops(probe: Any, kept: Any, portion: int) ->
     found = [
         (p, k, start, end)
         for pairs in overlapping_pairs(mine, theirs, common_runs(mine, theirs), lives, other, portion)
-        for p, k, start, end in zip(pairs.probe, pairs.kept, pairs.start, pairs.end, strict=True)
+        for p, k, start, end in zip(pairs.probe, pairs.stored, pairs.start, pairs.end, strict=True)
         if len(pairs) <= portion
     ]
     expected = [

@@ -87,7 +87,7 @@ def combinations(case: Case) -> list[Combination]:
 
 
 def rows(found: Joined) -> Counter[tuple[tuple[int, ...], int, int, int]]:
-    columns = (found.parts.tolist(), found.told.tolist(), found.end.tolist(), found.sign.tolist())
+    columns = (found.parts.tolist(), found.emitted.tolist(), found.end.tolist(), found.sign.tolist())
     return Counter((tuple(p), t, e, s) for p, t, e, s in zip(*columns, strict=True))
 
 
@@ -119,16 +119,16 @@ def test_two_windows_by_hand() -> None:
     arrivals = Arrivals.of([0, 1, 1, 0, 1, 0], [0, 2, 3, 5, 7, 12], list("xxyyyx"))
     eager = join(arrivals, lengths=[10, 4])
     assert eager.parts.tolist() == [[0, 1], [3, 2], [3, 4]]
-    assert eager.told.tolist() == [2, 5, 7]
+    assert eager.emitted.tolist() == [2, 5, 7]
     assert eager.end.tolist() == [6, 7, 11]
     # 0: nobody in S1. 1: S0 has 0. 2: S0 has 0. 3: S1 has 1, 2. 4: S0 has 0, 3. 5: S1 is empty, 11 is past.
     assert eager.compared == eager.looked_at == 1 + 1 + 2 + 2
     # At 10 only (3, 4) lives; (0, 1) and (3, 2) have come and gone.
     lazy = join(arrivals, lengths=[10, 4], mode=Mode.LAZY, delta=10)
-    assert (lazy.parts.tolist(), lazy.told.tolist(), lazy.end.tolist()) == ([[3, 4]], [10], [11])
+    assert (lazy.parts.tolist(), lazy.emitted.tolist(), lazy.end.tolist()) == ([[3, 4]], [10], [11])
     restored = join(arrivals, lengths=[10, 4], mode=Mode.RESTORE, delta=10)
     assert sorted(restored.parts.tolist()) == [[0, 1], [3, 2], [3, 4]]
-    assert restored.told.tolist() == [10, 10, 10]
+    assert restored.emitted.tolist() == [10, 10, 10]
 
 
 def test_a_tuple_does_not_join_at_its_end() -> None:

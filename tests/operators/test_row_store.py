@@ -132,7 +132,7 @@ def test_rows_are_found_by_key_when_they_live_at_the_same_time(kind: type[RowSto
     found = [
         (probing.ids[p, 0], store.taken(np.array([k]), ["#id0"])["#id0"][0].as_py(), start, end)
         for pairs in probe(Partial.of(0, probing), store, before_cuts=False)
-        for p, k, start, end in zip(pairs.probe, pairs.kept, pairs.start, pairs.end, strict=True)
+        for p, k, start, end in zip(pairs.probe, pairs.stored, pairs.start, pairs.end, strict=True)
     ]
     assert sorted(found) == [(0, 1, 6, 8), (0, 2, 6, 8)]
 

@@ -89,7 +89,7 @@ class AggregatedOperator(Operator):
 
     def widen(self, window: TimedRows, *, is_below: bool = True) -> None:
         """Rows that came into a window below, or into another one: at the end, what never leaves is aggregated as long
-        as these are there. To be told before the `advance` that they take part in."""
+        as these are there. To be called before the `advance` that they take part in."""
         (self._occupancy if is_below else self._others).widen(window, self._clock)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
@@ -139,10 +139,10 @@ class AggregatedOperator(Operator):
 
     def _last_instant(self, clock: Periodic) -> int:
         """At the end of the input, the last one at which there can be a row."""
-        held = self._occupancy.last
+        last = self._occupancy.last
         if self._occupancy.endless:
-            held = max(held, self._others.last, int(clock.first(np.array([self.newest]))[0]))
-        return held if self.node.keys else max(held, clock.due(self.newest))
+            last = max(last, self._others.last, int(clock.first(np.array([self.newest]))[0]))
+        return last if self.node.keys else max(last, clock.due(self.newest))
 
     # At every change
 
@@ -196,11 +196,11 @@ class AggregatedOperator(Operator):
         same[1:] = (group[order[1:]] == group[order[:-1]]) & (value[1:] == value[:-1])
         begins = np.ones(len(order), np.bool_)
         begins[1:] = group[order[1:]] != group[order[:-1]]
-        kept = order[~same & (there[order] | ~begins)]
+        changed = order[~same & (there[order] | ~begins)]
         end = np.full(len(known), FOREVER)
-        follows = group[kept[1:]] == group[kept[:-1]]
-        end[kept[:-1][follows]] = times[kept[1:][follows]]
-        fresh = kept[(kept >= before) & there[kept]]
+        follows = group[changed[1:]] == group[changed[:-1]]
+        end[changed[:-1][follows]] = times[changed[1:][follows]]
+        fresh = changed[(changed >= before) & there[changed]]
         fresh = fresh[self._in_order(known.take(pa.array(fresh)), times[fresh])]
         inserted = self._numbered(known.take(pa.array(fresh)), times[fresh], end[fresh])
         over = np.flatnonzero(end[:before] < FOREVER)

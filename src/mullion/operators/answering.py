@@ -1,4 +1,4 @@
-"""The plans of some relations at work, and what is told of them: wherever that is, on the driver or in a shard.
+"""The plans of some relations at work, and their answers. The same on the driver and in a shard.
 
 settled events of all streams --> Network --Delta--> Result of query 1 --> answers
                                          '--Delta--> Result of query 2 --> answers
@@ -65,11 +65,13 @@ class Answering:
         self.relations, self.plans = wanted, {name: plans[name] for name in wanted}
         groups = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
         self.networks = {name: self.networks.get(name) or self._network() for name in groups}
-        for name, mine in groups.items():
-            self.networks[name].set_roots([plans[relation] for relation in mine])
+        for name, names in groups.items():
+            self.networks[name].set_roots([plans[relation] for relation in names])
         self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
-        kept = {name: relation for name, relation in wanted.items() if relation.materialized}
-        self.materialized = {n: self.materialized[n] if n in stays else self._kept(r) for n, r in kept.items()}
+        materialized = {name: relation for name, relation in wanted.items() if relation.materialized}
+        self.materialized = {
+            n: self.materialized[n] if n in stays else self._materialized(r) for n, r in materialized.items()
+        }
 
     def _network(self) -> Network:
         return Network(self.expiry, most=self.limits.most_held)
@@ -77,7 +79,7 @@ class Answering:
     def _result(self, relation: Relation) -> Result:
         return Result(relation, self.plans[relation.name].pattern, answer_schema(relation))
 
-    def _kept(self, relation: Relation) -> MaterializedResult:
+    def _materialized(self, relation: Relation) -> MaterializedResult:
         assert self._base is not None
         return MaterializedResult(relation, self._base() / _folder(relation.name))
 
@@ -99,8 +101,8 @@ class Answering:
     def step(
         self, settled: Mapping[str, Events], since: int, now: int, table: Tables, *, newest: int | None, ended: bool
     ) -> list[Answers]:
-        """Go on from `since` to `now` with the events before it, and tell what became due. `newest` is the time of the
-        newest event of all streams."""
+        """Go on from `since` to `now` with the events before it, and answer what became due. `newest` is the time of
+        the newest event of all streams."""
         self.observing.see(settled)
         answers = []
         for name, network in self.networks.items():
@@ -118,16 +120,16 @@ class Answering:
                     result.widen(network.came(self.plans[relation]))
                 if relation in self.materialized:
                     self.materialized[relation].take(delta, until=newest + 1 if ended and newest is not None else None)
-                if (rows := network.without(self.plans[relation])) is not None:
-                    self.limits.stop_holding(relation, self.relations[relation].text, rows)
+                if (too_many := network.without(self.plans[relation])) is not None:
+                    self.limits.stop_holding(relation, self.relations[relation].text, too_many)
                     continue
-                told = result.answers(now, last=newest, ended=ended, most=self.limits.most_answers)
-                answers.append(Answers((relation,), [0, len(told)], told))
+                rows = result.answers(now, last=newest, ended=ended, most=self.limits.most_answers)
+                answers.append(Answers((relation,), [0, len(rows)], rows))
                 self._check(relation, network, result)
         return answers
 
     def _check(self, name: str, network: Network, result: Result) -> None:
-        """Stop a relation that holds, or is yet to tell, more than it may."""
+        """Stop a relation that holds, or has yet to emit, more rows than it may."""
         text = self.relations[name].text
         if result.exceeded or result.waiting > self.limits.most_answers:
             self.limits.stop_answering(name, text)
@@ -159,26 +161,28 @@ class Answering:
     @property
     def files(self) -> list[str]:
         """The files of materialised results, relative to the directory that they are in."""
-        kept = self.materialized.items()
-        return [f"{_folder(name)}/{file}" for name, one in kept for file in sorted(one.files)]
+        results = self.materialized.items()
+        return [f"{_folder(name)}/{file}" for name, result in results for file in sorted(result.files)]
 
     def state(self) -> dict[str, Parts]:
         """The state of everything."""
         state = {f"{name}: {owner}": parts for name, n in self.networks.items() for owner, parts in n.parts().items()}
         state |= {f"result {name}": result.parts() for name, result in self.results.items()}
-        return state | {f"materialized {name}": kept.parts() for name, kept in self.materialized.items()}
+        return state | {
+            f"materialized {name}": materialized.parts() for name, materialized in self.materialized.items()
+        }
 
     def restore(self, state: Mapping[str, Parts]) -> None:
-        """Go on with a state. Called after `use`; who was not there then starts empty."""
+        """Go on with a state. To be called after `set_relations`. Relations that were not there then start empty."""
         for name, network in self.networks.items():
             prefix = f"{name}: "
             network.restore({o.removeprefix(prefix): p for o, p in state.items() if o.startswith(prefix)})
         for name, result in self.results.items():
             if f"result {name}" in state:
                 result.restore(state[f"result {name}"])
-        for name, kept in self.materialized.items():
+        for name, materialized in self.materialized.items():
             if f"materialized {name}" in state:
-                kept.restore(state[f"materialized {name}"])
+                materialized.restore(state[f"materialized {name}"])
 
 
 def _folder(name: str) -> str:

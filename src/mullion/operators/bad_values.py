@@ -1,5 +1,5 @@
 """Which bad values (overflows, divisions by zero, failed casts) are counted, and on which rows: so that the number does
-not depend on the plan, nor on who shares it.
+not depend on the plan, nor on the queries that share it.
 
 | what met it | is counted |
 |---|---|
@@ -117,14 +117,14 @@ def _key(scan: Scan, expr: Expr) -> tuple[str, int | None, Expr]:
 
 def _checks(plan: Node) -> tuple[tuple[Scan, Expr], ...]:
     """What can be bad in the conditions on single windows."""
-    found: dict[tuple[Scan, Expr], None] = {}
-    for below, condition in (found for node in nodes(plan) for found in node.conditions()):
+    checks: dict[tuple[Scan, Expr], None] = {}
+    for below, condition in (checks for node in nodes(plan) for checks in node.conditions()):
         origin = window_of(below, condition)
         if origin is not None:
             scan, own = origin
             compared = compared_in(own) if type_of(own, scan.types) == BOOLEAN else (own,)
-            found |= {(scan, expr): None for expr in compared if is_fallible(expr, scan.types)}
-    return tuple(found)
+            checks |= {(scan, expr): None for expr in compared if is_fallible(expr, scan.types)}
+    return tuple(checks)
 
 
 __all__ = ["BadConditions", "BadEvents", "BadValues", "bad_keys"]

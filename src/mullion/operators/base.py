@@ -3,7 +3,7 @@
     inputs up to `now` --advance--> output up to `now`
 
 State that holds rows is made of immutable tables, its sub-windows. A sub-window that is kept from one step to the next
-is the same object, so whoever saves the state writes each of them once. Small state that changes, such as counters,
+is the same object, so a save writes each of them once. Small state that changes, such as counters,
 is a table made anew when it is asked for.
 """
 

@@ -1,4 +1,4 @@
-"""Which columns every relation of a plan must deliver: only what somebody above it reads."""
+"""Which columns every relation of a plan must deliver: only what a node above it reads."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from mullion.algebra.nodes import Node, Scan
 
 def in_order(roots: Iterable[Node]) -> list[Node]:
     """All nodes of some plans, each once, after its inputs."""
-    found: dict[Node, None] = {}
+    ordered: dict[Node, None] = {}
 
     def visit(node: Node) -> None:
-        if node not in found:
+        if node not in ordered:
             for below in node.operator_inputs:
                 visit(below)
-            found[node] = None
+            ordered[node] = None
 
     for root in roots:
         visit(root)
-    return list(found)
+    return list(ordered)
 
 
 def needs(roots: Collection[Node], known: Mapping[Node, Collection[str]] | None = None) -> dict[Node, tuple[str, ...]]:
@@ -27,14 +27,14 @@ def needs(roots: Collection[Node], known: Mapping[Node, Collection[str]] | None 
 
     Roots need all of theirs. `known` are needs of before, which stay: what is kept has these columns.
     """
-    found: dict[Node, set[str]] = {node: set() for node in in_order(roots)}
+    needed: dict[Node, set[str]] = {node: set() for node in in_order(roots)}
     for root in roots:
-        found[root] |= set(root.types)
-    for node in reversed(found):
-        found[node] = set(chosen(node, found[node] | set((known or {}).get(node, ()))))
-        for below, names in zip(node.operator_inputs, node.needs(found[node]), strict=True):
-            found[below] |= set(chosen(below, names))
-    return {node: chosen(node, names) for node, names in found.items()}
+        needed[root] |= set(root.types)
+    for node in reversed(needed):
+        needed[node] = set(chosen(node, needed[node] | set((known or {}).get(node, ()))))
+        for below, names in zip(node.operator_inputs, node.needs(needed[node]), strict=True):
+            needed[below] |= set(chosen(below, names))
+    return {node: chosen(node, names) for node, names in needed.items()}
 
 
 def chosen(node: Node, names: Collection[str]) -> tuple[str, ...]:

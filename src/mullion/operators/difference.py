@@ -194,7 +194,7 @@ class _Changes:
     what: Codes
     """Where a row of the left stands, or by how much the right changes."""
     is_plain_end: Mask
-    """Whether a row of the left ends as it promised: nobody needs to hear of it unless the right has its value."""
+    """Whether a row of the left ends as it promised: it matters only where the right has its value."""
 
     @staticmethod
     def of(left_rows: EndingRows, left: Step, right_rows: EndingRows, right: Step) -> _Changes:

@@ -126,11 +126,11 @@ def deleted_rows(visible: Visibility, value: Codes, low: int, high: int) -> Emis
     return Emission.of(there, visible.last[there] + 1)
 
 
-def _surplus(value: Codes, mine: Index, at: Times, others: Index, other_at: Times, turn: Index) -> Index:
+def _surplus(value: Codes, rows: Index, at: Times, others: Index, other_at: Times, turn: Index) -> Index:
     """Of the rows `mine`, those that are left when for each value and instant as many are taken away as there are
     `others`; the first by turn stay."""
     instants = np.unique(at)
-    key = value[mine] * len(instants) + np.searchsorted(instants, at)
+    key = value[rows] * len(instants) + np.searchsorted(instants, at)
     place = np.searchsorted(instants, other_at)
     matters = place < len(instants)
     matters[matters] = instants[place[matters]] == other_at[matters]
@@ -140,7 +140,7 @@ def _surplus(value: Codes, mine: Index, at: Times, others: Index, other_at: Time
     number = np.arange(len(key)) - np.searchsorted(key, key)
     come = np.searchsorted(key, key, "right") - np.searchsorted(key, key)
     lost = np.searchsorted(cancelled, key, "right") - np.searchsorted(cancelled, key)
-    return mine[order[number < come - lost]]
+    return rows[order[number < come - lost]]
 
 
 def missed_rows(visible: Visibility, low: int, high: int) -> Emission:

@@ -31,7 +31,7 @@ from mullion.slices.arrange import ranked
 class Emitter:
     """RSTREAM, ISTREAM, DSTREAM or every change, as far as LIMIT lets rows through, in the order of ORDER BY.
 
-    `signed`: whether changes tell what leaves, too.
+    `signed`: whether changes include the rows that leave.
     """
 
     def __init__(self, relation: Relation, *, signed: bool) -> None:
@@ -48,12 +48,12 @@ class Emitter:
 
     def _limited(self, timed: TimedRows, seen: Visibility, before: int, high: int) -> tuple[Index, Visibility]:
         """The rows that LIMIT lets through, as often as they come back, and when they are seen."""
-        found = []
+        emissions = []
         for begin, end in turns(seen, before, high):
             emission = self._arranged(timed, seen.arrival, visible_rows(seen, begin, end))
             number = np.arange(len(emission.rank)) - np.searchsorted(emission.rank, emission.rank)
-            found.append(emission.take(np.flatnonzero(number < (self.relation.limit or 0))))
-        row, first, last = stretches(Emission.concat(*found))
+            emissions.append(emission.take(np.flatnonzero(number < (self.relation.limit or 0))))
+        row, first, last = stretches(Emission.concat(*emissions))
         return row, seen.take(row)._replace(first=first, last=last)
 
     def _chosen(
@@ -80,10 +80,10 @@ class Emitter:
 
     def _values(self, timed: TimedRows, row: Index, seen: Visibility, low: int, high: int) -> Codes:
         """Numbers by value for the rows that come or leave; all others are as if they were equal."""
-        mine = np.flatnonzero(are_inserted(seen, low, high) | are_deleted(seen, low, high))
+        changing = np.flatnonzero(are_inserted(seen, low, high) | are_deleted(seen, low, high))
         codes = np.zeros(len(row), np.int64)
         items = timed.rows.select(range(len(self.relation.names)))
-        codes[mine] = row_codes(items.take(pa.array(row[mine])))
+        codes[changing] = row_codes(items.take(pa.array(row[changing])))
         return codes
 
     def _arranged(self, timed: TimedRows, place: Index, emission: Emission) -> Emission:

@@ -97,10 +97,10 @@ class RelationExplanation:
         ]
 
     def _box(self, node: Node, shared: Mapping[Node, int]) -> Box:
-        kept = tuple(f"{what}: {how}" for what, how in self.structures.of(node).items())
+        structure = tuple(f"{what}: {how}" for what, how in self.structures.of(node).items())
         queries = (f"shared by {shared[node]} queries",) if shared[node] > 1 else ()
         below = tuple(self._box(below, shared) for below in node.inputs)
-        return Box((node.explained, *kept, *queries), node.pattern.label, below)
+        return Box((node.explained, *structure, *queries), node.pattern.label, below)
 
     @cached_property
     def structures(self) -> Structures:
@@ -119,7 +119,7 @@ class RelationExplanation:
         return Counter(node for chosen in self.chosen for node in dict.fromkeys(nodes(chosen.root)))
 
     def _node(self, node: Node, shared: Mapping[Node, int]) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        explained: dict[str, Any] = {
             "operator": node.kind_name(),
             "text": node.explained,
             "pattern": node.pattern.label,
@@ -128,9 +128,9 @@ class RelationExplanation:
             "queries": shared.get(node, 0),
         }
         if isinstance(node, Join) and len(node.parts) > 2:
-            found["probing_order"] = list(choose_order(CostModel(self.stats).join_inputs(node)).order)
-        found["inputs"] = [self._node(below, shared) for below in node.inputs]
-        return found
+            explained["probing_order"] = list(choose_order(CostModel(self.stats).join_inputs(node)).order)
+        explained["inputs"] = [self._node(below, shared) for below in node.inputs]
+        return explained
 
 
 class _Drawing:
@@ -179,15 +179,15 @@ class _Drawing:
 
     def details(self, node: Node) -> str:
         """What the operator keeps, and what is particular about it."""
-        told = [f"{what}: {how}" for what, how in self.explanation.structures.of(node).items()]
+        details = [f"{what}: {how}" for what, how in self.explanation.structures.of(node).items()]
         if isinstance(node, Join) and len(node.parts) > 2:
             order = choose_order(CostModel(self.explanation.stats).join_inputs(node)).order
-            told.append("probed in the order " + ", ".join(map(str, order)))
+            details.append("probed in the order " + ", ".join(map(str, order)))
         if isinstance(node, Join) and node.is_internal:
-            told.append("its results stay")
+            details.append("its results stay")
         if self.explanation.structures.hears_negatives(node):
-            told.append("negative tuples")
-        return f"  ({'; '.join(told)})" if told else ""
+            details.append("negative tuples")
+        return f"  ({'; '.join(details)})" if details else ""
 
 
 def _why(relation: Relation) -> tuple[str, ...]:
@@ -197,11 +197,11 @@ def _why(relation: Relation) -> tuple[str, ...]:
 
 def output_text(relation: Relation) -> str:
     """What the query tells of its result, and when."""
-    told = "changes" if relation.output == "changes" else relation.output.upper()
+    text = "changes" if relation.output == "changes" else relation.output.upper()
     if relation.output_window is not None:
-        told += f" {render_window(relation.output_window, quoted=False)}"
+        text += f" {render_window(relation.output_window, quoted=False)}"
     when = "at every change" if relation.slide is None else f"every {duration_text(relation.slide)}"
-    return f"{told}{' RESTORE' if relation.restore else ''} {when}"
+    return f"{text}{' RESTORE' if relation.restore else ''} {when}"
 
 
 def _use(use: RuleUse) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class Grouped:
 
     def lower(self, aggregates: Sequence[BoundAggregate]) -> list[Vector]:
         """The answers of the aggregates at all moments."""
-        found: list[Vector | None] = [None] * len(aggregates)
+        answers: list[Vector | None] = [None] * len(aggregates)
         repeated = []
         for i, bound in enumerate(aggregates):
             partials = bound.aggregate.partials(bound.argument_type)
@@ -121,12 +121,12 @@ class Grouped:
                 repeated.append(i)
             else:
                 states = [self._subtracted(partial, bound.argument) for partial in partials]
-                found[i] = bound.aggregate.lower(bound.argument_type, states)
+                answers[i] = bound.aggregate.lower(bound.argument_type, states)
         if repeated:
             parts = [[part.lower(aggregates[i]) for i in repeated] for part in self._parts()]
             for i, vectors in zip(repeated, zip(*parts, strict=True), strict=True):
-                found[i] = joined(vectors)
-        return [vector for vector in found if vector is not None]
+                answers[i] = joined(vectors)
+        return [vector for vector in answers if vector is not None]
 
     def _subtracted(self, partial: Partial, argument: Expr | None) -> tuple[Vector, ...]:
         """The states at all moments, from the two running sequences."""
@@ -201,13 +201,15 @@ class Repeated:
         if isinstance(partial, Invertible):
             return self.subtracted(partial, bound.argument)
         events = argument_of(self.rows, bound.argument).take(self.row)
-        some = self.count > 0
+        has_rows = self.count > 0
         ends = np.cumsum(self.count)
-        stored = partial.gather(events, (ends - self.count)[some], self._places(bound) if partial.takes_order else None)
-        if some.all():
+        stored = partial.gather(
+            events, (ends - self.count)[has_rows], self._places(bound) if partial.takes_order else None
+        )
+        if has_rows.all():
             return stored
         nothing = partial.store(partial.identity(1), tuple(vector.take(slice(0, 0)) for vector in stored))
-        where = np.where(some, np.cumsum(some) - 1, np.count_nonzero(some))
+        where = np.where(has_rows, np.cumsum(has_rows) - 1, np.count_nonzero(has_rows))
         return tuple(joined(both).take(where) for both in zip(stored, nothing, strict=True))
 
     def _places(self, bound: BoundAggregate) -> Places:

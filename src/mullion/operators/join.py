@@ -7,8 +7,8 @@ So every combination is found once: by the last of its rows to be kept. A result
 latest start until the earliest end. INTERNAL windows only say which rows meet: their rows do not end when they are held
 no more, and so results stay (3.3.2).
 
-When a row of an earlier step is gone before its promised end, the results that it is part of and that promised to live
-longer are gone too. They need not be kept to be told: the row probes the others once more, as they were before.
+When a row of an earlier step is retracted, the results that it is part of and that promised to live longer are
+retracted too. They need not be kept for that: the row probes the others once more, as they were before.
 
 Only where INTERNAL windows meet strict inputs are results kept, by their ids: a row may be forgotten long before its
 results end.
@@ -38,17 +38,17 @@ from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.join_probe import Partial, extended, probe
+from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Cut, Hash, RowStore
 from mullion.operators.share import Share
-from mullion.operators.sub_window import SubWindow
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import START, id_names
 
 
 @implements(Join)
 class JoinOperator(Operator):
-    """Keeps the rows of each input, and gives the columns that somebody above reads."""
+    """Keeps the rows of each input, and gives the columns that an operator above reads."""
 
     picks_columns = True
 
@@ -87,8 +87,8 @@ class JoinOperator(Operator):
         return pa.schema(chosen or offered[:1])
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
-        retracted, released = self._gone(inputs)
-        found: list[TimedRows] = []
+        retracted, released = self._retractions(inputs)
+        results: list[TimedRows] = []
         self.too_many, views = {}, list(self.views)
         self.met.step()
         self.passed.step()
@@ -96,27 +96,27 @@ class JoinOperator(Operator):
             self.bad += self._bad_keys[i].among(delta.fresh.rows)
             fresh = store.sorted(delta.fresh)
             if fresh is not None:
-                for some in self._results(i, fresh):
-                    found.append(self._seen_by(views, some) if self.too_many else some)
-                    found = self._within_limit(found, views)
+                for rows in self._results(i, fresh):
+                    results.append(self._seen_by(views, rows) if self.too_many else rows)
+                    results = self._within_limit(results, views)
                 store.add(fresh)
         for store in self.stores:
             store.expire(now)
-        results = TimedRows.concat(found) if found else TimedRows.empty(self.schema, self.width)
+        joined = TimedRows.concat(results) if results else TimedRows.empty(self.schema, self.width)
         if self.results is not None:
-            self.results.insert(TimedRows(results.rows, results.ids, results.start, results.end))
+            self.results.insert(TimedRows(joined.rows, joined.ids, joined.start, joined.end))
             self.results.expire(now)
-        return Delta(results, retracted, now, released)
+        return Delta(joined, retracted, now, released)
 
-    def _within_limit(self, found: list[TimedRows], views: list[tuple[int, ...]]) -> list[TimedRows]:
+    def _within_limit(self, results: list[TimedRows], views: list[tuple[int, ...]]) -> list[TimedRows]:
         """The results, if they are not too many. Otherwise the views with the longest windows are given up, one after
         the other, so that those with shorter ones have theirs."""
-        while (rows := sum(map(len, found))) > self.most_rows:
+        while (count := sum(map(len, results))) > self.most_rows:
             if len(views) < 2:
-                raise TooManyRows(rows)
-            self.too_many[views.pop(0)] = rows
-            found = [self._seen_by(views, some) for some in found]
-        return found
+                raise TooManyRows(count)
+            self.too_many[views.pop(0)] = count
+            results = [self._seen_by(views, rows) for rows in results]
+        return results
 
     @staticmethod
     def _seen_by(views: Sequence[tuple[int, ...]], timed: TimedRows) -> TimedRows:
@@ -161,27 +161,27 @@ class JoinOperator(Operator):
 
     def _probed(self, partials: Iterator[Partial], j: int, *, before_cuts: bool, is_last: bool) -> Iterator[Partial]:
         for partial in partials:
-            for found in probe(partial, self.stores[j], before_cuts=before_cuts):
-                yield extended(partial, found, j, is_last=is_last)
+            for pairs in probe(partial, self.stores[j], before_cuts=before_cuts):
+                yield extended(partial, pairs, j, is_last=is_last)
 
-    def _gathered(self, i: int, own: SubWindow, partial: Partial, names: Sequence[str]) -> tuple[pa.Table, Ids]:
+    def _gathered(self, i: int, own: KeyedSubWindow, partial: Partial, names: Sequence[str]) -> tuple[pa.Table, Ids]:
         """Columns of the join, and ids, of combinations that rows of input i found, which stand in a sub-window of
         their own."""
         columns: dict[str, pa.ChunkedArray] = {}
         ids = np.empty((len(partial), self.width), np.int64)
         first = 0
         for part, (store, width) in enumerate(zip(self.stores, self.widths, strict=True)):
-            mine = {name: self.places[name][1] for name in names if self.places[name][0] == part}
-            wanted = [*dict.fromkeys(mine.values()), *id_names(width)]
+            inner_names = {name: self.places[name][1] for name in names if self.places[name][0] == part}
+            wanted = [*dict.fromkeys(inner_names.values()), *id_names(width)]
             at = partial.at[part]
             taken = own.table.select(wanted).take(pa.array(at)) if part == i else store.taken(at, wanted)
-            columns |= {name: taken.column(inner) for name, inner in mine.items()}
+            columns |= {name: taken.column(inner_name) for name, inner_name in inner_names.items()}
             for k, number in enumerate(id_names(width)):
                 ids[:, first + k] = taken.column(number).to_numpy()
             first += width
         return pa.Table.from_arrays([columns[name] for name in names], names=list(names)), ids
 
-    def _where_residual(self, i: int, own: SubWindow, partial: Partial, *, are_new: bool = True) -> Partial:
+    def _where_residual(self, i: int, own: KeyedSubWindow, partial: Partial, *, are_new: bool = True) -> Partial:
         """The combinations for which the residual predicate is true. Bad values are those of new ones."""
         if self.node.residual is None:
             return partial
@@ -192,63 +192,69 @@ class JoinOperator(Operator):
 
     # New results
 
-    def _results(self, i: int, fresh: SubWindow) -> Iterator[TimedRows]:
+    def _results(self, i: int, fresh: KeyedSubWindow) -> Iterator[TimedRows]:
         self.met.see(len(fresh) * prod(float(store.held) for j, store in enumerate(self.stores) if j != i), 0)
         for combinations in self._combinations(i, Partial.of(i, fresh)):
-            found = self._where_residual(i, fresh, combinations)
+            passing = self._where_residual(i, fresh, combinations)
             self.met.see(0, len(combinations))
-            self.passed.see(len(combinations), len(found))
-            if len(found):
-                rows, ids = self._gathered(i, fresh, found, self.schema.names)
+            self.passed.see(len(combinations), len(passing))
+            if len(passing):
+                rows, ids = self._gathered(i, fresh, passing, self.schema.names)
                 if self.releases:
-                    yield TimedRows(rows, ids, found.start, self._ends(i, fresh, found), found.end)
+                    yield TimedRows(rows, ids, passing.start, self._ends(i, fresh, passing), passing.end)
                 else:
-                    yield TimedRows(rows, ids, found.start, found.end)
+                    yield TimedRows(rows, ids, passing.start, passing.end)
 
-    def _ends(self, i: int, fresh: SubWindow, partial: Partial) -> Times:
+    def _ends(self, i: int, fresh: KeyedSubWindow, partial: Partial) -> Times:
         """When the first of the rows ends, which may be after it is held no more."""
         end = np.full(len(partial), FOREVER, np.int64)
         for part, store in enumerate(self.stores):
             end = np.minimum(end, (fresh.end if part == i else store.ends())[partial.at[part]])
         return end
 
-    # Results that are gone
+    # Retractions
 
-    def _gone(self, inputs: Sequence[Delta]) -> tuple[Retractions, Retractions | None]:
+    def _retractions(self, inputs: Sequence[Delta]) -> tuple[Retractions, Retractions | None]:
         """The results that end, and those that are held no more, before they promised to."""
         if not any(len(delta.retracted) or delta.released is not None for delta in inputs):
             return Retractions.none(self.width), None
         cuts = [store.cut(delta.retracted) for store, delta in zip(self.stores, inputs, strict=True)]
         for store, delta, own in zip(self.stores, inputs, cuts, strict=True):
             own += [] if delta.released is None else store.cut(delta.released, released=True)
-        found = [retracted for i, own in enumerate(cuts) for cut in own for retracted in self._gone_with(i, cut)]
-        retracted, released = Retractions.concat([Retractions.none(self.width), *found]), None
+        retractions = [
+            retracted for i, own in enumerate(cuts) for cut in own for retracted in self._retractions_with(i, cut)
+        ]
+        retracted, released = Retractions.concat([Retractions.none(self.width), *retractions]), None
         if self.releases:
-            kept = [] if self.results is None else self._kept_gone(self.results, [delta.retracted for delta in inputs])
-            retracted, released = Retractions.concat([Retractions.none(self.width), *kept]), retracted
+            stored = (
+                []
+                if self.results is None
+                else self._stored_retractions(self.results, [delta.retracted for delta in inputs])
+            )
+            retracted, released = Retractions.concat([Retractions.none(self.width), *stored]), retracted
         for store in self._all_stores().values():
             store.settle()
         return retracted, released
 
-    def _gone_with(self, i: int, cut: Cut) -> Iterator[Retractions]:
+    def _retractions_with(self, i: int, cut: Cut) -> Iterator[Retractions]:
         """The results of rows that were cut, when they promised to live longer. Those of several rows that were cut are
-        told with the first of them."""
+        retracted with the first of them."""
         for combinations in self._combinations(i, Partial.of(i, cut.window, cut.rows), before_cuts=True):
             at = cut.window.meets[combinations.at[i]]
-            told = np.zeros(len(combinations), np.bool_)
+            is_retracted = np.zeros(len(combinations), np.bool_)
             for j, store in enumerate(self.stores):
                 if j != i:
                     until = store.meets()[combinations.at[j]]
                     at = np.minimum(at, until)
                     if j < i:
-                        told |= until != store.meets(before_cuts=True)[combinations.at[j]]
-            early = np.flatnonzero((at < combinations.end) & ~told)
+                        is_retracted |= until != store.meets(before_cuts=True)[combinations.at[j]]
+            early = np.flatnonzero((at < combinations.end) & ~is_retracted)
             sooner = replace(combinations.take(early), end=at[early])
-            found = self._where_residual(i, cut.window, sooner, are_new=False)
-            if len(found):
-                yield Retractions(self._gathered(i, cut.window, found, ())[1], found.end)
+            passing = self._where_residual(i, cut.window, sooner, are_new=False)
+            if len(passing):
+                yield Retractions(self._gathered(i, cut.window, passing, ())[1], passing.end)
 
-    def _kept_gone(self, results: RowStore, inputs: Sequence[Retractions]) -> Iterator[Retractions]:
+    def _stored_retractions(self, results: RowStore, inputs: Sequence[Retractions]) -> Iterator[Retractions]:
         """The results that end, when results are kept."""
         last = np.cumsum(self.widths)
         for i, retracted in enumerate(inputs):

@@ -1,8 +1,8 @@
 """The state of a shared join, when its windows become longer or shorter and other rows are wanted.
 
-A row that came at ts leaves a window of length r at ts + r, so its end can be told anew from its start. Rows that
-nobody wants any more are dropped, for views rely on it. Rows that had already left a shorter window, or that nobody
-wanted, are missing: no answer of those who want them now sees them, since their windows began later.
+A row that came at ts leaves a window of length r at ts + r, so its end follows from its start. Rows that no plan
+selects any more are dropped, for views rely on it. Rows that had already left a shorter window, or that no plan
+selected, are missing. No answer of the plans that select them now sees them, since the windows of these began later.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mullion.operators.timed_tables import END, START
 
 def refit_state(parts: Parts, join: Join) -> Parts:
     """The state of a join of this shape, as that of this join."""
-    found = dict(parts)
+    refitted = dict(parts)
     for i, (scan, predicates) in enumerate(join.time_windows() or ()):
         tables = [_with_length(table, scan.window.range or 0) for table in parts.get(f"{i}.rows", ())]
         wanted = [_wanted(table, predicates, scan.types) for table in tables]
-        found[f"{i}.rows"] = [table for table in wanted if len(table)]
-    return found
+        refitted[f"{i}.rows"] = [table for table in wanted if len(table)]
+    return refitted
 
 
 def _with_length(table: pa.Table, length: int) -> pa.Table:
@@ -42,8 +42,8 @@ def _wanted(table: pa.Table, predicates: Sequence[Expr], types: Mapping[str, Typ
     if not predicates:
         return table
     predicate = conjunction(predicates)
-    found = Columns.of(table, {name: types[name] for name in names_read(predicate)}).value(predicate)
-    wanted = found.values & found.valid
+    passes = Columns.of(table, {name: types[name] for name in names_read(predicate)}).value(predicate)
+    wanted = passes.values & passes.valid
     return table if wanted.all() else table.filter(pa.array(wanted))
 
 

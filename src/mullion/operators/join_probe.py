@@ -11,8 +11,8 @@ import numpy as np
 from mullion.expressions.arrays import Index, Times
 from mullion.expressions.coding.hashes import Keys
 from mullion.operators.kernels.join import PORTION, Pairs, Runs, common_runs, equal_pairs, overlapping_pairs
+from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.row_store import RowStore
-from mullion.operators.sub_window import SubWindow
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Partial:
         return len(self.start)
 
     @staticmethod
-    def of(i: int, window: SubWindow, rows: Index | None = None) -> Partial:
+    def of(i: int, window: KeyedSubWindow, rows: Index | None = None) -> Partial:
         """Rows of input i, with their ends as they were before any cuts."""
         if rows is None:
             at = np.arange(len(window))
@@ -63,7 +63,7 @@ def probe(partial: Partial, store: RowStore, *, before_cuts: bool) -> Iterator[P
     portion: list[Pairs] = []
     for window, offset in zip(store.windows, store.offsets().tolist(), strict=True):
         for pairs in _probe_window(partial, window, before_cuts=before_cuts):
-            portion.append(Pairs(pairs.probe, pairs.kept + offset, pairs.start, pairs.end))
+            portion.append(Pairs(pairs.probe, pairs.stored + offset, pairs.start, pairs.end))
             if sum(map(len, portion)) >= PORTION:
                 yield Pairs.concat(portion)
                 portion = []
@@ -71,7 +71,7 @@ def probe(partial: Partial, store: RowStore, *, before_cuts: bool) -> Iterator[P
         yield Pairs.concat(portion)
 
 
-def _probe_window(partial: Partial, window: SubWindow, *, before_cuts: bool) -> Iterator[Pairs]:
+def _probe_window(partial: Partial, window: KeyedSubWindow, *, before_cuts: bool) -> Iterator[Pairs]:
     assert partial.keys is not None
     runs = common_runs(partial.runs, window.runs)
     is_clean = partial.is_clean and window.is_clean
@@ -90,7 +90,7 @@ def extended(partial: Partial, pairs: Pairs, j: int, *, is_last: bool) -> Partia
         pairs = pairs.take(np.argsort(pairs.probe, kind="stable"))
     at = {i: rows.take(pairs.probe) for i, rows in partial.at.items()}
     keys = None if is_last or partial.keys is None else partial.keys.take(pairs.probe)
-    return Partial(keys, partial.is_clean, pairs.start, pairs.end, {**at, j: pairs.kept})
+    return Partial(keys, partial.is_clean, pairs.start, pairs.end, {**at, j: pairs.stored})
 
 
 __all__ = ["Partial", "extended", "probe"]

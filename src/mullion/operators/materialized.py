@@ -89,11 +89,11 @@ class KeptResult:
         stored = view.index.search(wanted, now - 1) if fast else view.index.scan(now - 1)
         if len(view.gone):
             stored = stored.filter(pa.array(~matching(stored, view.gone)))
-        found = pa.concat_tables([stored, alive(view.waiting, now - 1)])
+        rows = pa.concat_tables([stored, alive(view.waiting, now - 1)])
         if item is not None and wanted is not None:
             keys, _ = Keys.none(wanted.type).extended(wanted)
-            found = found.filter(pa.array(keys.codes(found.column(f"c{item}")) != NOT_THERE))
-        return self._named(found)
+            rows = rows.filter(pa.array(keys.codes(rows.column(f"c{item}")) != NOT_THERE))
+        return self._named(rows)
 
     def _item(self, name: str) -> int:
         if name not in self.relation.names:
@@ -101,8 +101,8 @@ class KeptResult:
         return self.relation.names.index(name)
 
     def _named(self, rows: pa.Table) -> pa.Table:
-        kept = rows.select([*self.items.names, START, END])
-        return kept.rename_columns([*self.relation.names, START, END])
+        selected = rows.select([*self.items.names, START, END])
+        return selected.rename_columns([*self.relation.names, START, END])
 
 
 class MaterializedResult:
@@ -170,17 +170,17 @@ class MaterializedResult:
             return {}
         if not self._safe or self._safe[-1] is not self._view.index:
             self._safe.append(self._view.index)
-        told = pa.table({"index": [json.dumps(self._index.state())], "now": [self._view.now]})
-        return {"index": [told], "waiting": [self._view.waiting], "gone": [self._view.gone]}
+        index = pa.table({"index": [json.dumps(self._index.state())], "now": [self._view.now]})
+        return {"index": [index], "waiting": [self._view.waiting], "gone": [self._view.gone]}
 
     def restore(self, parts: Parts) -> None:
         """Go on from a state that one of the last two calls of `parts` gave."""
         if not parts.get("index"):
             return
-        told = parts["index"][0].to_pylist()[0]
-        self._index = LifetimeIndex.restore(self.directory, json.loads(told["index"]), generations=1)
+        saved = parts["index"][0].to_pylist()[0]
+        self._index = LifetimeIndex.restore(self.directory, json.loads(saved["index"]), generations=1)
         waiting, gone = (pa.concat_tables(parts[name]) for name in ("waiting", "gone"))
-        self._view = _View(self._index.snapshot(), waiting, gone, told["now"])
+        self._view = _View(self._index.snapshot(), waiting, gone, saved["now"])
         self._safe.append(self._view.index)
 
     def _begin(self, delta: Delta) -> _View:

@@ -167,7 +167,7 @@ class Network:
     # Time goes on
 
     def advance(self, events: Mapping[str, Events], now: int) -> dict[Node, Delta]:
-        """Go on to `now` with the events before it, and tell what became known of every root."""
+        """Go on to `now` with the events before it. Returns what became known of every root."""
         streams = {stream: self._numbered(stream, events.get(stream)) for stream in self.columns_needed()}
         deltas: dict[Node, Delta] = {}
         self._fresh = {}
@@ -318,8 +318,8 @@ def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
 
 
 def _passed(working: Working, delta: Delta, names: Sequence[str]) -> Delta:
-    """What a node gets of an input: aggregates what its windows hold; who keeps whole rows the columns that it asked
-    for."""
+    """What a node gets of an input. Aggregates get the rows that windows hold. Operators that keep whole rows get only
+    the columns that they asked for."""
     if isinstance(working.node, Aggregated):
         delta = delta.as_held()
     return delta if working.operator.picks_columns else _narrowed(delta, list(names))

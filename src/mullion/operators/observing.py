@@ -127,8 +127,8 @@ def different(store: RowStore) -> float:
     """Different keys of a store, judged by its largest sub-window, whose keys are in order."""
     codes = max((window.keys.codes for window in store.windows), key=len)
     share = store.held / len(codes)
-    found = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
-    return found * share if found == len(codes) else float(found)
+    seen = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
+    return seen * share if seen == len(codes) else float(seen)
 
 
 __all__ = ["Observing", "different"]

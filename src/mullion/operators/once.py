@@ -57,14 +57,14 @@ class FromKept:
 
     def asked_of(self, name: str) -> dict[str, Any]:
         """The values that the question asks of columns of a result."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for node in nodes(self.relation.root):
             if isinstance(node, Filter) and isinstance(node.input, Scan) and node.input.stream == _rows_of(name):
                 for condition in conjuncts(node.predicate):
                     match condition:
                         case Call(function="eq", args=(Column(name=column), Literal(value=value))):
-                            found[column] = value
-        return {column: value for column, value in found.items() if value is not None and value == value}
+                            values[column] = value
+        return {column: value for column, value in values.items() if value is not None and value == value}
 
 
 def reading_kept(relation: Relation, materialized: Mapping[str, Relation]) -> FromKept | None:
@@ -72,10 +72,10 @@ def reading_kept(relation: Relation, materialized: Mapping[str, Relation]) -> Fr
     read: dict[str, None] = {}
 
     def replaced(node: Node) -> Node:
-        for name, kept in materialized.items():
-            if node == kept.root:
+        for name, materialized_relation in materialized.items():
+            if node == materialized_relation.root:
                 read[name] = None
-                return Scan(_rows_of(name), Window(unbounded=True), kept.root.columns)
+                return Scan(_rows_of(name), Window(unbounded=True), materialized_relation.root.columns)
         return node.with_inputs(tuple(map(replaced, node.inputs)))
 
     root = replaced(relation.root)
@@ -95,16 +95,16 @@ def answer_from_kept(asked: FromKept, kept: Mapping[str, KeptResult]) -> tuple[p
     now = max((result.now for result in kept.values()), default=EVER_BEFORE)
     if now == EVER_BEFORE:
         return answer_schema(asked.relation).empty_table(), "no events", None
-    events, told = {}, []
+    events, sources = {}, []
     for name, result in kept.items():
         columns = [column for column, _ in result.relation.root.columns]
         by = {result.relation.names[columns.index(c)]: value for c, value in asked.asked_of(name).items()}
-        found = result.read(key=result.key, value=by[result.key]) if result.key in by else result.read()
-        rows = found.select(result.relation.names).rename_columns(columns[: len(result.relation.names)])
-        order = np.argsort(found[START].to_numpy(), kind="stable")
-        events[_rows_of(name)] = Events(rows.take(pa.array(order)), found[START].to_numpy()[order])
-        told.append(f"the materialised result of '{name}'{', found by its key' if result.key in by else ''}")
-    return answer_now(asked.relation, events, now - 1, no_table), " and ".join(told), now - 1
+        rows = result.read(key=result.key, value=by[result.key]) if result.key in by else result.read()
+        items = rows.select(result.relation.names).rename_columns(columns[: len(result.relation.names)])
+        order = np.argsort(rows[START].to_numpy(), kind="stable")
+        events[_rows_of(name)] = Events(items.take(pa.array(order)), rows[START].to_numpy()[order])
+        sources.append(f"the materialised result of '{name}'{', found by its key' if result.key in by else ''}")
+    return answer_now(asked.relation, events, now - 1, no_table), " and ".join(sources), now - 1
 
 
 def _rows_of(name: str) -> str:

@@ -1,7 +1,8 @@
-"""Which plan each relation runs by: chosen when it joins, with those that join together, and kept from then on.
+"""Which plan each relation runs by: chosen when it enters, with those that enter together, and kept from then on.
 
-A plan that is at work holds state, so what is learnt of the streams changes only the plans of those who join later. A
-commit names the plan of each relation; after a restart the same plan is found again among those that the rules lead to.
+A plan that is at work holds state, so what is learnt of the streams changes only the plans of relations that enter
+later. A commit names the plan of each relation; after a restart the same plan is found again among those
+that the rules lead to.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ def plans_at_work(
 ) -> list[Chosen]:
     """The plans by which relations run, or would run if they began now, with what else was considered."""
     model = CostModel(stats, expiry)
-    found = []
+    plans = []
     for relation, now in zip(relations, optimise_together([r.plan for r in relations], stats, expiry), strict=True):
         root = at_work.get(relation.name, now.root)
         other = Chosen(root, model.plan(root), (), ((now.root, now.cost),))
-        found.append(now if root == now.root else other)
-    shared = share_joins([chosen.root for chosen in found]).plans
-    return [replace(chosen, root=shared[chosen.root]) for chosen in found]
+        plans.append(now if root == now.root else other)
+    shared = share_joins([chosen.root for chosen in plans]).plans
+    return [replace(chosen, root=shared[chosen.root]) for chosen in plans]
 
 
 def recorded_plan(relation: Relation, name: str) -> Node:

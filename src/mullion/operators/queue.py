@@ -2,7 +2,7 @@
 
     pop(7):  [3 5] [6 8 9]  ->  3 5 6 leave, [6 8 9] stays as it is with its first row skipped
 
-The state of windows whose ends must be announced: they remember who is inside, not what it was.
+The state of windows whose ends must be announced: they remember the ids of the rows inside, not their columns.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ from mullion.expressions.coding.hashes import Keys, keys_of
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Parts
 from mullion.operators.expressions import KeyFunction
+from mullion.operators.keyed_sub_window import KeyedSubWindow, codes_of_ids, equal_codes
 from mullion.operators.merging import SMALL, is_merged
-from mullion.operators.sub_window import SubWindow, codes_of_ids, equal_codes
 from mullion.operators.timed_rows import Retractions, TimedRows
 from mullion.operators.timed_tables import END, HELD, START, id_names, numbers
 
@@ -46,7 +46,7 @@ DAYS = 4
 class Cut:
     """Rows of a sub-window that were cut off."""
 
-    window: SubWindow
+    window: KeyedSubWindow
     rows: Index
 
 
@@ -57,7 +57,7 @@ def no_key(rows: pa.Table) -> Keys:
 
 class RowStore(ABC):
     """Rows of one relation. `key` gives the keys by which they are probed; rows whose key is NULL match nothing and are
-    not kept. Rows that nobody probes have no key."""
+    not kept. Rows that are never probed have no key."""
 
     kept_in: ClassVar[str]
     """The structure, in words for people."""
@@ -66,19 +66,19 @@ class RowStore(ABC):
         self.schema, self.width = schema, width
         self.key = no_key if key is None else key
         self._small = 0 if key is None else SMALL
-        self.windows: list[SubWindow] = []
+        self.windows: list[KeyedSubWindow] = []
         self.now = EVER_BEFORE
 
     # Rows come
 
-    def insert(self, rows: TimedRows) -> SubWindow | None:
+    def insert(self, rows: TimedRows) -> KeyedSubWindow | None:
         """Add rows. Returns them in the order of their keys, or None when there are none."""
         fresh = self.sorted(rows)
         if fresh is not None:
             self.add(fresh)
         return fresh
 
-    def sorted(self, rows: TimedRows) -> SubWindow | None:
+    def sorted(self, rows: TimedRows) -> KeyedSubWindow | None:
         """Rows as a sub-window, without those whose key is NULL."""
         if not len(rows):
             return None
@@ -88,57 +88,61 @@ class RowStore(ABC):
             known = np.flatnonzero(keys.known)
             rows, keys = rows.take(known), keys.take(known)
             keys = Keys(keys.codes, None, keys.exact, keys.columns)
-        return SubWindow.of(rows, keys) if len(rows) else None
+        return KeyedSubWindow.of(rows, keys) if len(rows) else None
 
     @abstractmethod
-    def add(self, fresh: SubWindow) -> None:
+    def add(self, fresh: KeyedSubWindow) -> None:
         """Add rows that `sorted` has put in order."""
 
     # Rows leave
 
     @abstractmethod
     def expire(self, now: int) -> None:
-        """Drop what has ended. Rows that ended may be held for longer; who probes compares lives."""
+        """Drop what has ended. Rows that ended may be held for longer; a probe compares starts and ends."""
 
     def keep(self, needed: Callable[[TimedRows], Mask]) -> None:
         """Only rows that are needed must stay. Sub-windows of which half is needed stay as they are."""
-        kept = []
+        windows = []
         for window in self.windows:
             mask = needed(window.timed)
             count = int(np.count_nonzero(mask))
             if 2 * count >= len(window):
-                kept.append(window)
+                windows.append(window)
             elif count:
                 rows = np.flatnonzero(mask)
-                kept.append(SubWindow.of(window.timed.take(rows), window.keys.take(rows)))
-        self.windows = kept
+                windows.append(KeyedSubWindow.of(window.timed.take(rows), window.keys.take(rows)))
+        self.windows = windows
 
     def cut(self, retracted: Retractions, *, released: bool = False) -> list[Cut]:
         """End rows earlier than they promised, or only hold them no longer. How it was stays known until `settle`."""
         codes = codes_of_ids(retracted.ids)
         windows = self.windows if len(retracted) else ()
-        found = [(window, *self._find(window, retracted, codes, released=released)) for window in windows]
-        return self._cut(found, retracted, released=released)
+        matches = [(window, *self._find(window, retracted, codes, released=released)) for window in windows]
+        return self._cut(matches, retracted, released=released)
 
     def cut_all(self, retracted: Retractions, part: slice, *, released: bool = False) -> list[Cut]:
         """As `cut`, for all rows that were made of a row that is retracted: its id is a part of theirs."""
-        codes, found = codes_of_ids(retracted.ids), []
+        codes, matches = codes_of_ids(retracted.ids), []
         for window in self.windows if len(retracted) else ():
             rows, which = equal_codes(codes_of_ids(window.ids[:, part]), codes)
             meant = window.is_meant(retracted, which, rows, released=released, part=part)
-            found.append((window, rows[meant], which[meant]))
-        return self._cut(found, retracted, released=released)
+            matches.append((window, rows[meant], which[meant]))
+        return self._cut(matches, retracted, released=released)
 
     @staticmethod
-    def _cut(found: Sequence[tuple[SubWindow, Index, Index]], retracted: Retractions, *, released: bool) -> list[Cut]:
+    def _cut(
+        matches: Sequence[tuple[KeyedSubWindow, Index, Index]], retracted: Retractions, *, released: bool
+    ) -> list[Cut]:
         cuts = []
-        for window, rows, which in found:
+        for window, rows, which in matches:
             if len(rows):
                 (window.release if released else window.cut)(rows, retracted.at[which])
                 cuts.append(Cut(window, rows))
         return cuts
 
-    def _find(self, window: SubWindow, retracted: Retractions, codes: Times, *, released: bool) -> tuple[Index, Index]:
+    def _find(
+        self, window: KeyedSubWindow, retracted: Retractions, codes: Times, *, released: bool
+    ) -> tuple[Index, Index]:
         return window.find(retracted, codes, released=released)
 
     def settle(self) -> None:
@@ -188,7 +192,7 @@ class RowStore(ABC):
     def restore(self, parts: Mapping[str, Sequence[pa.Table]]) -> None:
         for i, saved in enumerate(parts.get("rows", ())):
             table = self._with_all_columns(saved)
-            window = SubWindow.restored(table, self.key(table))
+            window = KeyedSubWindow.restored(table, self.key(table))
             for cuts in [*parts.get("cuts", ()), *map(_as_cuts, parts.get("ends", ()))]:
                 own = cuts.filter(pa.array(numbers(cuts, "window") == i))
                 if not len(own):
@@ -200,7 +204,7 @@ class RowStore(ABC):
             self.windows.append(window)
 
     def _with_all_columns(self, table: pa.Table) -> pa.Table:
-        """Columns that nobody needed when the rows came are NULL."""
+        """Columns that no plan needed when the rows came are NULL."""
         names = [*self.schema.names, *id_names(self.width), START, END]
         names += [HELD] if HELD in table.column_names else []
         if table.column_names == names:
@@ -212,7 +216,7 @@ class RowStore(ABC):
 
     # Merging
 
-    def merged(self, windows: Sequence[SubWindow]) -> SubWindow | None:
+    def merged(self, windows: Sequence[KeyedSubWindow]) -> KeyedSubWindow | None:
         """One sub-window for several, without what has ended."""
         alive = [(window, window.alive(self.now)) for window in windows]
         alive = [(window, rows) for window, rows in alive if len(rows)]
@@ -220,9 +224,9 @@ class RowStore(ABC):
             return alive[0][0]
         rows = [_taken(window, rows) for window, rows in alive]
         keys = [window.keys if len(rows) == len(window) else window.keys.take(rows) for window, rows in alive]
-        return SubWindow.of(TimedRows.concat(rows), Keys.concat(keys)) if alive else None
+        return KeyedSubWindow.of(TimedRows.concat(rows), Keys.concat(keys)) if alive else None
 
-    def _append(self, windows: list[SubWindow], fresh: SubWindow, *, within_life: bool = False) -> None:
+    def _append(self, windows: list[KeyedSubWindow], fresh: KeyedSubWindow, *, within_life: bool = False) -> None:
         """Add a sub-window after others, merged with those before it that are not much larger."""
         while windows and is_merged(len(windows[-1]), len(fresh), small=self._small):
             last = windows[-1]
@@ -241,7 +245,7 @@ class Fifo(RowStore):
 
     kept_in = "FIFO queue"
 
-    def add(self, fresh: SubWindow) -> None:
+    def add(self, fresh: KeyedSubWindow) -> None:
         self._append(self.windows, fresh, within_life=True)
 
     def expire(self, now: int) -> None:
@@ -267,14 +271,14 @@ class Calendar(RowStore):
     def __init__(self, schema: pa.Schema, width: int, key: KeyFunction | None = None) -> None:
         super().__init__(schema, width, key)
         self.day = 1
-        self.days: dict[int, list[SubWindow]] = {}
+        self.days: dict[int, list[KeyedSubWindow]] = {}
 
-    def add(self, fresh: SubWindow) -> None:
+    def add(self, fresh: KeyedSubWindow) -> None:
         self._lengthen_days(fresh)
         self._put(fresh)
         self._list()
 
-    def _lengthen_days(self, fresh: SubWindow) -> None:
+    def _lengthen_days(self, fresh: KeyedSubWindow) -> None:
         """Days that turn out to be much too short are made longer, and what is there is put into new ones."""
         lengths = np.where(fresh.meets >= FOREVER, 0, fresh.meets - fresh.start)
         longest = int(lengths.max())
@@ -283,15 +287,15 @@ class Calendar(RowStore):
             for window in self._emptied():
                 self._put(window)
 
-    def _emptied(self) -> list[SubWindow]:
+    def _emptied(self) -> list[KeyedSubWindow]:
         windows, self.days = self.windows, {}
         return windows
 
-    def _put(self, fresh: SubWindow) -> None:
+    def _put(self, fresh: KeyedSubWindow) -> None:
         days = np.where(fresh.meets_saved >= FOREVER, FOREVER, fresh.meets_saved // self.day)
         for day in np.unique(days).tolist():
             rows = np.flatnonzero(days == day)
-            own = fresh if len(rows) == len(fresh) else SubWindow.of(fresh.timed.take(rows), fresh.keys.take(rows))
+            own = fresh if len(rows) == len(fresh) else KeyedSubWindow.of(fresh.timed.take(rows), fresh.keys.take(rows))
             self._append(self.days.setdefault(day, []), own)
 
     def _list(self) -> None:
@@ -323,7 +327,7 @@ class Hash(RowStore):
 
     kept_in = "hash by id"
 
-    def add(self, fresh: SubWindow) -> None:
+    def add(self, fresh: KeyedSubWindow) -> None:
         self._append(self.windows, fresh)
 
     def expire(self, now: int) -> None:
@@ -336,7 +340,7 @@ class Scan(RowStore):
 
     kept_in = "list"
 
-    def add(self, fresh: SubWindow) -> None:
+    def add(self, fresh: KeyedSubWindow) -> None:
         both = self.merged([*self.windows, fresh])
         self.windows = [] if both is None else [both]
 
@@ -345,15 +349,17 @@ class Scan(RowStore):
         kept = self.merged(self.windows)
         self.windows = [] if kept is None else [kept]
 
-    def _find(self, window: SubWindow, retracted: Retractions, codes: Times, *, released: bool) -> tuple[Index, Index]:
+    def _find(
+        self, window: KeyedSubWindow, retracted: Retractions, codes: Times, *, released: bool
+    ) -> tuple[Index, Index]:
         return window.scan(retracted, codes, released=released)
 
 
-def _taken(window: SubWindow, rows: Index) -> TimedRows:
+def _taken(window: KeyedSubWindow, rows: Index) -> TimedRows:
     return window.timed if len(rows) == len(window) else window.timed.take(rows)
 
 
-def _close(last: SubWindow, fresh: SubWindow) -> bool:
+def _close(last: KeyedSubWindow, fresh: KeyedSubWindow) -> bool:
     """Whether the rows of both end so close to each other that they may wait for the last of them."""
     span = max(last.last_end, fresh.last_end) - min(last.first_end, fresh.first_end)
     return span * SHARE_OF_LIFE <= fresh.last_end - int(fresh.start.min())

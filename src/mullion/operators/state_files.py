@@ -39,8 +39,10 @@ class StateFiles:
     """The tables of the last save by their identity. They are held, so that no other object can take it."""
 
     def save(self, state: Mapping[str, Parts], label: str) -> Manifest:
-        """Write what is new under a label, and tell where everything lies."""
-        tables = {id(table): table for parts in state.values() for some in parts.values() for table in some}
+        """Write what is new under a label, and return where everything lies."""
+        tables = {
+            id(table): table for parts in state.values() for part_tables in parts.values() for table in part_tables
+        }
         fresh = {key: serialised(table) for key, table in tables.items() if key not in self._lying}
         lying = {key: self._lying[key] for key in tables if key in self._lying}
         if fresh:
@@ -50,7 +52,7 @@ class StateFiles:
                 offset += len(content)
         self._lying = lying
         return {
-            owner: {part: [lying[id(table)][1] for table in some] for part, some in parts.items()}
+            owner: {part: [lying[id(table)][1] for table in own] for part, own in parts.items()}
             for owner, parts in state.items()
         }
 
@@ -59,17 +61,17 @@ class StateFiles:
         mapped: dict[str, pa.Buffer] = {}
         state: dict[str, Parts] = {}
         for owner, parts in manifest.items():
-            found: dict[str, list[pa.Table]] = {}
-            for part, spots in parts.items():
-                found[part] = []
-                for file, offset, size in spots:
+            loaded: dict[str, list[pa.Table]] = {}
+            for part, locations in parts.items():
+                loaded[part] = []
+                for file, offset, size in locations:
                     location = Location(str(file), int(offset), int(size))
                     if location.file not in mapped:
                         mapped[location.file] = self.files.buffer(location.file)
                     table = pa.ipc.open_stream(mapped[location.file].slice(location.offset, location.size)).read_all()
                     self._lying[id(table)] = table, location
-                    found[part].append(table)
-            state[owner] = found
+                    loaded[part].append(table)
+            state[owner] = loaded
         return state
 
 

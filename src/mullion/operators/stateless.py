@@ -19,7 +19,7 @@ from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 
 class FilterOperator(Operator):
-    """The rows for which a predicate is true. `needed`: the columns that somebody above reads."""
+    """The rows for which a predicate is true. `needed`: the columns that an operator above reads."""
 
     picks_columns = True
 
@@ -33,14 +33,14 @@ class FilterOperator(Operator):
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         fresh = inputs[0].fresh
-        kept = fresh.with_rows(fresh.rows.select(self.schema.names))
+        passing = fresh.with_rows(fresh.rows.select(self.schema.names))
         self.bad += self._bad.among(fresh)
         self.passed.step()
         if len(fresh):
             holds = is_true(self.node.predicate, fresh, self.node.types)
-            kept = kept if holds.all() else kept.take(holds)
-            self.passed.see(len(fresh), len(kept))
-        return Delta(kept, inputs[0].retracted, now, inputs[0].released)
+            passing = passing if holds.all() else passing.take(holds)
+            self.passed.see(len(fresh), len(passing))
+        return Delta(passing, inputs[0].retracted, now, inputs[0].released)
 
 
 @implements(Project)
@@ -96,7 +96,7 @@ class UnionOperator(Operator):
 
 
 class Narrowed(Operator):
-    """Only the columns that somebody asks for."""
+    """Only the columns that are asked for."""
 
     def __init__(self, source: Operator, names: Sequence[str]) -> None:
         self.schema = pa.schema([source.schema.field(name) for name in names])

@@ -1,4 +1,4 @@
-"""What each operator of a plan keeps, told by the operators themselves: they are made as for work, without rows."""
+"""What each operator of a plan keeps. Operators are built as for work, without rows, and say it themselves."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Structures:
         return any(self._construction.has_retractions(below.pattern) for below in node.inputs)
 
     def operator(self, node: Node) -> Operator:
-        found = self._operators.get(node)
-        if found is None:
+        operator = self._operators.get(node)
+        if operator is None:
             below = [self.operator(below) for below in node.operator_inputs]
             inputs = [_events_of(node)] if isinstance(node, Scan) else below
-            found = self._operators[node] = make(node, inputs, self._construction)
-        return found
+            operator = self._operators[node] = make(node, inputs, self._construction)
+        return operator
 
 
 def _events_of(scan: Scan) -> StreamEvents:

@@ -18,9 +18,9 @@ from mullion.kernels.lookup import Prepared, attach, probe
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import computed, schema_of
+from mullion.operators.keyed_sub_window import codes_of_ids, equal_codes
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Hash
-from mullion.operators.sub_window import codes_of_ids, equal_codes
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 UNTIL = "#until"
@@ -36,9 +36,10 @@ def table_lookup_operator(
 
 
 class TableLookupOperator(Operator):
-    """A row that finds several rows of the table becomes several, numbered from 0 in the last part of their ids. When
-    it is gone, all of them are; as many are told to be gone as any row ever found, since who never saw one passes it
-    over. `needed`: the columns that somebody above reads."""
+    """A row that finds several rows of the table becomes several, numbered from 0 in the last part of their ids.
+
+    When it is retracted, all of them are. As many are retracted as any row ever found: retractions of rows that never
+    came are passed over. `needed`: the columns that an operator above reads."""
 
     picks_columns = True
 
@@ -57,7 +58,7 @@ class TableLookupOperator(Operator):
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
-        own, numbers, rows = self._found(delta.fresh)
+        own, numbers, rows = self._looked_up(delta.fresh)
         self.most = max(self.most, int(numbers.max(initial=0)) + 1)
         fresh = _copies(delta.fresh, own, np.column_stack([delta.fresh.ids[own], numbers]), rows)
         released = None if delta.released is None else self._all(delta.released)
@@ -69,19 +70,19 @@ class TableLookupOperator(Operator):
         ids = np.column_stack([np.repeat(retracted.ids, self.most, axis=0), numbers])
         return Retractions(ids, np.repeat(retracted.at, self.most))
 
-    def _found(self, timed: TimedRows) -> tuple[Index, Index, pa.Table]:
+    def _looked_up(self, timed: TimedRows) -> tuple[Index, Index, pa.Table]:
         """Rows with what they find: which row each is, its number among the row's, and all its columns."""
         if not len(timed):
             nothing = np.zeros(0, np.intp)
             return nothing, nothing, self.schema.empty_table()
         assert self.prepared is not None, f"nobody has given the table {self.node.lookup.table}"
         keys = [computed(event, timed, self.node.input.types) for event, _ in self.node.lookup.keys]
-        events, found = probe(self.prepared, keys, len(timed))
+        events, matches = probe(self.prepared, keys, len(timed))
         own = np.arange(len(timed)) if events is None else events
         before = [name for name in self.schema.names if name not in self.node.lookup.types()]
         rows = timed.rows.select(before)
         rows = rows if events is None else rows.take(pa.array(own))
-        attached = attach(self.prepared, found)
+        attached = attach(self.prepared, matches)
         columns = [
             rows.column(field.name) if field.name in before else attached[field.name].to_arrow().cast(field.type)
             for field in self.schema
@@ -111,7 +112,7 @@ class RetroactiveOperator(TableLookupOperator):
         super().__init__(node, inputs, Construction(construction.expiry))
         self.below = inputs[0].width
         self.width = self.below + 2
-        self.kept = Hash(self.schema.append(pa.field(UNTIL, pa.int64())), self.width)
+        self.stored = Hash(self.schema.append(pa.field(UNTIL, pa.int64())), self.width)
         self.version = 0
         self.changes: list[tuple[Prepared, int]] = []
 
@@ -121,91 +122,93 @@ class RetroactiveOperator(TableLookupOperator):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
         released = None if delta.released is None else self._released(delta.released)
-        self.kept.cut_all(delta.retracted, slice(0, self.below))
+        self.stored.cut_all(delta.retracted, slice(0, self.below))
         fresh = self._with_changes(delta.fresh)
-        retracted = [window.retracted() for window in self.kept.windows]
-        self.kept.settle()
-        self.kept.insert(_remembered(fresh))
-        self.kept.expire(now)
+        retracted = [window.retracted() for window in self.stored.windows]
+        self.stored.settle()
+        self.stored.insert(_remembered(fresh))
+        self.stored.expire(now)
         return Delta(fresh, Retractions.concat([Retractions.none(self.width), *retracted]), now, released)
 
     def _released(self, rows: Retractions) -> Retractions:
         """Everything that these rows became."""
-        found = [Retractions.none(self.width)]
-        for window in self.kept.windows:
+        retractions = [Retractions.none(self.width)]
+        for window in self.stored.windows:
             own, which = equal_codes(codes_of_ids(window.ids[:, : self.below]), codes_of_ids(rows.ids))
             same = (window.ids[own, : self.below] == rows.ids[which]).all(axis=1)
-            found.append(Retractions(window.ids[own[same]], rows.at[which[same]]))
-        return Retractions.concat(found)
+            retractions.append(Retractions(window.ids[own[same]], rows.at[which[same]]))
+        return Retractions.concat(retractions)
 
     def _with_changes(self, arriving: TimedRows) -> TimedRows:
         """New rows with what they find, and what others find anew, as the table changed on the way."""
-        made = [TimedRows.empty(self.schema, self.width)]
+        parts = [TimedRows.empty(self.schema, self.width)]
         for prepared, at in self.changes:
             early = arriving.start < at
             if self.prepared is not None and early.any():
-                made.append(self._versioned(arriving.take(early)))
+                parts.append(self._versioned(arriving.take(early)))
                 arriving = arriving.take(~early)
             self.prepared, self.version = prepared, self.version + 1
-            made = [self._look_again(TimedRows.concat(made), at)]
+            parts = [self._look_again(TimedRows.concat(parts), at)]
         self.changes = []
-        made.append(self._versioned(arriving))
-        return TimedRows.concat([timed for timed in made if len(timed)] or made[:1])
+        parts.append(self._versioned(arriving))
+        return TimedRows.concat([timed for timed in parts if len(timed)] or parts[:1])
 
     def _versioned(self, timed: TimedRows) -> TimedRows:
-        own, numbers, rows = self._found(timed)
+        own, numbers, rows = self._looked_up(timed)
         return _copies(timed, own, self._ids(timed.ids[own], numbers), rows)
 
     def _ids(self, ids: Ids, numbers: Index) -> Ids:
         return np.column_stack([ids[:, : self.below], np.full(len(ids), self.version), numbers])
 
-    def _look_again(self, made: TimedRows, at: int) -> TimedRows:
-        """What was made in this step, with what kept rows and these find at a change of the table."""
-        kept = [window.timed for window in self.kept.windows]
-        everything = TimedRows.concat([*map(_recalled, kept), made]) if kept else made
+    def _look_again(self, looked_up: TimedRows, at: int) -> TimedRows:
+        """The rows of this step, and what these and stored rows find at a change of the table."""
+        stored = [window.timed for window in self.stored.windows]
+        everything = TimedRows.concat([*map(_recalled, stored), looked_up]) if stored else looked_up
         alive = np.flatnonzero((everything.start < at) & (at < everything.end))
         before = everything.take(alive)
         if not len(before):
-            return made
+            return looked_up
         _, first, row = np.unique(before.ids[:, : self.below], axis=0, return_index=True, return_inverse=True)
         rows = before.take(first)
-        own, numbers, found = self._found(rows)
-        lost, new = _difference(self._what(row.ravel(), before.rows, own, found), len(before))
+        own, numbers, matches = self._looked_up(rows)
+        lost, new = _difference(self._numbers_of_matches(row.ravel(), before.rows, own, matches), len(before))
         end = everything.end.copy()
         end[alive[lost]] = at
         self._cut(end)
-        changed = TimedRows(made.rows, made.ids, made.start, end[len(end) - len(made) :], made.held)
-        fresh = _copies(rows, own[new], self._ids(rows.ids[own[new]], numbers[new]), found.take(pa.array(new)))
+        changed = TimedRows(
+            looked_up.rows, looked_up.ids, looked_up.start, end[len(end) - len(looked_up) :], looked_up.held
+        )
+        fresh = _copies(rows, own[new], self._ids(rows.ids[own[new]], numbers[new]), matches.take(pa.array(new)))
         return TimedRows.concat([changed, replace(fresh, start=np.full(len(fresh), at))])
 
-    def _what(self, row: Index, before: pa.Table, own: Index, found: pa.Table) -> Index:
+    def _numbers_of_matches(self, row: Index, before: pa.Table, own: Index, matches: pa.Table) -> Index:
         """A number for each row with what it found, before and now: equal where these are, NULLs being equal."""
         rows = np.concatenate([row, own])
         names = [name for name in self.schema.names if name in self.node.lookup.types()]
-        columns = [pa.chunked_array([*before.column(name).chunks, *found.column(name).chunks]) for name in names]
+        columns = [pa.chunked_array([*before.column(name).chunks, *matches.column(name).chunks]) for name in names]
         return combine([(rows, int(rows.max()) + 1), *map(codes_of, columns)], len(rows))[0]
 
     def _cut(self, end: Times) -> None:
         """End kept rows, given the ends of all of them."""
         first = 0
-        for window in self.kept.windows:
+        for window in self.stored.windows:
             own = end[first : first + len(window)]
             rows = np.flatnonzero(own != window.end)
             window.cut(rows, own[rows])
             first += len(window)
 
     def structures(self) -> dict[str, str]:
-        return {"results": self.kept.kept_in}
+        return {"results": self.stored.kept_in}
 
     @property
     def held(self) -> int:
-        return self.kept.held
+        return self.stored.held
 
     def parts(self) -> Parts:
-        return {**self.kept.parts(), "version": [pa.table({"version": [self.version]})]}
+        return {**self.stored.parts(), "version": [pa.table({"version": [self.version]})]}
 
     def restore(self, parts: Parts) -> None:
-        self.kept.restore(parts)
+        self.stored.restore(parts)
         for table in parts.get("version", ()):
             self.version = table["version"][0].as_py()
 

@@ -64,7 +64,7 @@ class TimedRows:
         return TimedRows(self.rows.take(pa.array(index)), ids, start, end, held)
 
     def lasting(self) -> TimedRows:
-        """The rows that are there at any time, until they end, whoever holds them."""
+        """The rows that are there at any time, until they end, whether windows hold them or not."""
         lasts = self.start < self.end
         rows = self if lasts.all() else self.take(lasts)
         return rows if rows.held is None else replace(rows, held=None)
@@ -75,7 +75,7 @@ class TimedRows:
 
     @cached_property
     def decoded(self) -> Columns:
-        """Where the columns of these rows, and what is computed of them, are kept for all who ask."""
+        """Where the columns of these rows, and what is computed of them, are kept for all operators above."""
         return Columns(len(self))
 
     @cached_property

@@ -1,7 +1,7 @@
 """Rows with lifetimes as one table: the form in which state is kept and saved.
 
 a  b  ...   #id0  #id1 ...   #start  #end   #held
-the rows    who they are     their lives    only where INTERNAL windows release rows before they end
+the rows    their ids        their times    only where INTERNAL windows release rows before they end
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@
 | [PARTITION BY k ROWS n] | from ts until the n-th later event with the same k |
 
 Windows of time know all ends when events come. Windows of rows learn them later: the event that pushes another one out
-makes a negative tuple of it (golab 3.2.2). Where all ends are told (`nt`), windows of time do so too: they promise
-nothing, remember who is inside, and announce every end.
+makes a negative tuple of it (golab 3.2.2). Where all rows are retracted (`nt`), windows of time do so too: they
+promise nothing, remember which rows are inside, and announce every end.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class PartitionedWindow(_Window):
 
 
 def with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """These columns of a table; NULL where it has none, since nobody needed them when it was made."""
+    """These columns of a table; NULL where it has none, since no plan needed them when it was written."""
     columns = [
         table.column(field.name) if field.name in table.column_names else pa.nulls(len(table), field.type)
         for field in schema

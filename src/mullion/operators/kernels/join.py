@@ -45,29 +45,29 @@ class Runs:
         return Runs(codes[first[:-1]], first)
 
 
-def common_runs(probe: Runs, kept: Runs) -> tuple[Index, Index]:
+def common_runs(probe: Runs, stored: Runs) -> tuple[Index, Index]:
     """The runs of both that have the same code."""
-    few, many = len(probe.codes), len(kept.codes)
+    few, many = len(probe.codes), len(stored.codes)
     if not few or not many:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
     if few * log2(many + 1) < many:
-        place = np.minimum(np.searchsorted(kept.codes, probe.codes), many - 1)
-        own = np.flatnonzero(kept.codes[place] == probe.codes)
+        place = np.minimum(np.searchsorted(stored.codes, probe.codes), many - 1)
+        own = np.flatnonzero(stored.codes[place] == probe.codes)
         return own, place[own]
     if many * log2(few + 1) < few:
-        kept_runs, probe_runs = common_runs(kept, probe)
-        return probe_runs, kept_runs
-    mine, theirs = np.empty(min(few, many), np.intp), np.empty(min(few, many), np.intp)
-    found = _merge(probe.codes, kept.codes, mine, theirs)
-    return mine[:found], theirs[:found]
+        stored_runs, probe_runs = common_runs(stored, probe)
+        return probe_runs, stored_runs
+    in_probe, in_stored = np.empty(min(few, many), np.intp), np.empty(min(few, many), np.intp)
+    count = _merge(probe.codes, stored.codes, in_probe, in_stored)
+    return in_probe[:count], in_stored[:count]
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Rows of the probe with rows of what is kept, and when both live."""
+    """Rows of the probe with stored rows, and when both live."""
 
     probe: Index
-    kept: Index
+    stored: Index
     start: Times
     end: Times
 
@@ -75,44 +75,44 @@ class Pairs:
         return len(self.probe)
 
     def take(self, index: Index) -> Pairs:
-        return Pairs(self.probe[index], self.kept[index], self.start[index], self.end[index])
+        return Pairs(self.probe[index], self.stored[index], self.start[index], self.end[index])
 
     @staticmethod
     def concat(parts: Sequence[Pairs]) -> Pairs:
         if len(parts) == 1:
             return parts[0]
-        columns = zip(*((p.probe, p.kept, p.start, p.end) for p in parts), strict=True)
+        columns = zip(*((p.probe, p.stored, p.start, p.end) for p in parts), strict=True)
         return Pairs(*map(np.concatenate, columns))
 
 
 def overlapping_pairs(
     probe: Runs,
-    kept: Runs,
+    stored: Runs,
     runs: tuple[Index, Index],
-    probe_lives: tuple[Times, Times],
-    kept_lives: tuple[Times, Times],
+    probe_times: tuple[Times, Times],
+    stored_times: tuple[Times, Times],
     portion: int = PORTION,
 ) -> Iterator[Pairs]:
     """All pairs of the rows of two runs whose lives overlap, in the order of the probe's rows."""
-    mine, theirs = runs
-    p_from, p_to = probe.first[mine], probe.first[mine + 1]
-    k_from, k_to = kept.first[theirs], kept.first[theirs + 1]
+    in_probe, in_stored = runs
+    p_from, p_to = probe.first[in_probe], probe.first[in_probe + 1]
+    k_from, k_to = stored.first[in_stored], stored.first[in_stored + 1]
     at_most = int(((p_to - p_from) * (k_to - k_from)).sum())
-    p_start, p_end, k_start, k_end = frozen(*probe_lives, *kept_lives)
+    p_start, p_end, k_start, k_end = frozen(*probe_times, *stored_times)
     at = np.zeros(3, np.int64)
-    if len(mine):
+    if len(in_probe):
         at[1], at[2] = p_from[0], k_from[0]
-    while at[0] < len(mine):
+    while at[0] < len(in_probe):
         room = min(portion, at_most)
         out = np.empty(room, np.intp), np.empty(room, np.intp), np.empty(room, np.int64), np.empty(room, np.int64)
-        found = _pair_up(p_from, p_to, k_from, k_to, p_start, p_end, k_start, k_end, at, *out)
-        if found:
-            yield Pairs(out[0][:found], out[1][:found], out[2][:found], out[3][:found])
+        count = _pair_up(p_from, p_to, k_from, k_to, p_start, p_end, k_start, k_end, at, *out)
+        if count:
+            yield Pairs(out[0][:count], out[1][:count], out[2][:count], out[3][:count])
 
 
-def equal_pairs(pairs: Pairs, probe: Keys, kept: Keys) -> Pairs:
+def equal_pairs(pairs: Pairs, probe: Keys, stored: Keys) -> Pairs:
     """The pairs whose keys are equal, when some with equal codes may not be."""
-    return pairs.take(np.flatnonzero(probe.take(pairs.probe).equals(kept.take(pairs.kept))))
+    return pairs.take(np.flatnonzero(probe.take(pairs.probe).equals(stored.take(pairs.stored))))
 
 
 def ranges_expanded(first: Index, last: Index) -> tuple[Index, Index]:
@@ -128,20 +128,20 @@ def ranges_expanded(first: Index, last: Index) -> tuple[Index, Index]:
 
 
 @njit(cache=True, nogil=True)
-def _merge(a: Array, b: Array, mine: Array, theirs: Array) -> int:
+def _merge(a: Array, b: Array, in_a: Array, in_b: Array) -> int:
     """Where two sorted lists of different numbers have the same one."""
-    i, j, found = 0, 0, 0
+    i, j, count = 0, 0, 0
     while i < len(a) and j < len(b):
         if a[i] == b[j]:
-            mine[found], theirs[found] = i, j
-            found += 1
+            in_a[count], in_b[count] = i, j
+            count += 1
             i += 1
             j += 1
         elif a[i] < b[j]:
             i += 1
         else:
             j += 1
-    return found
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -161,19 +161,19 @@ def _pair_up(
     out_end: Array,
 ) -> int:
     """Fill the output with pairs, going on from the run and rows in `at`, which then tell where to go on."""
-    found, room = 0, len(out_p)
+    count, room = 0, len(out_p)
     run, p, k = at[0], at[1], at[2]
     while run < len(p_from):
         while p < p_to[run]:
             start, end = p_start[p], p_end[p]
             while k < k_to[run]:
-                if found == room:
+                if count == room:
                     at[0], at[1], at[2] = run, p, k
-                    return found
+                    return count
                 later, sooner = max(start, k_start[k]), min(end, k_end[k])
                 if later < sooner:
-                    out_p[found], out_k[found], out_start[found], out_end[found] = p, k, later, sooner
-                    found += 1
+                    out_p[count], out_k[count], out_start[count], out_end[count] = p, k, later, sooner
+                    count += 1
                 k += 1
             p += 1
             k = k_from[run]
@@ -181,7 +181,7 @@ def _pair_up(
         if run < len(p_from):
             p, k = p_from[run], k_from[run]
     at[0] = run
-    return found
+    return count
 
 
 __all__ = ["PORTION", "Pairs", "Runs", "common_runs", "equal_pairs", "overlapping_pairs", "ranges_expanded"]

@@ -5,7 +5,7 @@ in the global order without its own stream:
 
     order S1, S2, S3:   for a new tuple k of S2:  for u in S1, if u = k:  for x in S3, if x = k:  result (u, k, x)
 
-| mode | results are told | expired tuples leave | paper |
+| mode | results are emitted | expired tuples leave | paper |
 |---|---|---|---|
 | EAGER | as each tuple comes | before each probing, from all other windows | Algorithm 2 |
 | LAZY_EXPIRY | as each tuple comes | every delta; until then probing compares timestamps | Algorithm 3 |
@@ -22,9 +22,9 @@ The tests of Algorithm 5 are not quite the paper's: its `exp <= NOW` would leave
 each part with the new tuple alone lets two other parts join that never met. Here all parts must have lived at once.
 
 Negative tuples take a tuple out before its end. EAGER joins them like others: their results have sign -1 and say that a
-result is gone. LAZY and RESTORE take a tuple that waits for its first execution back, or end it earlier; for one that
-was told of, they tell at once which results are gone. LAZY leaves out those that nobody would have seen at the next
-execution. LAZY_EXPIRY relies on known ends, and refuses.
+result is gone. LAZY and RESTORE take a tuple that waits for its first execution back, or end it earlier; for one
+whose results were emitted, they emit at once which of them are gone. LAZY leaves out those that no execution would have
+seen. LAZY_EXPIRY relies on known ends, and refuses.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Joined:
-    """Results in the order in which they were told, and what they cost."""
+    """Results in the order in which they were emitted, and what they cost."""
 
     parts: Whole
     """A row for each result: the numbers of its tuples, stream by stream."""
-    told: Whole
+    emitted: Whole
     end: Whole
     """When the first of the parts ends; of a negative result, the time at which it is gone."""
     sign: Whole
@@ -121,7 +121,7 @@ def join(
 
     >>> orders = Arrivals.of([0, 1, 0, 1], [1, 4, 6, 12], ["x", "x", "y", "x"])
     >>> found = join(orders, lengths=[10, 10])
-    >>> found.parts.tolist(), found.told.tolist(), found.end.tolist()
+    >>> found.parts.tolist(), found.emitted.tolist(), found.end.tolist()
     ([[0, 1]], [4], [11])
     """
     streams = len(lengths)
@@ -136,7 +136,7 @@ def join(
         raise ValueError("lazy expiry needs to know when tuples end: negative tuples cannot be joined so")
     counts = _run(arrivals, lengths, order, mode, delta, buckets, _room(0, streams))
     out = _room(int(counts[lists.RESULTS]) if keep else 0, streams)
-    if keep and len(out.told):
+    if keep and len(out.emitted):
         _run(arrivals, lengths, order, mode, delta, buckets, out)
     return Joined(
         *out,

@@ -19,10 +19,10 @@ from mullion.operators.kernels.multiway_windows import (
     WAITING,
     Results,
     Windows,
+    emit,
     expire,
     insert,
     remove,
-    tell,
 )
 
 
@@ -49,7 +49,7 @@ def compute_join(windows: Windows, out: Results, k: int, now: int, sign: int) ->
         at[level], chosen[level] = windows.after[u], u
         ends[level + 1] = min(ends[level], windows.end[u])
         if level == deepest:
-            tell(windows, out, k, chosen, now, ends[level + 1] if sign > 0 else now, sign)
+            emit(windows, out, k, chosen, now, ends[level + 1] if sign > 0 else now, sign)
         else:
             level += 1
             at[level] = windows.head[windows.probes[s, level], b]
@@ -82,7 +82,7 @@ def compute_join_lazy_exp(windows: Windows, out: Results, k: int, now: int, sign
         at[level], chosen[level] = windows.after[u], u
         ends[level + 1] = min(ends[level], windows.end[u])
         if level == deepest:
-            tell(windows, out, k, chosen, now, ends[level + 1] if sign > 0 else now, sign)
+            emit(windows, out, k, chosen, now, ends[level + 1] if sign > 0 else now, sign)
         else:
             level += 1
             at[level] = windows.head[windows.probes[s, level], b]
@@ -118,7 +118,7 @@ def lazy_compute_join(windows: Windows, out: Results, group: int, same: Array, n
         if level == deepest:
             g = group
             while g != NOBODY:
-                tell(windows, out, g, chosen, now, min(ends[level + 1], windows.end[g]), 1)
+                emit(windows, out, g, chosen, now, min(ends[level + 1], windows.end[g]), 1)
                 g = same[g]
         else:
             level += 1
@@ -162,7 +162,7 @@ def lazy_restore_compute_join(windows: Windows, out: Results, group: int, same: 
             while g != NOBODY:
                 end = min(ends[level + 1], windows.end[g])
                 if max(starts[level + 1], windows.ts[g]) < end:
-                    tell(windows, out, g, chosen, now, end, 1)
+                    emit(windows, out, g, chosen, now, end, 1)
                 g = same[g]
         else:
             level += 1
@@ -180,7 +180,7 @@ def eager(windows: Windows, out: Results, takes_out: Array) -> None:
     Time: a tuple looks at one bucket of the first window, and for each match at one of the next; besides, at the head
     of every bucket of every window.
     Space: the windows.
-    Guarantee: every result is told when its last part comes.
+    Guarantee: every result is emitted when its last part comes.
     """
     for e in range(len(takes_out)):
         now, k, sign = windows.ts[e], e, 1
@@ -225,7 +225,8 @@ def lazy(windows: Windows, out: Results, takes_out: Array, delta: int, restore: 
     Time: as `eager` for each group of equal new tuples of a stream; with restore a comparison of timestamps for every
     tuple and every result.
     Space: the windows and the new tuples; without restore less, since what ends before the next execution goes.
-    Guarantee: each result is told at the first execution after its last part came; without restore if it still lives.
+    Guarantee: each result is emitted at the first execution after its last part came; without restore if it is
+    still there.
     """
     size = len(takes_out)
     if size == 0:
@@ -278,7 +279,7 @@ def execute(
 
     A window whose turn is later does not hold its new tuples yet, so every combination is met once.
     """
-    found = np.empty(upto - began, np.int64)
+    count = np.empty(upto - began, np.int64)
     for s in range(windows.head.shape[0]):
         number = 0
         for e in range(began, upto):
@@ -292,14 +293,14 @@ def execute(
             same[e] = NOBODY
             if groups[value] == NOBODY:
                 groups[value] = e
-                found[number] = value
+                count[number] = value
                 number += 1
             else:
                 same[last[value]] = e
             last[value] = e
         for i in range(number):
-            group = groups[found[i]]
-            groups[found[i]] = NOBODY
+            group = groups[count[i]]
+            groups[count[i]] = NOBODY
             if restore:
                 lazy_restore_compute_join(windows, out, group, same, now)
             else:

@@ -45,7 +45,7 @@ class Results(NamedTuple):
     """Room for results. Without rows results are only counted."""
 
     parts: Array
-    told: Array
+    emitted: Array
     end: Array
     sign: Array
 
@@ -100,14 +100,14 @@ def expire(windows: Windows, but: int, last_end: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def tell(windows: Windows, out: Results, k: int, chosen: Array, told: int, end: int, sign: int) -> None:
+def emit(windows: Windows, out: Results, k: int, chosen: Array, now: int, end: int, sign: int) -> None:
     """One result: tuple k with those that were chosen from the windows that it probes."""
     row = windows.counts[RESULTS]
     windows.counts[RESULTS] += 1
     windows.counts[ENDS] += end
-    if len(out.told) > 0:
+    if len(out.emitted) > 0:
         s = windows.stream[k]
         out.parts[row, s] = k
         for level in range(len(chosen)):
             out.parts[row, windows.probes[s, level]] = chosen[level]
-        out.told[row], out.end[row], out.sign[row] = told, end, sign
+        out.emitted[row], out.end[row], out.sign[row] = now, end, sign

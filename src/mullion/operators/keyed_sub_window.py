@@ -1,7 +1,7 @@
 """A sub-window: rows that came together, sorted by the codes of their keys. Its table is never changed.
 
     codes of keys  3 3 5 8         found by binary search or by merging
-    table          the rows, who they are and their lives (see `timed_tables`)
+    table          the rows, their ids, starts and ends (see `timed_tables`)
 
 Retractions and releases change when rows end and until when windows hold them. Both are kept beside the table, and how
 they were before the last changes stays known until `settle`:
@@ -31,7 +31,7 @@ from mullion.operators.timed_tables import as_table, from_table, id_names
 
 
 @dataclass(eq=False)
-class SubWindow:
+class KeyedSubWindow:
     table: pa.Table
     keys: Keys
     ids: Ids
@@ -51,19 +51,19 @@ class SubWindow:
         return len(self.start)
 
     @staticmethod
-    def of(rows: TimedRows, keys: Keys) -> SubWindow:
+    def of(rows: TimedRows, keys: Keys) -> KeyedSubWindow:
         """Rows with their keys, put in order."""
         codes = keys.codes
         if len(codes) > 1 and not (codes[1:] >= codes[:-1]).all():
             order = np.argsort(codes, kind="stable")
             rows, keys = rows.take(order), keys.take(order)
-        return SubWindow(as_table(rows), keys, rows.ids, rows.start, rows.end, rows.held)
+        return KeyedSubWindow(as_table(rows), keys, rows.ids, rows.start, rows.end, rows.held)
 
     @staticmethod
-    def restored(table: pa.Table, keys: Keys) -> SubWindow:
+    def restored(table: pa.Table, keys: Keys) -> KeyedSubWindow:
         """From a table that was saved. `keys` are those of its rows."""
         rows = from_table(table)
-        return SubWindow(table, keys, rows.ids, rows.start, rows.end, rows.held)
+        return KeyedSubWindow(table, keys, rows.ids, rows.start, rows.end, rows.held)
 
     @cached_property
     def timed(self) -> TimedRows:
@@ -188,4 +188,4 @@ def equal_codes(own: Times, wanted: Times) -> tuple[Index, Index]:
     return rows, order[places]
 
 
-__all__ = ["SubWindow", "codes_of_ids", "equal_codes"]
+__all__ = ["KeyedSubWindow", "codes_of_ids", "equal_codes"]
