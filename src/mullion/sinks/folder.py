@@ -44,6 +44,7 @@ class Folder:
         self.lock = threading.RLock()
         self._current: Path | None = None
         self._before: Path | None = None
+        self._retired: Path | None = None
         self.left_alone = False
         """Its files cannot be merged."""
 
@@ -194,12 +195,14 @@ class Folder:
             if self._before is not None:
                 self._retire(self._before)
                 self._before = None
+            self._discard()
 
     def release(self, generation: Path) -> None:
         """Remove a generation that a run before this one left, unless it is the one that readers see."""
         with self.lock:
             if generation != self.directory:
                 self._retire(generation)
+                self._discard()
 
     def _tidy(self) -> None:
         """Remove all other generations."""
@@ -208,18 +211,31 @@ class Folder:
             self.release(generation)
 
     def _retire(self, generation: Path) -> None:
-        """Remove Mullion's files of a generation; those of others stay with the folder."""
-        for file in files_in(generation):
-            file.path.unlink()
+        """Remove Mullion's files of a generation; those of others stay with the folder.
+
+        The generation first gets a name that no reader has, and its files go with the next one: a reader that is just
+        listing it finds all of them, or is told that they are gone, and never takes a part for the whole.
+        """
+        self._discard()
+        ours = {file.path.name for file in files_in(generation)}
         for path in generation.iterdir():
             place = self.directory / path.name
-            if path.name.endswith(".tmp") or (place.exists() and place.samefile(path)):
-                path.unlink()
-            elif not place.exists():
+            if path.name in ours or path.name.endswith(".tmp"):
+                continue
+            if not place.exists():
                 os.rename(path, place)
+            elif not place.samefile(path):
+                return  # two files of others with one name: both stay
+        self._retired = self.out / OWN / f"retired-{uuid4().hex}.tmp"
+        os.rename(generation, self._retired)
         with suppress(OSError):
-            generation.rmdir()
             generation.parent.rmdir()
+
+    def _discard(self) -> None:
+        """Remove the files of the generation that was retired last."""
+        if self._retired is not None:
+            shutil.rmtree(self._retired, ignore_errors=True)
+            self._retired = None
 
     def remove(self) -> None:
         """Remove Mullion's files, and the folder unless there are others in it."""

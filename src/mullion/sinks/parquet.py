@@ -59,7 +59,7 @@ class ParquetSink(Sink):
             self._folder(generation.name).release(generation)
         shutil.rmtree(self.directory / OWN / NEW, ignore_errors=True)
         for left in (self.directory / OWN).glob("*.tmp"):
-            left.unlink()
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
 
     def _has_answers(self) -> bool:
         return any(folder.files() for folder in self._on_disk()) or any(files_in(place) for place in self._put_away())
