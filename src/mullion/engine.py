@@ -8,7 +8,7 @@
 | part | does |
 |---|---|
 | `Places` | directories and locks |
-| `Tables`, `AnswerStore` | rows that are joined; answers, and who gets them |
+| `Tables`, `AnswerStore` | rows that are joined; answers, and where they go |
 | `Statements`, `Explainer` | scripts; EXPLAIN |
 | `Runs`, `Entering` | one run for each stream, shared by all its queries; queries that come and go |
 | `Batches`, `Operation` | the course of a batch; from start to stop |

@@ -13,8 +13,8 @@ import numpy as np
 from mullion.aggregates.base import Aggregate, Partial, State
 from mullion.aggregates.integer_states import always
 from mullion.aggregates.keys import Present, text_of
-from mullion.aggregates.sketched import Sketched, library, objects
-from mullion.expressions.arrays import Index
+from mullion.aggregates.sketched import Sketched, library
+from mullion.expressions.arrays import Index, objects
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.types import BIGINT, Type
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from mullion.aggregates.base import Aggregate, Partial, State
 from mullion.aggregates.keys import Present
-from mullion.aggregates.sketched import Sketched, library, objects
+from mullion.aggregates.sketched import Sketched, library
 from mullion.aggregates.values import a_share
-from mullion.expressions.arrays import Array, Index
+from mullion.expressions.arrays import Array, Index, objects
 from mullion.expressions.vector import Vector
 from mullion.language.types import BINARY, Type
 

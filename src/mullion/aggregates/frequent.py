@@ -13,10 +13,10 @@ import numpy as np
 
 from mullion.aggregates.base import PSEUDO, Aggregate, Partial, State
 from mullion.aggregates.keys import Counted, rank_of, text_of, value_of
-from mullion.aggregates.sketched import Sketched, library, objects
+from mullion.aggregates.sketched import Sketched, library
 from mullion.aggregates.top_lists import MOST, TopLists
 from mullion.aggregates.values import orderable
-from mullion.expressions.arrays import Index
+from mullion.expressions.arrays import Index, objects
 from mullion.expressions.vector import Vector
 from mullion.language.types import Type, counted
 

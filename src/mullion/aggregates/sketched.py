@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mullion.aggregates.base import Partial, Places, State
-from mullion.expressions.arrays import Array, Index
+from mullion.expressions.arrays import Array, Index, objects
 from mullion.expressions.vector import Vector
 from mullion.language.types import BINARY, Type
 
@@ -104,12 +104,6 @@ def library() -> Any:
 def runs_of(starts: Index, length: int) -> Iterator[tuple[int, int]]:
     """Where each run begins and ends."""
     return pairwise([*starts.tolist(), length])
-
-
-def objects(items: Sequence[Any]) -> Array:
-    array: Array = np.empty(len(items), np.object_)
-    array[:] = items
-    return array
 
 
 def _column(items: Array) -> Vector:

@@ -13,7 +13,7 @@ from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Invertible, Partial
 from mullion.aggregates.count import Count
 from mullion.aggregates.exact_sums import CoarseSum, Residue, total_of_doubles
 from mullion.aggregates.integer_states import WholeNumbers, always
-from mullion.expressions.arrays import Array
+from mullion.expressions.arrays import Array, objects
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DOUBLE, Type, decimal
 
@@ -96,7 +96,7 @@ class SumOfDecimals(Invertible):
     def load(self, stored: Sequence[Vector]) -> State:
         scale = self.argument.scale
         items = [int(v.scaleb(scale, WIDE)) if v is not None else 0 for v in stored[0].to_list()]
-        return _objects(items), np.where(stored[1].valid, stored[1].values, 0)
+        return objects(items), np.where(stored[1].valid, stored[1].values, 0)
 
     def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
         scale, limit = self.argument.scale, 10**38
@@ -105,7 +105,7 @@ class SumOfDecimals(Invertible):
         return Vector.of(self.stored[0], items), always(state[1] + lost, BIGINT)
 
     def identity(self, length: int) -> State:
-        return _objects([0] * length), np.zeros(length, np.int64)
+        return objects([0] * length), np.zeros(length, np.int64)
 
     def combine(self, a: State, b: State) -> State:
         return a[0] + b[0], a[1] + b[1]
@@ -114,7 +114,7 @@ class SumOfDecimals(Invertible):
         return a[0] - b[0], a[1] - b[1]
 
     def accumulate(self, state: State) -> State:
-        sums = np.concatenate([_objects([0]), np.add.accumulate(state[0])])
+        sums = np.concatenate([objects([0]), np.add.accumulate(state[0])])
         return sums, np.concatenate([np.zeros(1, np.int64), np.cumsum(state[1])])
 
     def reduce(self, state: State, starts: npt.NDArray[np.intp]) -> State:
@@ -126,12 +126,6 @@ class SumOfDecimals(Invertible):
         limit = Decimal(10) ** (min(38, self.argument.precision + 10) - self.argument.scale)
         fits = np.fromiter((v is not None and v.copy_abs() < limit for v in sums.values), np.bool_, len(sums))
         return Vector(sums.type, sums.values, sums.valid & fits & (lost.values == 0))
-
-
-def _objects(items: list[int]) -> Array:
-    array: Array = np.empty(len(items), np.object_)
-    array[:] = items
-    return array
 
 
 def sum_partials(argument: Type | None) -> tuple[Partial, ...]:

@@ -12,8 +12,8 @@ import numpy as np
 from mullion.aggregates.base import Partial, Places, State, add_runs
 from mullion.aggregates.integer_states import always
 from mullion.aggregates.keys import Counted, text_of
-from mullion.aggregates.sketched import objects, runs_of
-from mullion.expressions.arrays import Array, Index
+from mullion.aggregates.sketched import runs_of
+from mullion.expressions.arrays import Array, Index, objects
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, BINARY, Type
 

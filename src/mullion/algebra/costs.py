@@ -1,4 +1,4 @@
-"""What flows over the edges of a plan, what an operator costs, and what a kind of node may ask in order to tell.
+"""What flows over the edges of a plan, what an operator costs, and the estimates from which nodes compute both.
 
 Each operator costs, a second of event time (golab 3.5.3, after Kang, Naughton, Viglas 2003):
 
@@ -78,7 +78,7 @@ class JoinEstimate:
 
 
 class Estimates(Protocol):
-    """What kinds of nodes ask to tell their flows and costs. All of it is observed, or assumed before any was seen."""
+    """What nodes compute their flows and costs from. The numbers are observed, or at first assumed."""
 
     expiry: Expiry
 

@@ -11,16 +11,16 @@ from mullion.language.query import Expr, Window
 
 @dataclass(frozen=True)
 class Relation:
-    """A standing query over relations: its plan, and what it tells of the plan's result.
+    """A standing query over relations: its plan, and what it emits of the plan's result.
 
-    | output | tells |
+    | output | emits |
     |---|---|
     | rstream | the whole result, at every instant |
     | istream | the rows that it has and had not at the instant before (by value; CQL) |
     | dstream | the rows that it had at the instant before and has no more |
     | wstream | as rstream, of the window `output_window` over the new results |
-    | changes | what continuous queries tell by default: each row as it comes; and, when the update pattern is strict, a
-      row with sign -1 when one ends, for then no end is known when it comes |
+    | changes | what continuous queries emit by default: each row as it comes. When the update pattern is strict,
+      its end is not known then, so a row with sign -1 follows when it ends |
 
     Instants: multiples of `slide` shifted by `offset`; None: every time at which the result changes.
     """
@@ -54,7 +54,7 @@ class Relation:
 
     @cached_property
     def plan(self) -> Node:
-        """What is told of: the root, for WSTREAM under the window over its new results."""
+        """The plan that is run: the root, for WSTREAM under the window over its new results."""
         return self.root if self.output_window is None else ResultWindow(self.root, self.output_window)
 
     @cached_property

@@ -63,8 +63,8 @@ class Stream(_WithColumns):
         return self if self.time is None else replace(self, columns=self.columns[:-1])
 
     def check(self, place: Place | None = None) -> Stream:
-        """The stream with its time column spelt as in the schema, or with one more that is computed; refuses one that
-        cannot tell the time."""
+        """The stream with its time column spelt as in the schema, or with one more that is computed. Refuses a stream
+        whose time column is missing or not a time."""
         by_lower = self.spelling
         if len(by_lower) < len(self.columns):
             raise CheckError(f"two columns of {self.name} have the same name", place)

@@ -25,8 +25,8 @@ from mullion.language.script import (
 class ScriptMistakes:
     """Mistakes in the order in which they were met, those of reading first.
 
-    A statement that could not be read or checked defines nothing, so others that speak of its name cannot be judged:
-    what is wrong with them may come of that alone.
+    A statement that could not be read or checked defines nothing. Mistakes of statements that use its name are left
+    out: they may be nothing but a consequence.
     """
 
     def __init__(self, parsed: Parsed) -> None:
@@ -34,13 +34,13 @@ class ScriptMistakes:
         self._missing = set(parsed.broken)
 
     def note(self, statement: Statement, mistake: MullionError) -> None:
-        """A statement that was refused."""
+        """Take note of the mistake of a statement that was refused."""
         if not self._speaks_of_missing(statement):
             self.errors.append(mistake)
         self.leave_out(statement)
 
     def leave_out(self, statement: Statement) -> None:
-        """A statement that defines nothing after all."""
+        """From now on, take what the statement was to define as missing."""
         match statement:
             case CreateStream(name=name) | CreateTable(name=name) | CreateSynopsis(name=name):
                 self._missing.add(name.lower())

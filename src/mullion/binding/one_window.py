@@ -21,7 +21,7 @@ def groups_one_window(
     tables: Mapping[str, Table],
     materialized: Mapping[str, Relation],
 ) -> bool:
-    """Whether it groups the events of one stream, perhaps with tables that are not retroactive, and tells all."""
+    """Whether it groups the events of one stream and emits whole results. Tables may be joined, if not retroactive."""
     if query.union or query.excepted or query.distinct or query.materialized or not is_aggregating(query):
         return False
     if query.output is not None and (query.output.kind != "rstream" or query.output.restore):

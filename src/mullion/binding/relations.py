@@ -149,7 +149,7 @@ def _refuse(query: Query) -> None:
 
 
 def _output(query: Query, root: Node, clock: Clock) -> tuple[str, Window | None, Clock]:
-    """What is told of the result, a window over its new rows, and when it is told."""
+    """What is emitted of the result, a window over its new rows, and the instants at which it is emitted."""
     around = query.output
     kind = _default_output(root, clock) if around is None else around.kind
     if around is not None:

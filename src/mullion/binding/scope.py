@@ -44,7 +44,7 @@ class Scope:
     called as on events.
 
     A sub-query of EXISTS also sees the columns of the query around it, `outer`: settled, these are qualified as ^1.
-    `alone` is for a FROM of one stream, whose unknown names are left to whoever resolves the expression.
+    `alone` is for a FROM of one stream, whose unknown names are refused later, when the expression is resolved.
     """
 
     def __init__(

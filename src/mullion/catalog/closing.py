@@ -3,7 +3,7 @@
     with a checkpoint     the input may grow: what the watermark has not passed stays open, and the next run goes on
     closed, or without    the end of the input is the end of the stream: every window that holds an event is answered
 
-Nothing goes on after a close. Its windows were told without what would come, so whoever wants to is refused.
+Nothing goes on after a close: its windows were answered as if no more events would come. Attempts are refused.
 """
 
 from __future__ import annotations

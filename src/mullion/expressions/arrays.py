@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ Codes = npt.NDArray[np.int64]
 """Small numbers that stand for values; see `expressions.coding`."""
 Counts = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int64]
-"""What tells rows apart: n x k numbers of events."""
+"""The identities of rows: n x k numbers of events."""
 
 
 def grown(array: Whole, size: int, filler: int) -> Whole:
@@ -33,4 +34,11 @@ def grown(array: Whole, size: int, filler: int) -> Whole:
     return np.concatenate([array, room])
 
 
-__all__ = ["Array", "Codes", "Counts", "Ids", "Index", "Mask", "Real", "Times", "Whole", "grown"]
+def objects(items: Sequence[Any]) -> Array:
+    """An array of Python objects, one for each item, also where items are lists."""
+    array: Array = np.empty(len(items), np.object_)
+    array[:] = items
+    return array
+
+
+__all__ = ["Array", "Codes", "Counts", "Ids", "Index", "Mask", "Real", "Times", "Whole", "grown", "objects"]

@@ -1,4 +1,4 @@
-"""One object for all that are equal, for as long as somebody holds it."""
+"""Equal values become one object, for as long as that object is referenced elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Pool(Generic[T]):
-    """Holds nothing itself: a weak dictionary with its values as keys would hold the keys."""
+    """References to its objects are weak. A WeakKeyDictionary would not do: its values would keep the keys alive."""
 
     def __init__(self) -> None:
         self._known: dict[ref[T], ref[T]] = {}

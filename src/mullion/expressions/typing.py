@@ -1,8 +1,8 @@
 """Names and types of an expression.
 
 `resolve` checks an expression and writes out everything that Spark would add silently: the spelling of columns, the
-canonical names of functions, and every implicit conversion as a Cast. What comes out needs no further thought from
-those who evaluate it or write it as Spark SQL.
+canonical names of functions, and every implicit conversion as a Cast. Evaluation and Spark SQL then need
+no rules of their own.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Parsed:
 
 
 def parse_script(text: str) -> tuple[Statement, ...]:
-    """All statements of a script. What is wrong with any of them is told, not only the first mistake."""
+    """All statements of a script. Raises all mistakes together, not only the first."""
     parsed = read_script(text)
     refuse(parsed.mistakes)
     return parsed.statements

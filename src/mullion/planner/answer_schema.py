@@ -42,7 +42,7 @@ def has_lives(relation: Relation) -> bool:
 
 
 def has_sign(relation: Relation) -> bool:
-    """Whether answers take back rows that they told."""
+    """Whether answers take back rows that were emitted."""
     return relation.output == "changes" and has_lives(relation) and relation.root.pattern is Pattern.STRICT
 
 

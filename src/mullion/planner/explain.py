@@ -148,7 +148,7 @@ class Explanation:
         return svg(self.boxes())
 
     def boxes(self) -> list[Box]:
-        """Of each stream the groupings, and of each grouping what it keeps and whom it serves."""
+        """Of each stream the groupings, and of each grouping its states and its queries."""
         relations = [] if self.relations is None else self.relations.boxes()
         return [*(_plan_box(plan, self.query) for plan in self.plans), *relations]
 

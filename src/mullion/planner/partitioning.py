@@ -52,13 +52,13 @@ def shard_keys(root: Node) -> ShardKeys | None:
 
 
 def relation_keys(relation: Relation) -> dict[str, Keys] | None:
-    """By what the events of each stream are split for a query whose answers are those of its parts together; None if
-    there is no such way.
+    """The keys by which each stream's events are split so that the answers of the shards together are the query's; None
+    if there are none.
 
     - An order or a limit is one of the whole result; so is a window over it (WSTREAM), and an index (MATERIALIZED).
     - ISTREAM and DSTREAM compare values, so equal ones must be in one shard, as for DISTINCT.
     - The whole result at every change (RSTREAM without SLIDE) has the changes of all shards.
-    - At the end of the input, what never leaves is told as long as anything else is there, perhaps in another shard.
+    - At the end of the input, rows that never leave are answered as long as there are others, perhaps in another shard.
     """
     if relation.order_by or relation.limit is not None or relation.output == "wstream" or relation.materialized:
         return None

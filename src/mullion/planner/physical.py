@@ -3,8 +3,8 @@
     slices     aggregates over the window of one stream (`algebra.window_aggregate`): partials of slices, no rows
     operators  everything else: joins, duplicates, negation, rows
 
-Where both could, slices do: their partials never move rows, and all queries over a stream share them. EXPLAIN tells
-which it was, and why.
+Where both could, slices do: their partials never move rows, and all queries over a stream share them. EXPLAIN
+says which it was, and why.
 """
 
 from __future__ import annotations

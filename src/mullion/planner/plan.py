@@ -7,7 +7,7 @@ Plan
     slots                            the different predicates of its queries
     states                           what is kept for every slice, fragment and group
     checks                           expressions whose bad values are counted
-    queries                          who is answered from it
+    queries                          those that are answered from it
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Grouping:
 
     @property
     def selective(self) -> bool:
-        """Every query has a condition, so an event that satisfies none answers nobody."""
+        """Every query has a condition, so an event that satisfies none answers no query."""
         return len(self.bits) == len(self.slots)
 
     @cached_property

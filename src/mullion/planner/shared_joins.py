@@ -5,7 +5,7 @@
     a [30 min] join b [20 min] where a.v < b.v             10, 10 min    1 h, 5 min, v > 3    30, 20 min, a.v < b.v
 
 The join has the longest windows and the rows that any of the queries wants; every query has a view of it (`JoinView`
-and a Filter), which looks at each result once. Which joins are one depends on their shape alone: streams and keys. So
+and a Filter), which looks at each result once. Whether joins are shared depends on their streams and keys alone. So
 the state of a shape can be handed on when windows grow with new queries, or shrink when queries leave.
 
 Only joins of [RANGE r] windows over streams take part: their ends are known from when their rows came.
@@ -48,7 +48,7 @@ class _Member:
 
 
 def share_joins(roots: Iterable[Node]) -> Shared:
-    """Which joins of some plans are one, and the plans over them."""
+    """The joins that some plans can share, and the plans over them."""
     roots = tuple(roots)
     found: dict[Join, _Member] = {}
     for root in roots:
@@ -105,7 +105,7 @@ def _shared_residual(members: Sequence[_Member]) -> Expr | None:
 
 
 def _any_of(wanted: Sequence[tuple[Expr, ...]]) -> Expr | None:
-    """The rows that anybody wants; None: all."""
+    """A predicate for the rows that any of them wants; None: all rows."""
     alternatives = list(dict.fromkeys(wanted))
     if () in alternatives or len(alternatives) > MOST_ALTERNATIVES:
         return None

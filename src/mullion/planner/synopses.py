@@ -83,7 +83,8 @@ def shared_synopses(plan: Plan, grouping: Grouping) -> tuple[Shared, ...]:
 
 
 class _Asking:
-    """Who asks for each state of a grouping, found in one pass over the aggregates of all its shapes, or of some."""
+    """The aggregates that read each state of a grouping. One pass over the aggregates of all shapes, or of some, finds
+    them."""
 
     def __init__(self, grouping: Grouping, shapes: Iterable[int] | None = None) -> None:
         codes, self.shapes = grouping.shapes
@@ -120,7 +121,7 @@ def _counted(grouping: Grouping) -> Shared:
 
 
 def _shared(asking: _Asking, state: StateColumn, same: Sequence[object], together: dict[int, Together]) -> Shared:
-    """`same` tells for each query what it has in common with those of its predicate and window."""
+    """`same` has one value for all queries with the same predicate and window."""
     shapes = asking.shapes_with(state)
     members = Counter(same[i] for shape in shapes for i in asking.queries(shape))
     rules = {"SS1": f"SS1 for {number_of(members.total(), 'query', 'queries')}"}
@@ -170,8 +171,8 @@ def _most_together(together: dict[int, Together], shapes: Iterable[int]) -> Toge
 
 
 def together_of(plan: Plan, grouping: Grouping, least: int = LEAST_TOGETHER) -> dict[int, Together]:
-    """For each shape, by its number: what ends together of the queries that have it and the same predicate. Where these
-    are fewer than `least`, or their windows are no ranges of slices, there is nothing to tell."""
+    """For each shape, by its number: the windows that end together, of its queries with the same predicate. Shapes with
+    fewer than `least` such queries are left out, as are windows that are no ranges of slices."""
     if plan.axis.kind in ("events", "partitions") or len(grouping.queries) < least:
         return {}
     codes = grouping.shapes[0] * len(grouping.slots) + grouping.slot_of

@@ -1,4 +1,4 @@
-"""What a query tells of its result: the whole, what is new, or what is gone, at each of its instants.
+"""What a query emits of its result at each of its instants: the whole, what is new, or what is gone.
 
 |  | at the instant t of SLIDE s | at a change |
 |---|---|---|
@@ -6,13 +6,13 @@
 | before | what lives just before t - s | what lives just before t |
 
 ISTREAM and DSTREAM compare both by value. Of equal rows the youngest are the new ones; of those that have left, the
-oldest are told to be gone. A query with SLIDE that joins late had nothing before its first instant: it cannot know.
+oldest are emitted as gone. For a query with SLIDE that enters late, there was nothing before its first instant.
 
 A query is answered from the first to the last of its instants at which at least one of its windows holds an event;
 START AT and STOP AT choose among the instants before. Where no window holds an event there is no row anyway, but those
 of aggregates without GROUP BY.
 
-Changes of a plan whose rows promise no end (strict) are told with a sign: 1 when a row comes, -1 when it ends.
+Changes of a plan whose rows promise no end (strict) are emitted with a sign: 1 when a row comes, -1 when it ends.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def held_from_to(
 
 
 def _is_asked(relation: Relation, instant: int) -> bool:
-    """Whether the query has joined before the window and leaves after it."""
+    """Whether the query entered before the window and leaves after it."""
     return _begin(relation) <= instant <= _stop(relation)
 
 
@@ -117,7 +117,7 @@ class _Output(ABC):
 
     @abstractmethod
     def instants(self) -> Sequence[int]:
-        """When something may be told."""
+        """The times at which something may be emitted."""
 
     @abstractmethod
     def at(self, instant: int, *, is_first: bool) -> list[SignedRow]: ...

@@ -43,7 +43,7 @@ def moments(changes: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def glued(pieces: Iterable[tuple[K, int, int]]) -> list[tuple[K, int, int]]:
-    """Pieces (what, from, to), in the order of time, with those of one thing that touch made one.
+    """Pieces (what, from, to), in the order of time, where pieces of the same thing that touch become one.
 
     >>> glued([("x", 0, 3), ("y", 0, 3), ("x", 3, 5), ("x", 7, 9)])
     [('x', 0, 5), ('y', 0, 3), ('x', 7, 9)]

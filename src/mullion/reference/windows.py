@@ -68,7 +68,7 @@ def _frame(query: Relation) -> Window:
 
 
 def _is_asked(query: Relation, view: View) -> bool:
-    """Whether the query has joined before the window and leaves after it."""
+    """Whether the query entered before the window and leaves after it."""
     begun = query.start is None or view.start is None or view.start >= query.start
     return begun and (query.after is None or view.end > query.after) and (query.stop is None or view.end <= query.stop)
 

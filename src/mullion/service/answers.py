@@ -50,7 +50,7 @@ class AnswerStore:
             self._files.claim(self._places.owner, overwrite=self._options.overwrite)
 
     def note_missing(self, answered: dict[str, int], committed: Mark | None) -> None:
-        """Tell once which answers that were written are not there any more: somebody may have taken or lost them."""
+        """Warn once of answers that were written and are not there any more: they may have been taken away or lost."""
         if self._files is None or committed is None:
             return
         known = {name: rows for name, rows in answered.items() if self._catalog.knows(name)}
@@ -60,7 +60,7 @@ class AnswerStore:
             answered[name] -= rows
 
     def note_dropped(self, queries: Iterable[Relation]) -> None:
-        """Remember whose answers stay, until another query takes the name."""
+        """Remember the queries whose answers stay, until another query takes the name."""
         for query in queries:
             self.callbacks.forget(query.name)
             self._dropped[query.name.lower()] = query.name, answer_schema(query)

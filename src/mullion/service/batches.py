@@ -1,4 +1,4 @@
-"""A batch of a stream: who takes part in it, its course, and what relations take of it."""
+"""A batch of a stream: the queries that take part, its course, and what it hands on to relations."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Operation:
         self.at_start = AtStart()
 
     def start(self, *, follow: bool, close: bool, every: str | None, reading: Callable[[], None]) -> None:
-        """Begin to read the streams that anybody asks something of. `reading` is called when Spark is there."""
+        """Begin to read the streams that queries or questions need. `reading` is called when Spark is there."""
         pause = self._pause(every, follow=follow)
         self.stopping.clear()
         streams = self._asked_streams()

@@ -29,7 +29,7 @@ class Places:
         self._locks = [] if state is None else [Lock(state / ".lock", state, "the checkpoint")]
         self._locks += [] if self.out is None else [lock_of(self.out.absolute())]
         self.owner = Owner(checkpoint=None if state is None else str(state))
-        """Who the answers belong to."""
+        """The owner of the answers."""
         self._scratch = Scratch()
 
     def take_locks(self) -> None:

@@ -17,10 +17,10 @@ OnAnswer = Callable[[str, pa.Table], None]
 
 
 class CallbackSink(Sink):
-    """Calls with the query's name and its rows: those who want every query's, and those who want this one's. After a
-    crash a batch may be handed over again.
+    """Hands the rows of answers, with their query's name, to callbacks: those for all queries, and those for this one.
+    After a crash a batch may be handed over again.
 
-    One that raises is logged and counted, and the run goes on: the answers are written, and others wait for theirs.
+    A callback that raises is logged and counted, and the run goes on.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class CallbackSink(Sink):
             self._of_query[query.lower()] = call
 
     def forget(self, query: str) -> None:
-        """Nobody waits for this query alone any longer."""
+        """Drop the callback for this query."""
         self._of_query.pop(query.lower(), None)
 
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:

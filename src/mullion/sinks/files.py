@@ -93,7 +93,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def write_merged(files: Sequence[AnswerFile], folder: Path) -> AnswerFile:
-    """The rows of all files, in their order, as one file in a folder that nobody reads yet."""
+    """The rows of all files, in their order, as one file in a folder that is not yet visible to readers."""
     first, last = files[0], files[-1]
     prefix = "" if first.stream is None else f"{first.stream}."
     path = folder / f"{prefix}{first.first.text}-{last.last.text}.parquet"

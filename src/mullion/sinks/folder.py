@@ -31,7 +31,7 @@ from mullion.storage.files import sync_directory
 from mullion.storage.marks import Mark
 
 EARLIER = "_earlier"
-"""Where the answers of a query go whose name is given to another one."""
+"""Where answers go when their query's name is given to another query."""
 NEW = "new"
 
 
@@ -128,7 +128,7 @@ class Folder:
         """Go on to the next generation: `make` writes files into a folder and returns those that they stand for.
 
         The names of generations and the link need not be synced here: until the next change the old generation is
-        there, and a power cut that loses them goes back to it. Who changes folders calls `sync` before.
+        there, and a power cut that loses them goes back to it. Call `sync` before.
         """
         with self.lock:
             old, new, next_ = self.directory, self.out / OWN / NEW / self.name, self._generation(self.number + 1)

@@ -16,7 +16,7 @@ class MemorySink(Sink):
     """Keeps answers as they came; a query's own are cut out when they are asked for.
 
     With more than `most` rows of all queries together the oldest batches leave, whole; the newest stays in any case.
-    The same holds for records that answered nobody.
+    The same holds for records that were put aside.
     """
 
     def __init__(self, most: int | None = DEFAULTS.keep_answers) -> None:

@@ -1,4 +1,4 @@
-"""Whose answers a directory holds: DIRECTORY/.mullion/owner.json names the checkpoint that stands behind them.
+"""The owner of a directory of answers: DIRECTORY/.mullion/owner.json names the checkpoint that they belong to.
 
 Exactly once is a promise of a checkpoint and its answers together. A run that knows nothing of the answers it finds
 would take them for leftovers of its own and remove them, so it does not touch them.
@@ -30,7 +30,7 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class Owner:
-    """Who writes answers: a checkpoint by its id, or one run that has none."""
+    """A checkpoint by its id, or one run that has none."""
 
     id: str = field(default_factory=lambda: uuid4().hex)
     checkpoint: str | None = None
@@ -42,7 +42,7 @@ class Owner:
 
 
 def owner_of(out: Path) -> Owner | None:
-    """Who has written the answers here; None when nothing tells."""
+    """The owner of the answers here; None when it is not known."""
     try:
         return Owner(**json.loads((out / OWN / "owner.json").read_bytes()))
     except (OSError, ValueError, TypeError):

@@ -43,5 +43,5 @@ class SeveralSinks(Sink):
             sink.finish(schemas)
 
     def shard_writer(self) -> ShardWriter | None:
-        """Executors may write by themselves only when nobody else waits for the answers."""
+        """Executors may write by themselves only when there is no other sink."""
         return self.sinks[0].shard_writer() if len(self.sinks) == 1 else None

@@ -58,7 +58,7 @@ class SparkBackend:
         self._frames[stream] = with_places(adopt(self.session, frame))
 
     def is_static(self, stream: str) -> bool:
-        """Whether all events of the stream are one batch, which the end follows."""
+        """Whether the stream is one batch, and ends after it."""
         frame = self._frames.get(stream)
         return frame is not None and not frame.isStreaming
 

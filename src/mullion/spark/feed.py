@@ -55,9 +55,9 @@ class Feed:
             raise source_error(f"stream '{self.stream.name}'", problem) from problem
 
     def _batch(self, batch: DataFrame, number: int) -> None:
-        """A failure is kept for the caller's thread; Spark is only told that there was one, and takes no batch after.
+        """A failure is kept for the caller's thread. Spark only learns that there was one, and starts no other batch.
 
-        Spark must be told by an Exception: it would wait forever for the answer to anything else.
+        Spark gets an Exception in any case: after any other BaseException it would wait forever.
         """
         with self._busy:
             if self._stopped or self._failure is not None:
@@ -93,7 +93,7 @@ class Feed:
     def stop(self) -> None:
         """After the current batch: the lock is free only between batches.
 
-        It is let go before Spark is told, because Spark waits for a batch that is just beginning, which waits for it.
+        The lock is released before Spark is stopped: Spark waits for a batch that is beginning, and that for the lock.
         """
         if self._query is not None:
             with self._busy:

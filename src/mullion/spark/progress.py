@@ -7,7 +7,7 @@
 A power cut may take Spark's newest notes and leave the commit. Spark would then plan batch k anew, with other files,
 and the commit would say that it is done. So the commit records what Spark had noted, and before Spark starts its notes
 up to the commit are made what they were. What Spark noted after the newest commit is kept if it is whole, and removed
-if it is not: nothing was made of it. Notes far after the newest commit tell that commits were lost.
+if it is not: nothing was made of it. Notes far after the newest commit mean that commits were lost.
 
 Spark keeps all files that a stream has read in the notes of its source, so as to read none twice. The newest are
 recorded with their text, all of them together by a checksum.
@@ -223,7 +223,7 @@ class Progress:
         self.check_files(inputs)
 
     def check_files(self, inputs: Sequence[BatchInput]) -> None:
-        """Raise where nobody knows any more which files were read."""
+        """Raise where it can no longer be known which files were read."""
         for source in _ends(inputs[-1].offsets) if inputs else ():
             self._lines(source, inputs)
 

@@ -69,7 +69,7 @@ class TableStore:
         self._versions: dict[str, dict[int, str]] = {}
         self._replayed: dict[str, int] = {}
         self.changed: set[str] = set()
-        """Tables whose rows have not always been those of now."""
+        """Tables whose rows have changed at least once."""
 
     def current(self, name: str, batch: int) -> pa.Table:
         """The rows that the batch sees, with exactly the types of the table's columns.

@@ -1,8 +1,8 @@
-"""Declared columns that no file has: a typo would be NULL throughout, without a word.
+"""Warnings of declared columns that no file has: a misspelt one would be NULL throughout.
 
-A column that only some files have is how schemas grow, so nothing is said as soon as one file has it: those of the
-first batch are looked at, then the others that lie there. Footers tell it for Parquet and ORC; of JSON the first
-records of some files, and where these lack a column, whether the batch has any value of it.
+Schemas grow, so it is enough that one file has a column. The files of the first batch are looked at, then the others
+that lie there: for Parquet and ORC their footers, for JSON the first records of some files. Where these lack a column,
+the batch is asked whether it has any value of it.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class EventLog:
         return [batch.name for batch in self.batches if batch.files is not None]
 
     def restore(self, saved: Sequence[Any]) -> None:
-        """Go on with the files that a commit names, given by their names or as `saved` told."""
+        """Go on with the files that a commit names, given by their names or as `saved` returned them."""
         assert self.files is not None
         for entry in saved:
             if isinstance(entry, str):

@@ -3,10 +3,10 @@
     intake/000000000007.0-00000e10a37f9c02.arrow
            the commit     size    CRC-32
 
-A file is written once, whole or not at all, under the label of the commit that needs it, its size and its CRC-32. Who
-names a file so says what must be in it: a file that was cut, changed, swapped or lost is noticed by looking at it and
-its name, whoever looks. A batch that is played again with other events writes other names; what no commit names is
-swept away after the next one. Names of another form are not ours: they are left alone.
+A file is written once, whole or not at all, under the label of the commit that needs it, its size and its CRC-32. The
+name says what must be in the file: one that was cut, changed or swapped no longer fits its name, and a lost one is
+missed by the commit that names it. A batch that is played again with other events writes other names. Files that no
+commit names are removed after the next commit. Files with names of another form are left alone.
 
 CRC-32 finds every single changed bit and every run of up to 32 changed bits, and misses one in 2^32 of all other
 changes of the same size. It took 0.75 ms a MB where BLAKE2 took 3.3: checksums guard against accidents, not forgers.
@@ -93,7 +93,7 @@ def write_named(folder: Path, label: str, content: bytes, suffix: str = "") -> s
 
 
 class GrowingFile(io.RawIOBase):
-    """A file that is written piece by piece and gets its name at the end. Nobody has waited for the disk then."""
+    """A file that is written piece by piece and gets its name at the end. It is not synced to the disk."""
 
     def __init__(self, folder: Path, label: str, suffix: str = "") -> None:
         self._folder, self._label, self._suffix = folder, label, suffix

@@ -15,9 +15,9 @@ and its answers overwrite those that were left behind.
 A commit names the one before it, up to a snapshot that holds everything, and every file that it stands on. All names
 have a checksum (see `files`), so a commit says what must be in all of them, and `load` looks before anything is used.
 
-The head is an empty file whose name is told after each commit, by one rename. A crash between the two leaves it behind
-the newest commit, which is of no harm; a head before it tells that a commit was lost. It is there before the first
-commit is, so that commits without a head tell that the head was lost.
+The head is an empty file that is renamed after each commit, to name it. A crash between the two leaves the head at the
+commit before, which does no harm. A head that is ahead of the newest commit means that a commit was lost. The head is
+written before the first commit, so commits without a head mean that the head was lost.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Journal:
         return []
 
     def go_back(self, to: Commit | None, set_aside: Callable[[Path], None]) -> None:
-        """Make a commit the newest, or let there be none: who comes next finds what was there then."""
+        """Make a commit the newest, or let there be none. The next run goes on from there."""
         for mark, name in self.commits():
             if to is None or mark > to.at:
                 set_aside(self._commits / name)
@@ -205,7 +205,7 @@ class Journal:
     # The head
 
     def head(self) -> str | None:
-        """The file of the newest commit that was told, empty before the first; None when there never was one."""
+        """The file of the commit that the head names, empty before the first; None when there never was a head."""
         paths = self.directory.glob(f"{HEAD}*") if self.directory.is_dir() else ()
         names = [path.name.removeprefix(HEAD) for path in paths]
         return max((name for name in names if not name or _mark(name) is not None), default=None)

@@ -94,7 +94,7 @@ def _myself() -> dict[str, str | int]:
 
 
 def _holder(handle: int) -> str:
-    """Who wrote into a lock that is held."""
+    """The process that holds the lock, from what it wrote into the file."""
     try:
         holder = json.loads(os.pread(handle, 4096, 0))
         command = f" ({holder['command']})" if holder["command"] else ""

@@ -13,7 +13,7 @@ class Scratch:
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
     def __bool__(self) -> bool:
-        """Whether anybody asked for it."""
+        """Whether it exists."""
         return self._directory is not None
 
     @property
@@ -23,7 +23,7 @@ class Scratch:
         return Path(self._directory.name)
 
     def discard(self) -> None:
-        """Remove it with all that is in it. Who asks again has a new one."""
+        """Remove it with all that is in it. If asked for again, a new one is made."""
         if self._directory is not None:
             self._directory.cleanup()
             self._directory = None

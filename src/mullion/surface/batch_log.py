@@ -1,4 +1,4 @@
-"""What a run says where nobody watches a terminal: a line for each batch, and a summary at the end.
+"""What a run says without a terminal: a line for each batch, and a summary at the end.
 
     2026-01-02 03:04:05 UTC batch 3 of trades: 1,000 events, 12 answers, watermark 2004-12-01 12:02:54 UTC, 0.4 s
     {"time": "2026-01-02T03:04:05Z", "event": "batch", "stream": "trades", "batch": 3, "events": 1000, ...}
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Clock = Callable[[], float]
 
 COUNTED = ("late", "ahead", "malformed")
-"""Records that answer nobody: told in a line only where there were some."""
+"""Records that no query uses: shown only where there were some."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class BatchLog(logging.Handler):
         self._write(line + "\n")
 
     def warn(self, sentence: str) -> None:
-        """A warning: a line by itself, which needs no time. One that was told at once is not told again at the end."""
+        """A warning on a line by itself, without a time. One that was given at once is not repeated at the end."""
         if sentence in self._warned:
             return
         self._warned.add(sentence)

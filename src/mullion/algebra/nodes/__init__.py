@@ -10,7 +10,7 @@
 
 A node is a relation that changes with time (golab, Definition 2.1): at every instant it is what the relational operator
 makes of its inputs at that instant. Nodes carry resolved expressions over the columns of their inputs and no names of
-users, so that equal nodes of different queries are one: they are computed once.
+users, so that equal nodes of different queries are recognised and computed once.
 
 Columns: a Scan has those of its stream; a Join those of its inputs, in order, with the input's number before them
 (`0.k`, `1.v`, `1.0.x` for a join in a join); a Project, an Aggregated and a Union the names that they give; all others

@@ -1,5 +1,4 @@
-"""What all kinds of nodes tell of themselves, and the shapes that most of them have: over one input, over two, over
-several."""
+"""What all kinds of nodes say of themselves, and base classes for nodes over one, two and several inputs."""
 
 from __future__ import annotations
 
@@ -90,7 +89,7 @@ class Node(Value, Leaving):
     @property
     @abstractmethod
     def text(self) -> str:
-        """The relation in one line, with everything that tells it from others. The same in every process."""
+        """The relation in one line, different for different relations, and the same in every process."""
 
     @property
     @abstractmethod

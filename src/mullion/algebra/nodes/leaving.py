@@ -10,7 +10,7 @@ from mullion.algebra.update_pattern import Pattern
 
 @dataclass(frozen=True, eq=False)
 class Leaving(ABC):
-    """What a kind of node tells of the ends of its rows."""
+    """What a kind of node says of how its rows end."""
 
     @property
     @abstractmethod

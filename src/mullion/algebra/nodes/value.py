@@ -1,4 +1,4 @@
-"""Nodes are values: equal ones are one."""
+"""Nodes are values: they are compared by what they say, and equal ones become one object."""
 
 from __future__ import annotations
 

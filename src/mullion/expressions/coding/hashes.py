@@ -1,10 +1,10 @@
-"""Keys as whole numbers: equal keys have equal codes, and whether equal codes are equal keys is known.
+"""Keys as whole numbers. Equal keys have equal codes; `exact` says whether equal codes also mean equal keys.
 
 | key | code | exact |
 |---|---|---|
 | one whole number, date, time, boolean | the value | yes |
 | one float or double | its bits, all NaNs being one and both zeros | yes |
-| texts, bytes, decimals, several keys | a 64-bit hash | no: who finds equal codes compares the keys |
+| texts, bytes, decimals, several keys | a 64-bit hash | no: where codes are equal, the keys are compared |
 
 A NULL equals nothing in a join (`known` is False there), and another NULL in a group (`null_is_value`).
 """

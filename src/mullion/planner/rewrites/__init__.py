@@ -1,7 +1,7 @@
 """Equal plans that cost less: named rules over the algebra (golab 3.5.3).
 
-A rule looks at one node and gives an equal one, or None where it does not apply. Equal means equal for all who can
-see: the same rows with the same lifetimes, since answers tell when a row came and when it leaves.
+A rule looks at one node and gives an equal one, or None where it does not apply. Equal plans
+have the same rows with the same lifetimes, since answers say when a row came and when it leaves.
 
 Simplifying rules are applied wherever they fit: selections sink to the windows, NOT EXISTS keeps keys only. The others
 give alternatives, of which the cheapest is taken. The novel one is update pattern simplification: operators with simple

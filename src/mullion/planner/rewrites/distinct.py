@@ -13,7 +13,7 @@ from mullion.planner.rewrites.rule import Rule
 
 
 def drop_idle_distinct(node: Node) -> Iterator[Node]:
-    """Rows that occur once need not be told apart; whether there are rows can be told without."""
+    """DISTINCT does nothing where each row occurs once, and where only the existence of rows matters."""
     match node:
         case Distinct(input=Distinct() as inner):
             yield inner

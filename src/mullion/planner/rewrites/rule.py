@@ -17,7 +17,7 @@ class Rule:
     offers: Callable[[Node], Iterator[Node]]
     keeps_ids: bool = True
     """Whether each row stays the same row. If not, rows that come at one moment may stand in another order, and the
-    rule is not for what somebody above puts in order."""
+    rule does not apply below a node that asks for order."""
 
 
 def everywhere(root: Node, rule: Rule) -> Iterator[Node]:

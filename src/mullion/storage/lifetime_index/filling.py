@@ -12,7 +12,7 @@ from mullion.storage.lifetime_index.sub_index import order_by_key_and_end
 
 
 class Free:
-    """Places of a file that nobody reads, ascending; beyond its end there are always more."""
+    """Places of a file that no version uses, ascending; beyond its end there are always more."""
 
     def __init__(self, busy: Whole) -> None:
         self._end = int(busy.max(initial=-1)) + 1

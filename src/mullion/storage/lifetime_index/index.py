@@ -106,7 +106,7 @@ class LifetimeIndex:
     one rename of `commit.json`, which names all files. What is named no more is swept away afterwards, but for the
     last `generations` versions, to which `restore` can go back, and for snapshots that are in use.
 
-    Requires: times that do not go back. Ends that nobody foresaw are not in the paper: `gone` finds such rows in all
+    Requires: times that do not go back. Unforeseen ends are not in the paper: `gone` finds such rows in all
     sub-indices and has those that hold one written anew.
     Lives longer than `lifetime` are right too, only the sub-indices less even.
     Time: an update about (G + E - 1) / (G E) of the rows with Rebuild, about 1 / E with NoRebuild; searches go to all
@@ -277,7 +277,7 @@ class LifetimeIndex:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Remove what no version names that anybody could still read."""
+        """Remove the files that no readable version names."""
         named = {COMMIT}.union(*(snapshot.files for snapshot in (*self._snapshots, *self._read)))
         for path in self.directory.iterdir():
             if path.name not in named and path.is_file():

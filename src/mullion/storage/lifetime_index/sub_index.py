@@ -61,7 +61,7 @@ class Change:
     fresh: Fresh | None
     """Rows that come."""
     gone: pa.Table | None
-    """Rows go that equal one of these in all the columns that it has: ends that nobody foresaw."""
+    """Rows go that equal one of these in all the columns that it has: unforeseen ends."""
     name: str
     """How the files of the new version begin."""
 
@@ -78,12 +78,12 @@ class SubIndex(ABC):
     @classmethod
     @abstractmethod
     def empty(cls, shape: Shape, number: int) -> SubIndex:
-        """Without rows. `number` tells sub-indices of an index apart."""
+        """Without rows. `number` identifies the sub-index within its index."""
 
     @classmethod
     @abstractmethod
     def load(cls, shape: Shape, number: int, state: dict[str, Any]) -> SubIndex:
-        """As `to_json` told it."""
+        """From what `to_json` gave."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -96,8 +96,8 @@ class SubIndex(ABC):
 
     @abstractmethod
     def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, Work]:
-        """The next version: itself when nothing changes. `others` are versions that somebody still reads. Its files are
-        written, but nobody has waited for the disk."""
+        """The next version: itself when nothing changes. `others` are versions that are still read. Its files are
+        written, but not synced to the disk."""
 
     @abstractmethod
     def search(self, keys: pa.Array) -> pa.Table:
