@@ -22,7 +22,7 @@ from mullion.runtime.relation_run import RelationRun
 from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
 from mullion.slices import portions
-from mullion.slices.due import Cursor, Due, Runs, Seen, due_windows
+from mullion.slices.due import Cursor, Due, Runs, SeenEvents, due_windows
 from mullion.slices.finalize import Answers
 from mullion.slices.limits import Limits
 from mullion.slices.portions import Portions
@@ -50,7 +50,7 @@ def test_portions_and_limits_are_parts_of_all_windows(queries: list[Any], times:
     queries = [
         query(q.window, name=f"q{i}", grouped=bool(q.keys), start=q.start, stop=q.stop) for i, q in enumerate(queries)
     ]
-    seen = Seen(min(times), max(times), np.unique(times))
+    seen = SeenEvents(min(times), max(times), np.unique(times))
 
     def due(limit: int | None = None) -> Runs:
         return due_windows(queries, {q.name: Cursor() for q in queries}, seen, None, (), limit)
@@ -68,9 +68,9 @@ def test_portions_and_limits_are_parts_of_all_windows(queries: list[Any], times:
 @pytest.mark.parametrize("given", [{}, {"start": 0}, {"stop": 2 * YEAR}, {"grouped": True}])
 def test_a_gap_of_a_year_is_counted_and_not_listed(given: dict[str, Any]) -> None:
     one = query(Period(1000 * MS, MS), **given)
-    due = due_windows([one], {"q": Cursor()}, Seen(0, YEAR, np.array([0, YEAR])), None, (), 100)
+    due = due_windows([one], {"q": Cursor()}, SeenEvents(0, YEAR, np.array([0, YEAR])), None, (), 100)
     assert (len(due), due.exceeded) == (100, (0,))
-    whole = due_windows([one], {"q": Cursor()}, Seen(0, YEAR, np.array([0, YEAR])), None)
+    whole = due_windows([one], {"q": Cursor()}, SeenEvents(0, YEAR, np.array([0, YEAR])), None)
     assert len(whole) == (2000 if "grouped" in given else 31_536_001_000 if "start" not in given else 31_536_000_001)
     assert len(next(whole.portions(500))) == 500
 

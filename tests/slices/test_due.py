@@ -10,7 +10,7 @@ from mullion.language.query import Column, Period
 from mullion.language.types import STRING
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.planner.slices import edges_between
-from mullion.slices.due import Cursor, Seen, due_windows, first_end, last_end
+from mullion.slices.due import Cursor, SeenEvents, due_windows, first_end, last_end
 
 
 def query(
@@ -52,7 +52,7 @@ class Watched:
             return
         windows = [q.window for q in self.queries]
         slices = sorted({int(edges_between(windows, t, t)[0]) for t in self.times})
-        seen = Seen(min(self.times), max(self.times), np.array(slices, np.int64))
+        seen = SeenEvents(min(self.times), max(self.times), np.array(slices, np.int64))
         due = due_windows(self.queries, self.cursors, seen, watermark).whole()
         assert (np.diff(due.query) >= 0).all()
         for index, start, end in zip(due.query.tolist(), due.start.tolist(), due.end.tolist(), strict=True):

@@ -145,22 +145,22 @@ class AxisSet:
         else:
             self.oldest = int(places.min()) if self.oldest is None else min(self.oldest, int(places.min()))
             self.newest = int(places.max()) if self.newest is None else max(self.newest, int(places.max()))
-        found = []
+        tallies = []
         for grouping, table in self._partials(events, places, numbers, inputs, tables):
-            told = tally(table, grouping)
-            self.tier.saw(told.slices)
+            counted = tally(table, grouping)
+            self.tier.saw(counted.slices)
             self.tier.absorb(PartialSubWindows.of(table, grouping))
-            found.append(told)
-        return found
+            tallies.append(counted)
+        return tallies
 
     def missed(self, events: pa.Table, inputs: Input, tables: tuple[Prepared, ...]) -> dict[str, int]:
         """How many of events that came too late each query would have taken."""
-        found: dict[str, int] = {}
+        missed: dict[str, int] = {}
         numbers = np.arange(len(events))
         for grouping, table in self._partials(events, numbers, numbers, inputs, tables):
             if not grouping.counted:
-                found |= selected_by(table, grouping)
-        return found
+                missed |= selected_by(table, grouping)
+        return missed
 
     def _partials(
         self, events: pa.Table, places: Times, numbers: Times, inputs: Input, tables: tuple[Prepared, ...]
@@ -233,41 +233,41 @@ class AxisSet:
 
     def _instants(self, query: SlicedAggregation, events: Numbered, settled: int | None) -> Instants:
         """The windows of a query that are due. Without GROUP BY, from its first to its last that holds an event."""
-        found, until = instants_of(query.frame, events, self.since[query.name], settled)
-        found = found.between(query.start, query.stop)
+        instants, until = instants_of(query.frame, events, self.since[query.name], settled)
+        instants = instants.between(query.start, query.stop)
         if not query.keys and query.frame.slide_rows is None:
-            held = np.flatnonzero(found.end > found.start)
-            first = 0 if query.name in self.begun or not len(held) else int(held[0])
-            last = int(held[-1]) + 1 if len(held) else 0
-            if query.name not in self.begun and not len(held):
-                first = len(found.end)
+            occupied = np.flatnonzero(instants.end > instants.start)
+            first = 0 if query.name in self.begun or not len(occupied) else int(occupied[0])
+            last = int(occupied[-1]) + 1 if len(occupied) else 0
+            if query.name not in self.begun and not len(occupied):
+                first = len(instants.end)
             if settled is None or query.stop is not None:
                 if settled is not None and last:
-                    until = int(found.closes[last - 1])
+                    until = int(instants.closes[last - 1])
                 elif query.stop is not None and until < query.stop and query.name in self.begun:
                     # Windows without events wait: they are answered once one that holds an event follows.
                     until = self.since[query.name]
-                found = found.part(first, max(first, last))
+                instants = instants.part(first, max(first, last))
             else:
-                found = found.part(first, len(found.end))
+                instants = instants.part(first, len(instants.end))
         self.since[query.name] = until
-        if len(found.start):
+        if len(instants.start):
             self.begun.add(query.name)
-        return found
+        return instants
 
     def _within(self, grouping: Grouping, due: Due) -> Due:
         """Those windows that begin after a query's START and end before its STOP."""
         assert due.opens is not None and due.closes is not None
-        kept = np.ones(len(due), np.bool_)
+        inside = np.ones(len(due), np.bool_)
         for i, query in enumerate(grouping.queries):
             asked = self._asked[query.name]
             if asked.start is not None:
-                kept &= (due.query != i) | (due.opens >= asked.start)
+                inside &= (due.query != i) | (due.opens >= asked.start)
             if asked.stop is not None:
-                kept &= (due.query != i) | (due.closes <= asked.stop)
-        if kept.all():
+                inside &= (due.query != i) | (due.closes <= asked.stop)
+        if inside.all():
             return due
-        return Due(due.query[kept], due.start[kept], due.end[kept], due.opens[kept], due.closes[kept])
+        return Due(due.query[inside], due.start[inside], due.end[inside], due.opens[inside], due.closes[inside])
 
     def forget(self, settled: int) -> None:
         """Drop what no later window needs."""
@@ -314,11 +314,11 @@ class AxisSet:
 
 def by_axis(queries: Sequence[SlicedAggregation]) -> Iterator[tuple[Axis, list[SlicedAggregation]]]:
     """The queries of each axis other than time."""
-    found: dict[Axis, list[SlicedAggregation]] = {}
+    queries_of: dict[Axis, list[SlicedAggregation]] = {}
     for query in queries:
         if query.axis.kind != "time":
-            found.setdefault(query.axis, []).append(query)
-    yield from found.items()
+            queries_of.setdefault(query.axis, []).append(query)
+    yield from queries_of.items()
 
 
 __all__ = ["AxisSet", "Marks", "axis_name", "by_axis"]

@@ -115,8 +115,8 @@ class ColumnSynopsis:
         return [*states, {"since": self.since}], [*tables, pa.table({"times": self._times})]
 
     def restore(self, states: list[Mapping[str, Any]], tables: list[pa.Table]) -> None:
-        *states, told = states
-        self.since = told["since"]
+        *states, own_state = states
+        self.since = own_state["since"]
         if self.grams:
             self.grams = [TimeGram.restore(dict(states[0]), tables[0])]
         else:

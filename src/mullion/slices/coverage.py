@@ -67,7 +67,7 @@ class Coverage:
         self._kept: list[Kept] = []
 
     def note(self, plan: Plan | None, newest: int) -> None:
-        """A batch was made under the plan, or for nobody, and held events up to this time."""
+        """A batch with events up to this time was aggregated under the plan; None: there was no query."""
         last = self._kept[-1] if self._kept else None
         if last is not None and _alike(last.plan, plan):
             last.newest = max(last.newest, newest)

@@ -115,7 +115,7 @@ class Runs:
 
 
 @dataclass
-class Seen:
+class SeenEvents:
     """What is known of a stream's events: the extremes of their times, and the slices that hold one."""
 
     oldest: int
@@ -126,7 +126,7 @@ class Seen:
 def due_windows(
     queries: Sequence[SlicedAggregation],
     cursors: dict[str, Cursor],
-    seen: Seen | None,
+    seen: SeenEvents | None,
     watermark: int | None,
     waiting: Collection[str] = (),
     most: int | None = None,
@@ -169,7 +169,7 @@ def _plain_windows(
     plain: list[int],
     queries: Sequence[SlicedAggregation],
     cursors: dict[str, Cursor],
-    seen: Seen,
+    seen: SeenEvents,
     watermark: int | None,
 ) -> tuple[Times, Times, Times]:
     if not plain:
@@ -194,7 +194,7 @@ def _plain_windows(
 
 
 def _special_windows(
-    query: SlicedAggregation, cursor: Cursor, seen: Seen, watermark: int | None
+    query: SlicedAggregation, cursor: Cursor, seen: SeenEvents, watermark: int | None
 ) -> tuple[Times, Times]:
     """The due windows of one query that has keys, gaps, a start or a stop: the first ends of runs, and how many."""
     window = query.window

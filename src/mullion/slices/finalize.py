@@ -171,11 +171,11 @@ def _answer(
     columns = _Columns(template, keys, opens, closes)
     if due.closes is not None:
         columns.instant = instant
-    found = {name: counts.within(start, end, line) for name, counts in sequence.counted.items()}
+    counted = {name: counts.within(start, end, line) for name, counts in sequence.counted.items()}
     for i, aggregate in enumerate(template.aggregates):
         if aggregate.values:
             name = grouping.counts_of(aggregate)
-            columns[f"#a{i}"] = sequence.counted[name].lower(aggregate, found[name])
+            columns[f"#a{i}"] = sequence.counted[name].lower(aggregate, counted[name])
             continue
         states = [sequence.answer(state, low, high) for state in states_of(aggregate)]
         columns[f"#a{i}"] = aggregate.aggregate.lower(aggregate.argument_type, states)
@@ -206,10 +206,10 @@ class _Columns(dict[str, Vector]):
             for at, number in zip(*np.unique(query[bad], return_counts=True), strict=True):
                 name = grouping.queries[at].name
                 work.bad[name] = work.bad.get(name, 0) + int(number)
-        kept = None
+        is_answer = None
         if self.template.having is not None:
             having = evaluate(self.template.having, self._needed(self.template.having), self.length)
-            kept = having.values.astype(np.bool_) & having.valid
+            is_answer = having.values.astype(np.bool_) & having.valid
         arrays = {"window_start": self["window_start"].to_arrow(), "window_end": self["window_end"].to_arrow()}
         for name, (expr, _) in zip(self.template.names, self.template.items, strict=True):
             arrays[name] = self._array(expr)
@@ -219,7 +219,7 @@ class _Columns(dict[str, Vector]):
             if self.instant is not None:
                 arrays["#w"] = pa.array(self.instant)
         table = pa.table(arrays)
-        return (query, table) if kept is None else (query[kept], table.filter(pa.array(kept)))
+        return (query, table) if is_answer is None else (query[is_answer], table.filter(pa.array(is_answer)))
 
     def _array(self, expr: Expr) -> pa.Array | pa.ChunkedArray:
         if isinstance(expr, Column) and expr.name.startswith("#k"):

@@ -65,10 +65,10 @@ def together(inputs: Sequence[Input]) -> Input:
     columns: dict[str, Type] = {}
     evaluated: dict[Expr, str] = {}
     bad: dict[Expr, str] = {}
-    for some in inputs:
-        columns |= some.columns
-        evaluated |= some.evaluated
-        bad |= some.bad
+    for held in inputs:
+        columns |= held.columns
+        evaluated |= held.evaluated
+        bad |= held.bad
     return Input(columns, evaluated, bad)
 
 

@@ -38,12 +38,12 @@ class Instants(NamedTuple):
 
     def between(self, start: int | None, stop: int | None) -> Instants:
         """Those that open at `start` or later and close at `stop` or before."""
-        kept = np.ones(len(self.start), np.bool_)
+        inside = np.ones(len(self.start), np.bool_)
         if start is not None:
-            kept &= self.opens >= start
+            inside &= self.opens >= start
         if stop is not None:
-            kept &= self.closes <= stop
-        return Instants(*(column[kept] for column in self))
+            inside &= self.closes <= stop
+        return Instants(*(column[inside] for column in self))
 
 
 class Numbered(NamedTuple):

@@ -45,9 +45,9 @@ class Limits:
         self.over.clear()
 
     def count(self, answers: Iterable[Answers], texts: Mapping[str, str]) -> None:
-        """Count what was made for queries; who has more than it may is stopped. `texts` are those of the queries."""
-        for some in answers:
-            for name, low, high in zip(some.queries, some.bounds, some.bounds[1:], strict=False):
+        """Count the rows of answers; a query that has more than it may is stopped. `texts` are those of the queries."""
+        for portion in answers:
+            for name, low, high in zip(portion.queries, portion.bounds, portion.bounds[1:], strict=False):
                 self.count_written({name: high - low}, texts)
 
     def count_written(self, rows: Mapping[str, int], texts: Mapping[str, str]) -> None:

@@ -105,14 +105,14 @@ def from_events(
     events, places = _placed(frame, stream, events)
     if frame.attribute is not None or now is None:
         now = int(places[-1]) if len(places) else None
-    found = None if now is None else _held(query, events, places, inputs, before, now)
-    if found is None:
+    window = None if now is None else _in_window(query, events, places, inputs, before, now)
+    if window is None:
         return query.template.schema.empty_table()
-    index, shown = found
-    held = events.take(pa.array(index))
-    batch = held.drop_columns([n for n in (TIME, ARRIVAL) if n in held.schema.names])
-    batch = batch.append_column(TIME, pa.array(np.zeros(len(held), np.int64)))
-    batch = batch.append_column(ARRIVAL, pa.array(np.arange(len(held))))
+    index, shown = window
+    inside = events.take(pa.array(index))
+    batch = inside.drop_columns([n for n in (TIME, ARRIVAL) if n in inside.schema.names])
+    batch = batch.append_column(TIME, pa.array(np.zeros(len(inside), np.int64)))
+    batch = batch.append_column(ARRIVAL, pa.array(np.arange(len(inside))))
     job = Job(plan.groupings, plan.methods, plan.windows, inputs, plan.slicing, tables)
     entries = [PartialSubWindows.of(t, g) for g, t in zip(plan.groupings, partials(batch, job), strict=True)]
     return _finalized(query, plan.answering[0], plan.counting(plan.answering[0]), entries, 0, 1, shown)
@@ -128,36 +128,36 @@ def _placed(frame: Window, stream: Stream, events: pa.Table) -> tuple[pa.Table, 
     return events.take(pa.array(index)), values[index]
 
 
-def _held(
+def _in_window(
     query: SlicedAggregation, events: pa.Table, places: Times, inputs: Input, before: int, now: int
 ) -> tuple[npt.NDArray[np.intp], Shown] | None:
     """The events of the window, and its bounds; None before the first n-th event of one that slides by tuples."""
     frame = query.frame
-    everything = np.arange(len(places))
+    index = np.arange(len(places))
     last = len(places) - 1
     if frame.slide_rows is not None:
         last -= (before + len(places)) % frame.slide_rows
         if last < 0 or (frame.since is not None and places[last] < frame.since):
             return None
-        everything, now = everything[: last + 1], int(places[last])
+        index, now = index[: last + 1], int(places[last])
     if frame.rows is not None:
         if frame.partition_by:
-            everything = _last_of_each(query.axis.partition, frame.rows, events, inputs, everything)
+            index = _last_of_each(query.axis.partition, frame.rows, events, inputs, index)
         else:
-            everything = everything[-frame.rows :]
-        return everything, Shown(int(places[everything[0]]), now)
-    mine = places[everything]
+            index = index[-frame.rows :]
+        return index, Shown(int(places[index[0]]), now)
+    own_places = places[index]
     if frame.slide is not None:
         end = last_instant(frame, now)
         low = NO_START if frame.range is None else end - frame.range
         low = low if frame.since is None else frame.since
-        return everything[(mine < end) & (mine >= low)], Shown(low, end)
+        return index[(own_places < end) & (own_places >= low)], Shown(low, end)
     if frame.now:
-        return everything[mine == now], Shown(now, now)
+        return index[own_places == now], Shown(now, now)
     if frame.range is not None:
-        return everything[mine > now - frame.range], Shown(now - frame.range, now)
+        return index[own_places > now - frame.range], Shown(now - frame.range, now)
     low = NO_START if frame.since is None else frame.since
-    return everything[mine >= low], Shown(low, now)
+    return index[own_places >= low], Shown(low, now)
 
 
 def _last_of_each(

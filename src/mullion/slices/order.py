@@ -81,10 +81,10 @@ class Order:
 
 def _plain(events: pa.Table, others: pa.Table) -> pa.Table:
     """Events with plain texts where those of the others are no dictionaries: how a batch was read may differ."""
-    for i, found in enumerate(events.schema):
-        other = others.schema.field(found.name).type if found.name in others.schema.names else found.type
-        if pa.types.is_dictionary(found.type) and not pa.types.is_dictionary(other):
-            events = events.set_column(i, found.name, events.column(i).cast(found.type.value_type))
+    for i, field in enumerate(events.schema):
+        other = others.schema.field(field.name).type if field.name in others.schema.names else field.type
+        if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(other):
+            events = events.set_column(i, field.name, events.column(i).cast(field.type.value_type))
     return events
 
 

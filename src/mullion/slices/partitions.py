@@ -72,13 +72,13 @@ class PartitionSet(AxisSet):
 
     def take(self, events: pa.Table, inputs: Input, tables: tuple[Prepared, ...]) -> list[Tally]:
         first = self.numbered
-        found = super().take(events, inputs, tables)
+        tallies = super().take(events, inputs, tables)
         number = np.arange(first, first + len(events))
         codes = self._codes(Columns.of(events, inputs.columns, inputs.evaluated))
         together = Members(*map(np.append, self._members, Members(codes, number, times_of(events))))
         self._members = together.take(np.lexsort((together.number, together.partition)))
         self.marks = Marks()
-        return found
+        return tallies
 
     def _codes(self, columns: Columns) -> Times:
         """The partition of each event, by codes that stay."""
@@ -131,17 +131,19 @@ class PartitionSet(AxisSet):
         window = np.repeat(np.arange(len(after)), count.reshape(low.shape).sum(axis=1))
         return Held(window, members.number[index], opens.min(axis=1))
 
-    def _finalize(self, grouping: Grouping, query: int, after: Times, held: Held, work: Work) -> Iterator[Answers]:
+    def _finalize(
+        self, grouping: Grouping, query: int, after: Times, in_windows: Held, work: Work
+    ) -> Iterator[Answers]:
         assert self.plan is not None
         by_number = np.argsort(self._members.number)
         numbers = self._members.number[by_number]
         closes = self._members.time[by_number][np.searchsorted(numbers, after - 1)]
         windows = np.arange(len(after))
-        due = Due(np.full(len(after), query, np.intp), windows, windows + 1, held.oldest, closes)
+        due = Due(np.full(len(after), query, np.intp), windows, windows + 1, in_windows.oldest, closes)
         due = self._within(grouping, due)
         if not len(due):
             return
-        entries = [_gathered(entry, held) for entry in self.tier.entries]
+        entries = [_gathered(entry, in_windows) for entry in self.tier.entries]
         counted = {other.name: Rows(entries, other) for other in self.plan.counting(grouping)}
         yield from finalize(Rows(entries, grouping), grouping, due, work, counted=counted)
 
@@ -154,10 +156,10 @@ class PartitionSet(AxisSet):
         most = max((q.frame.rows or 1 for q in self.plan.queries), default=1)
         ends = np.searchsorted(members.partition, members.partition, "right")
         self._members = members.take(ends - np.arange(len(ends)) <= most)
-        kept = np.sort(self._members.number)
-        entries = [entry.among(kept) for entry in self.tier.entries]
+        needed = np.sort(self._members.number)
+        entries = [entry.among(needed) for entry in self.tier.entries]
         self.tier.entries = [entry for entry in entries if len(entry.slices)]
-        self.tier.forget_before(self.plan, int(kept[0]))
+        self.tier.forget_before(self.plan, int(needed[0]))
 
     # What a restart needs
 
@@ -180,14 +182,14 @@ class PartitionSet(AxisSet):
         self._members = restored.take(np.lexsort((restored.number, restored.partition)))
 
 
-def _gathered(entry: PartialSubWindows, held: Held) -> PartialSubWindows:
+def _gathered(entry: PartialSubWindows, in_windows: Held) -> PartialSubWindows:
     """The rows of the events that windows hold, under the number of the window."""
     order = np.argsort(entry.slices, kind="stable")
     slices = entry.slices[order]
-    low, high = np.searchsorted(slices, held.number), np.searchsorted(slices, held.number, "right")
+    low, high = np.searchsorted(slices, in_windows.number), np.searchsorted(slices, in_windows.number, "right")
     count = high - low
     index = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)
-    return entry.relabelled(order[index], np.repeat(held.window, count))
+    return entry.relabelled(order[index], np.repeat(in_windows.window, count))
 
 
 def canonical_key(array: pa.Array) -> pa.Array:

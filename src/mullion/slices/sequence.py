@@ -55,13 +55,13 @@ class RowSequence:
         """The state over each range. Aggregates and queries that ask for the same ranges are answered once (golab
         8.3.1, rules CS1 and CS3)."""
         if state in self.answers:
-            last_low, last_high, found = self.answers[state]
+            last_low, last_high, states = self.answers[state]
             if _same(last_low, low) and _same(last_high, high):
-                return found
-        found = state.partial.finish(self.synopsis(state, low, high).between(low, high), self._stored(state))
+                return states
+        states = state.partial.finish(self.synopsis(state, low, high).between(low, high), self._stored(state))
         if len(low) <= MOST_REMEMBERED:
-            self.answers[state] = low, high, found
-        return found
+            self.answers[state] = low, high, states
+        return states
 
     def synopsis(self, state: StateColumn, low: Index, high: Index) -> Synopsis:
         """The synopsis that answers these ranges soonest; each is built once."""

@@ -33,12 +33,12 @@ class PartialSubWindows:
 
     @staticmethod
     def of(partials: pa.Table, grouping: Grouping) -> PartialSubWindows:
-        """From the partials of a batch, without the rows that only tell which slices hold an event."""
+        """From the partials of a batch, without the rows that only say which slices hold an event."""
         names = {f"k{i}": f"key{i}" for i in range(len(grouping.keys))}
         for i, state in enumerate(grouping.states):
             names |= {f"s{i}_{j}": f"{state.name}.{j}" for j in range(len(state.partial.stored))}
-        kept = [n for n in partials.schema.names if n in ("slice", "signature", SLOT) or n in names]
-        slots = grouping.slot_names if SLOT in kept else grouping.slot_names[: len(grouping.bits)]
+        columns = [n for n in partials.schema.names if n in ("slice", "signature", SLOT) or n in names]
+        slots = grouping.slot_names if SLOT in columns else grouping.slot_names[: len(grouping.bits)]
         metadata = {
             "grouping": grouping.name,
             "lanes": json.dumps(slots),
@@ -46,7 +46,7 @@ class PartialSubWindows:
             "private": json.dumps(all(slot.tag for slot in grouping.slots)),
         }
         rows = has_states(partials, grouping)
-        table = partials.select(kept).rename_columns([names.get(n, n) for n in kept])
+        table = partials.select(columns).rename_columns([names.get(n, n) for n in columns])
         table = table if rows.all() else table.filter(pa.array(rows))
         return PartialSubWindows(table.unify_dictionaries().combine_chunks().replace_schema_metadata(metadata))
 
@@ -86,11 +86,11 @@ class PartialSubWindows:
             number = number_of[np.asarray(self.table.column(SLOT).combine_chunks())[order]]
             chosen = np.flatnonzero(number >= 0)
             return order[chosen], number[chosen]
-        found = [(bit, slots[name]) for bit, name in enumerate(self.slots) if name in slots]
+        bits_of = [(bit, slots[name]) for bit, name in enumerate(self.slots) if name in slots]
         codes, bits = self._signatures
-        inside = bits[:, [bit for bit, _ in found]].T[:, codes[order]]
+        inside = bits[:, [bit for bit, _ in bits_of]].T[:, codes[order]]
         slot, row = np.nonzero(inside)
-        rows, numbers = order[row], np.array([number for _, number in found], np.intp)[slot]
+        rows, numbers = order[row], np.array([number for _, number in bits_of], np.intp)[slot]
         if "" in slots and self.knows(""):
             rows = np.concatenate([rows, order])
             numbers = np.concatenate([numbers, np.full(len(order), slots[""])])
@@ -139,7 +139,7 @@ class PartialSubWindows:
 
 
 def has_states(partials: pa.Table, grouping: Grouping) -> npt.NDArray[np.bool_]:
-    """The rows that answer somebody; others only tell which slices hold an event."""
+    """The rows that a query may need; others only say which slices hold an event."""
     rows: npt.NDArray[np.bool_] = np.asarray(partials.column("s0_0").fill_null(0).combine_chunks()) > 0
     rows = rows & np.asarray(partials.column("slice").combine_chunks().is_valid())
     if "signature" in partials.schema.names and grouping.selective:

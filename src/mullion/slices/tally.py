@@ -57,38 +57,38 @@ class Tally:
 def tally(partials: pa.Table, grouping: Grouping) -> Tally:
     events = _column(partials, "events")
     placed = np.asarray(partials.column("slice").combine_chunks().is_valid())
-    kept = _column(partials, "s0_0") > 0
-    made = Tally(
+    has_rows = _column(partials, "s0_0") > 0
+    total = Tally(
         events=int(events[placed].sum()),
         malformed=int(events[~placed].sum()),
         oldest=pc.min(partials.column("t_min")).as_py(),
         newest=pc.max(partials.column("t_max")).as_py(),
-        partials=int((placed & kept).sum()),
+        partials=int((placed & has_rows).sum()),
         slices=distinct(_column(partials, "slice")[placed & (events > 0)]),
     )
-    states = partials if kept.all() else partials.filter(pa.array(kept))
+    states = partials if has_rows.all() else partials.filter(pa.array(has_rows))
     rows = _column(states, "s0_0")
-    made.added = int(rows.sum())
+    total.added = int(rows.sum())
     if "signature" in partials.schema.names:
-        _tell_fragments(made, states.column("signature"), rows)
+        _count_fragments(total, states.column("signature"), rows)
     else:
-        made.members = made.added
-    made.groups = _distinct(states, [f"k{i}" for i in range(len(grouping.keys))]) if grouping.keys else 1
+        total.members = total.added
+    total.groups = _distinct(states, [f"k{i}" for i in range(len(grouping.keys))]) if grouping.keys else 1
     if grouping.checks:
-        made.bad = _bad(partials, grouping)
-    return made
+        total.bad = _bad(partials, grouping)
+    return total
 
 
-def _tell_fragments(made: Tally, signatures: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> None:
+def _count_fragments(total: Tally, signatures: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> None:
     column = signatures.unify_dictionaries().combine_chunks()
     codes = np.asarray(column.indices, np.int64)
     satisfied = np.array(
         [int.from_bytes(bits, "little").bit_count() for bits in column.dictionary.to_pylist()], np.int64
     )
     there = distinct(codes)
-    made.fragments = len(there)
-    made.members = int((satisfied[codes] * rows).sum()) if len(codes) else 0
-    made.bits = int(satisfied[there].sum())
+    total.fragments = len(there)
+    total.members = int((satisfied[codes] * rows).sum()) if len(codes) else 0
+    total.bits = int(satisfied[there].sum())
 
 
 def _column(partials: pa.Table, name: str) -> npt.NDArray[np.int64]:
@@ -109,16 +109,16 @@ def _bad(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
     totals = {check: int(column[everywhere].sum()) for check, column in columns.items()}
     selected = _Selected(partials, grouping)
     first = dict(list(columns.items())[: grouping.selected_checks])
-    found: dict[str, int] = {}
+    bad: dict[str, int] = {}
     for i, query in enumerate(grouping.queries):
         compared = () if query.predicate is None else compared_in(query.predicate)
         number = sum(totals.get(expr, 0) for expr in compared)
         if first:
-            mine = set(query.event_expressions())
-            number += sum(int(selected.of(i, column).sum()) for check, column in first.items() if check in mine)
+            own = set(query.event_expressions())
+            number += sum(int(selected.of(i, column).sum()) for check, column in first.items() if check in own)
         if number:
-            found[query.name] = number
-    return found
+            bad[query.name] = number
+    return bad
 
 
 class _Selected:
@@ -151,22 +151,22 @@ def late_for(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
     """How many of these events each query would have counted, had they come in time."""
     rows, slices = _column(partials, "s0_0"), _column(partials, "slice")
     selected = _Selected(partials, grouping)
-    found: dict[str, int] = {}
+    late: dict[str, int] = {}
     for i, query in enumerate(grouping.queries):
-        mine = selected.of(i, slices)
-        number = int(selected.of(i, rows)[_is_held(mine, query)].sum())
+        own_slices = selected.of(i, slices)
+        number = int(selected.of(i, rows)[_is_in_window(own_slices, query)].sum())
         if number:
-            found[query.name] = number
-    return found
+            late[query.name] = number
+    return late
 
 
-def _is_held(slices: Times, query: SlicedAggregation) -> npt.NDArray[np.bool_]:
+def _is_in_window(slices: Times, query: SlicedAggregation) -> npt.NDArray[np.bool_]:
     """Which slices lie in a window that the query answers."""
     window = query.window
     end = window.offset + (slices + window.range - window.offset) // window.slide * window.slide
     if query.stop is not None:
         end = np.minimum(end, first_end(query.stop, window) - window.slide)
-    held = end > slices
+    is_inside = end > slices
     if query.after is not None:
-        held &= end > query.after
-    return held if query.start is None else held & (end - window.range >= query.start)
+        is_inside &= end > query.after
+    return is_inside if query.start is None else is_inside & (end - window.range >= query.start)

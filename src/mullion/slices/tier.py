@@ -19,7 +19,7 @@ from mullion.language.query import Period
 from mullion.planner.plan import Grouping, Plan, slot_of, states_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
-from mullion.slices.due import Cursor, Due, Runs, Seen, due_windows, first_end
+from mullion.slices.due import Cursor, Due, Runs, SeenEvents, due_windows, first_end
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.subwindow import PartialSubWindows, Rows, merge
 
@@ -59,7 +59,7 @@ class WindowTier:
         second time."""
         for query in grouping.queries:
             self.cursors.setdefault(query.name, Cursor())
-        seen = Seen(oldest, newest, self.slices)
+        seen = SeenEvents(oldest, newest, self.slices)
         return due_windows(grouping.queries, self.cursors, seen, watermark, self.waiting, most)
 
     def answer(

@@ -143,13 +143,13 @@ class TimeGram:
         """Keep the first values, and lay the buckets anew if they outgrow the range; returns what is to be added."""
         assert self._first is not None
         before = self._first[1][np.isfinite(self._first[1])]
-        kept = np.concatenate((self._first[0], rows)), np.concatenate((self._first[1], values))
-        self._first = kept if len(kept[1]) < LEARNING else None
-        finite = kept[1][np.isfinite(kept[1])]
+        learnt = np.concatenate((self._first[0], rows)), np.concatenate((self._first[1], values))
+        self._first = learnt if len(learnt[1]) < LEARNING else None
+        finite = learnt[1][np.isfinite(learnt[1])]
         if not len(finite) or (len(before) and before.min() <= finite.min() and before.max() >= finite.max()):
             return rows, values
         self._lay(_uniform(finite.min(), finite.max(), len(self._ends) - 1))
-        return kept
+        return learnt
 
     def _lay(self, boundaries: Real) -> None:
         """Empty buckets between these boundaries."""
@@ -171,14 +171,14 @@ class TimeGram:
     def _make_room(self, coming: Whole, horizon: int) -> None:
         """Move all buckets to a new pool in which each may double, and a small one may get its share of all rows."""
         pool, number = self._pool, len(self._head)
-        kept = [pool[h:t][pool[h:t] > horizon] for h, t in zip(self._head, self._tail, strict=True)]
-        sizes = np.array([len(rows) for rows in kept])
+        contents = [pool[h:t][pool[h:t] > horizon] for h, t in zip(self._head, self._tail, strict=True)]
+        sizes = np.array([len(rows) for rows in contents])
         share = min(self.rows, self.seen) // number + 8
         self._start = np.concatenate(([0], np.cumsum(2 * sizes + coming + share)))
         self._pool = np.empty(self._start[-1], np.int64)
         self._head = self._start[:-1].copy()
         self._tail = self._head + sizes
-        for rows, head, tail in zip(kept, self._head, self._tail, strict=True):
+        for rows, head, tail in zip(contents, self._head, self._tail, strict=True):
             self._pool[head:tail] = rows
 
     def _move_ends(self, least: float, most: float) -> None:

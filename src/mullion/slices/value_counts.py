@@ -81,10 +81,10 @@ class ValueCounts:
         """The rows by the bits of their codes, from the highest bit on; kept where they are not too large."""
         if self._levels is not None:
             return self._levels
-        made = self._make_levels()
+        levels = self._make_levels()
         if (self.size - 1).bit_length() * len(self.code) * (4 + self.count.itemsize) > MOST_KEPT:
-            return made
-        self._levels = list(made)
+            return levels
+        self._levels = list(levels)
         return self._levels
 
     def _make_levels(self) -> Iterator[_Level]:
@@ -135,19 +135,19 @@ class Counted:
         Space: O(m), and a number for each different value.
         """
         counts, low, high = self._counts, self._low, self._high
-        found = np.zeros(len(low), np.int64)
-        some = np.flatnonzero(low < high)
-        if not len(some):
-            return found
-        bounds = distinct(np.concatenate([low[some], high[some]]))
+        sums = np.zeros(len(low), np.int64)
+        filled = np.flatnonzero(low < high)
+        if not len(filled):
+            return sums
+        bounds = distinct(np.concatenate([low[filled], high[filled]]))
         begin = np.searchsorted(bounds, low)
-        end = np.searchsorted(bounds, high[some])
-        ends = some[np.argsort(end, kind="stable")]
+        end = np.searchsorted(bounds, high[filled])
+        ends = filled[np.argsort(end, kind="stable")]
         ends_from = np.concatenate([[0], np.cumsum(np.bincount(end, minlength=len(bounds)))])
         last = np.full(counts.size, -1, np.int32)
-        counting.sum_of_present(counts.code, numbers, bounds, begin, ends_from, ends, last, found)
-        counts.operations += int(bounds[-1] - bounds[0]) + len(some)
-        return found
+        counting.sum_of_present(counts.code, numbers, bounds, begin, ends_from, ends, last, sums)
+        counts.operations += int(bounds[-1] - bounds[0]) + len(filled)
+        return sums
 
     def ranked(self, rank: Counts) -> Codes:
         """The code of the rank-th smallest value, counting from 0 and each value as often as it occurs.
@@ -167,11 +167,11 @@ class Counted:
         rank = np.broadcast_to(rank, shape).astype(np.int64).ravel()
         low = np.array(np.broadcast_to(self._low, shape)).ravel()
         high = np.array(np.broadcast_to(self._high, shape)).ravel()
-        found = np.zeros(len(rank), np.int64)
+        codes = np.zeros(len(rank), np.int64)
         for level in counts.levels():
-            counting.descend(level.zeros, level.weights, level.border, level.bit, low, high, rank, found)
+            counting.descend(level.zeros, level.weights, level.border, level.bit, low, high, rank, codes)
             counts.operations += len(rank)
-        return found.clip(max=max(0, counts.size - 1)).reshape(shape)
+        return codes.clip(max=max(0, counts.size - 1)).reshape(shape)
 
     def top(self, k: int) -> Top:
         """The k most frequent codes of each range with their counts, most frequent first, of equally frequent ones the
@@ -194,18 +194,18 @@ class Counted:
         Space: O(v).
         """
         counts = self._counts
-        offsets, codes, found = self._room(k)
+        offsets, codes, frequencies = self._room(k)
         order, moves = self._order
         if len(order):
             shift = ((counts.size - 1).bit_length() + 1) // 2
             blocks = ((counts.size - 1) >> shift) + 1
-            held, bound = np.zeros(counts.size, counts.dtype), np.zeros(blocks, counts.dtype)
+            occurring, bound = np.zeros(counts.size, counts.dtype), np.zeros(blocks, counts.dtype)
             looked, seen = np.full(blocks, -1, np.int32), np.full(counts.size, -1, np.int32)
             rows, windows = (counts.code, counts.count), (order, self._low, self._high, offsets)
-            counting.top_by_sliding(*rows, *windows, held, bound, looked, seen, shift, codes, found)
+            counting.top_by_sliding(*rows, *windows, occurring, bound, looked, seen, shift, codes, frequencies)
             counts.operations += moves
-        counting.in_order(codes, found, offsets)
-        return offsets, codes, found
+        counting.in_order(codes, frequencies, offsets)
+        return offsets, codes, frequencies
 
     def top_by_snapshots(self, k: int) -> Top:
         """How often each value occurs up to each bound of a window; a window is the difference of two (golab 2.3.4).
@@ -215,7 +215,7 @@ class Counted:
         Space: O(v) a bound of a window; windows are taken in parts to limit it.
         """
         counts = self._counts
-        offsets, codes, found = self._room(k)
+        offsets, codes, frequencies = self._room(k)
         order = np.lexsort((self._high, self._low))
         order = order[self._low[order] < self._high[order]]
         at_once = max(1, MOST_SNAPSHOTS // (2 * max(1, counts.size)))
@@ -227,11 +227,11 @@ class Counted:
             counting.snapshots(counts.code, counts.count, bounds, prefixes)
             begin, end = np.searchsorted(bounds, low), np.searchsorted(bounds, high)
             counting.top_of_differences(
-                prefixes, begin, end, offsets[part], offsets[part + 1] - offsets[part], codes, found
+                prefixes, begin, end, offsets[part], offsets[part + 1] - offsets[part], codes, frequencies
             )
             counts.operations += int(bounds[-1] - bounds[0]) + (len(bounds) + len(part)) * counts.size
-        counting.in_order(codes, found, offsets)
-        return offsets, codes, found
+        counting.in_order(codes, frequencies, offsets)
+        return offsets, codes, frequencies
 
     def _room(self, k: int) -> Top:
         """Where each range's most frequent codes go: k of them, or as many as there are."""
@@ -249,16 +249,16 @@ class Counted:
         Those that begin in the same stretch of rows go by their ends, up and down by turns, so that ends move about
         once over the rows for each stretch and beginnings move within it. Several widths of a stretch are tried.
         """
-        some = np.flatnonzero(self._low < self._high)
-        low, high = self._low[some], self._high[some]
-        width = len(self._counts.code) / max(1, isqrt(len(some)))
-        best, least = some, -1
+        filled = np.flatnonzero(self._low < self._high)
+        low, high = self._low[filled], self._high[filled]
+        width = len(self._counts.code) / max(1, isqrt(len(filled)))
+        best, least = filled, -1
         for stretch in (1, int(width / 8), int(width / 2), int(width * 2)):
             which = low // max(1, stretch)
             order = np.lexsort((np.where(which & 1, -high, high), which))
             moves = _moves(low[order], high[order])
             if least < 0 or moves < least:
-                best, least = some[order], moves
+                best, least = filled[order], moves
         return best, least
 
 

@@ -6,6 +6,8 @@ or in the user's cache directory where that cannot be written, and later runs an
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -13,6 +15,72 @@ from mullion.expressions.arrays import Array
 
 NO_VALUE = np.iinfo(np.int64).max
 """What is larger than any value; the largest of values is found as the least of their complements."""
+
+
+class Edges(NamedTuple):
+    """Where predicates are cut: all edges in the stretch of the events, and which predicates have one there."""
+
+    edges: Array
+    slots: Array
+    starts: Array
+    """Predicates `slots[starts[s]:starts[s + 1]]` have an edge at edge s. Edge 0 lies before all events."""
+
+
+class Predicates(NamedTuple):
+    """Which predicates each event satisfies: those that all its rows of the table name, one row of each part."""
+
+    codes: Array
+    """The rows of each part, from its first row on: parts x events."""
+    table: Array
+    first: Array
+
+
+class Classes(NamedTuple):
+    """Predicates by the parts of the masks that they depend on; see `states_by_class`."""
+
+    codes: Array
+    members: Array
+    """Where each predicate holds, part after part."""
+    first: Array
+    sizes: Array
+    slot_class: Array
+    classes: Array
+    """Rows are (first part or -1, second part, where the histogram of the class begins)."""
+
+
+class Values(NamedTuple):
+    """What is added up of each event, and of what the least is taken: a row for each field."""
+
+    whole: Array
+    real: Array
+    least: Array
+
+
+class DenseRows(NamedTuple):
+    """Rows: the predicate, the start of its slice, an event of it (for its keys), how many events, and the states."""
+
+    slot: Array
+    slices: Array
+    event: Array
+    rows: Array
+    whole: Array
+    real: Array
+    least: Array
+
+    @staticmethod
+    def room(number: int, whole: int, real: int, least: int) -> DenseRows:
+        return DenseRows(
+            np.empty(number, np.int32),
+            np.empty(number, np.int64),
+            np.zeros(number, np.intp),
+            np.empty(number, np.int64),
+            np.empty((whole, number), np.int64),
+            np.empty((real, number), np.float64),
+            np.empty((least, number), np.int64),
+        )
+
+    def first(self, number: int) -> DenseRows:
+        return DenseRows(*(column[..., :number] for column in self))
 
 
 @njit(cache=True, nogil=True)
@@ -34,13 +102,13 @@ def regions(constants: Array, values: Array, out: Array) -> None:
 @njit(cache=True, nogil=True)
 def take_units(left: Array, unit: float, out: Array) -> bool:
     """Takes the nearest whole number of units, a power of two, out of each double; returns whether anything is left."""
-    some = False
+    is_left = False
     for i in range(len(left)):
         number = np.rint(left[i] / unit)
         out[i] = np.int64(number)
         left[i] -= number * unit
-        some |= left[i] != 0.0
-    return some
+        is_left |= left[i] != 0.0
+    return is_left
 
 
 @njit(cache=True, nogil=True)
@@ -74,31 +142,19 @@ def satisfied(codes: Array, table: Array, first: Array, i: int, mask: Array) -> 
 
 @njit(cache=True, nogil=True)
 def states_by_slice(
-    slices: Array,
-    edges: Array,
-    ending_from: Array,
-    ending: Array,
-    start: Array,
-    codes: Array,
-    table: Array,
-    first: Array,
-    whole: Array,
-    real: Array,
-    least: Array,
-    out_slot: Array,
-    out_slice: Array,
-    out_rows: Array,
-    out_whole: Array,
-    out_real: Array,
-    out_least: Array,
+    slices: Array, cut: Edges, start: Array, predicates: Predicates, values: Values, out: DenseRows
 ) -> int:
     """Dense rows without groups: for each event, one pass over all predicates (design decision 4).
 
     Events come in the order of their slices. The states of a predicate are written out where one of its own windows
-    has an edge (`ending[ending_from[s]:ending_from[s + 1]]` at the start of slice s), so what is worked on stays as
-    small as one row of predicates. Returns how many rows were written; the output holds a row for every `ending` and
-    predicate.
+    has an edge, so what is worked on stays as small as one row of predicates. `start` has the start of the present
+    slice of each. Returns how many rows were written; there is room for a row for every edge of a predicate, and one
+    more for each predicate.
     """
+    edges, ending, ending_from = cut
+    codes, table, first = predicates
+    whole, real, least = values
+    out_slot, out_slice, _, out_rows, out_whole, out_real, out_least = out
     slots = table.shape[1]
     mask = np.empty(slots, np.uint8)
     counted = np.zeros(slots, np.int64)
@@ -151,28 +207,16 @@ def states_by_slice(
 
 @njit(cache=True, nogil=True)
 def states_by_group(
-    slices: Array,
-    groups: Array,
-    own: Array,
-    codes: Array,
-    table: Array,
-    first: Array,
-    whole: Array,
-    real: Array,
-    least: Array,
-    out_slot: Array,
-    out_own: Array,
-    out_event: Array,
-    out_rows: Array,
-    out_whole: Array,
-    out_real: Array,
-    out_least: Array,
+    slices: Array, groups: Array, own: Array, predicates: Predicates, values: Values, out: DenseRows
 ) -> int:
     """Dense rows with groups: a row for each group, predicate and slice of the predicate's own that an event falls in.
 
-    Events come in the order of group, then slice; `own[s, q]` numbers the slices of predicate q. Returns how many rows
-    were written, or -1 when there was no room for all of them.
+    Events come in the order of group, then slice; `own[s, q]` numbers the slices of predicate q, and so do the slices
+    that are written. Returns how many rows were written, or -1 when there was no room for all of them.
     """
+    codes, table, first = predicates
+    whole, real, least = values
+    out_slot, out_own, out_event, out_rows, out_whole, out_real, out_least = out
     slots = table.shape[1]
     mask = np.empty(slots, np.uint8)
     current = np.full(slots, -1, np.int64)
@@ -183,14 +227,14 @@ def states_by_group(
             group = groups[i]
             current[:] = -1
         satisfied(codes, table, first, i, mask)
-        mine = own[slices[i]]
+        numbers = own[slices[i]]
         for q in range(slots):
             if mask[q]:
-                if current[q] != mine[q]:
+                if current[q] != numbers[q]:
                     if rows == len(out_slot):
                         return -1
-                    current[q], at[q] = mine[q], rows
-                    out_slot[rows], out_own[rows], out_event[rows], out_rows[rows] = q, mine[q], i, 0
+                    current[q], at[q] = numbers[q], rows
+                    out_slot[rows], out_own[rows], out_event[rows], out_rows[rows] = q, numbers[q], i, 0
                     out_whole[:, rows] = 0
                     out_real[:, rows] = 0.0
                     out_least[:, rows] = NO_VALUE
@@ -207,20 +251,10 @@ def states_by_group(
 
 
 @njit(cache=True, nogil=True)
-def class_row(
-    q: int,
-    members: Array,
-    first: Array,
-    sizes: Array,
-    shape: Array,
-    cells: Array,
-    before: Array,
-    now: Array,
-    out: Array,
-    written: int,
-) -> bool:
+def class_row(q: int, classes: Classes, cells: Array, before: Array, now: Array, out: Array, written: int) -> bool:
     """Writes what came to predicate q since its last row; returns whether there was anything."""
-    outer, inner, base = shape
+    members, first, sizes = classes.members, classes.first, classes.sizes
+    outer, inner, base = classes.classes[classes.slot_class[q]]
     width, count = sizes[inner], len(now)
     inside = members[q, first[inner] : first[inner] + width]
     now[:] = 0
@@ -243,16 +277,9 @@ def class_row(
 @njit(cache=True, nogil=True)
 def states_by_class(
     slices: Array,
-    edges: Array,
-    ending_from: Array,
-    ending: Array,
+    cut: Edges,
     start: Array,
-    codes: Array,
-    members: Array,
-    first: Array,
-    sizes: Array,
-    slot_class: Array,
-    classes: Array,
+    by_class: Classes,
     fields: Array,
     most: int,
     out_slot: Array,
@@ -262,11 +289,12 @@ def states_by_class(
     """Predicates that read the same one or two parts share a histogram over the regions of these parts.
 
     An event is added to one cell of each histogram, however many predicates there are. A predicate's sum is that of the
-    cells where it holds (`members[q]`, part after part), taken at its own edges; what came since its last edge is the
-    difference. Rows of `fields` are whole numbers, the first of them counts events; rows of `classes` are (first part
-    or -1, second part, where its histogram begins). Events come in the order of their slices. After every `most` events
+    cells where it holds, taken at its own edges; what came since its last edge is the difference. Rows of `fields` are
+    whole numbers, the first of them counts events. Events come in the order of their slices. After every `most` events
     all predicates are written out and all histograms begin anew, so no number holds the sum of more.
     """
+    edges, ending, ending_from = cut
+    codes, _, _, sizes, slot_class, classes = by_class
     slots, count = len(slot_class), fields.shape[0]
     size = 0
     for c in range(classes.shape[0]):
@@ -282,7 +310,7 @@ def states_by_class(
             current += 1
             for j in range(ending_from[current], ending_from[current + 1]):
                 q = ending[j]
-                if class_row(q, members, first, sizes, classes[slot_class[q]], cells, before, now, out, written):
+                if class_row(q, by_class, cells, before, now, out, written):
                     out_slot[written], out_slice[written] = q, start[q]
                     written += 1
                 start[q] = edges[current]
@@ -295,7 +323,7 @@ def states_by_class(
                 cells[f, at] += fields[f, i]
         if (i + 1) % most == 0 or i + 1 == last:
             for q in range(slots):
-                if class_row(q, members, first, sizes, classes[slot_class[q]], cells, before, now, out, written):
+                if class_row(q, by_class, cells, before, now, out, written):
                     out_slot[written], out_slice[written] = q, start[q]
                     written += 1
             cells[:] = 0

@@ -68,11 +68,11 @@ def part_by_bit(
     zeros[0], weights[0] = 0, 0
     for i in range(len(code)):
         c, n = code[i], count[i]
-        one = (c >> bit) & 1
-        at = border + i - zero if one else zero
+        is_one = (c >> bit) & 1
+        at = border + i - zero if is_one else zero
         next_code[at], next_count[at] = c, n
-        zero += 1 - one
-        weight += 0 if one else n
+        zero += 1 - is_one
+        weight += 0 if is_one else n
         zeros[i + 1], weights[i + 1] = zero, weight
     return border
 
@@ -100,15 +100,15 @@ def _is_less(count: int, code: int, other_count: int, other_code: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _sink(codes: Array, counts: Array, root: int, held: int, code: int, count: int) -> None:
-    """Replace what is on top of a heap of `held` codes from `root` on."""
+def _sink(codes: Array, counts: Array, root: int, size: int, code: int, count: int) -> None:
+    """Replace what is on top of a heap of `size` codes from `root` on."""
     at = 0
     while True:
         down = 2 * at + 1
-        if down >= held:
+        if down >= size:
             break
         left = root + down
-        if down + 1 < held and _is_less(counts[left + 1], codes[left + 1], counts[left], codes[left]):
+        if down + 1 < size and _is_less(counts[left + 1], codes[left + 1], counts[left], codes[left]):
             down += 1
         child = root + down
         if not _is_less(counts[child], codes[child], count, code):
@@ -119,13 +119,13 @@ def _sink(codes: Array, counts: Array, root: int, held: int, code: int, count: i
 
 
 @njit(cache=True, nogil=True)
-def _offer(codes: Array, counts: Array, root: int, held: int, most: int, code: int, count: int) -> int:
+def _offer(codes: Array, counts: Array, root: int, size: int, most: int, code: int, count: int) -> int:
     """Put a code on a heap of the `most` best, the last of them on top; returns how many it holds then."""
-    if held == most:
+    if size == most:
         if not _is_less(count, code, counts[root], codes[root]):
-            _sink(codes, counts, root, held, code, count)
-        return held
-    at = held
+            _sink(codes, counts, root, size, code, count)
+        return size
+    at = size
     while at > 0:
         up = (at - 1) >> 1
         if not _is_less(count, code, counts[root + up], codes[root + up]):
@@ -133,7 +133,7 @@ def _offer(codes: Array, counts: Array, root: int, held: int, most: int, code: i
         codes[root + at], counts[root + at] = codes[root + up], counts[root + up]
         at = up
     codes[root + at], counts[root + at] = code, count
-    return held + 1
+    return size + 1
 
 
 @njit(cache=True, nogil=True)
@@ -141,57 +141,65 @@ def in_order(codes: Array, counts: Array, offsets: Array) -> None:
     """Take the heap of each window down to a list, the best first."""
     for w in range(len(offsets) - 1):
         root = offsets[w]
-        held = offsets[w + 1] - root
-        while held > 1:
-            held -= 1
-            code, count = codes[root + held], counts[root + held]
-            codes[root + held], counts[root + held] = codes[root], counts[root]
-            _sink(codes, counts, root, held, code, count)
+        size = offsets[w + 1] - root
+        while size > 1:
+            size -= 1
+            code, count = codes[root + size], counts[root + size]
+            codes[root + size], counts[root + size] = codes[root], counts[root]
+            _sink(codes, counts, root, size, code, count)
 
 
 @njit(cache=True, nogil=True)
-def _add(code: Array, count: Array, low: int, high: int, held: Array, bound: Array, shift: int) -> None:
+def _add(code: Array, count: Array, low: int, high: int, occurring: Array, bound: Array, shift: int) -> None:
     for i in range(low, high):
         c = code[i]
-        n = held[c] + count[i]
-        held[c] = n
+        n = occurring[c] + count[i]
+        occurring[c] = n
         if n > bound[c >> shift]:
             bound[c >> shift] = n
 
 
 @njit(cache=True, nogil=True)
-def _subtract(code: Array, count: Array, low: int, high: int, held: Array) -> None:
+def _subtract(code: Array, count: Array, low: int, high: int, occurring: Array) -> None:
     for i in range(low, high):
-        held[code[i]] -= count[i]
+        occurring[code[i]] -= count[i]
 
 
 @njit(cache=True, nogil=True)
-def _mend(held: Array, bound: Array, shift: int, block: int) -> int:
+def _mend(occurring: Array, bound: Array, shift: int, block: int) -> int:
     """The highest count of a block; its bound becomes that."""
     low = block << shift
-    most: int = held[low]
-    for c in range(low + 1, min(low + (1 << shift), len(held))):
-        most = max(most, held[c])
+    most: int = occurring[low]
+    for c in range(low + 1, min(low + (1 << shift), len(occurring))):
+        most = max(most, occurring[c])
     bound[block] = most
     return most
 
 
 @njit(cache=True, nogil=True)
 def _top_of_rows(
-    rows: Array, held: Array, seen: Array, mark: int, codes: Array, counts: Array, root: int, most: int
+    rows: Array, occurring: Array, seen: Array, mark: int, codes: Array, counts: Array, root: int, most: int
 ) -> None:
     """The most frequent codes of a window that has few rows: each row is looked at."""
     size = 0
     for c in rows:
         if seen[c] != mark:
             seen[c] = mark
-            if held[c] > 0:
-                size = _offer(codes, counts, root, size, most, c, held[c])
+            if occurring[c] > 0:
+                size = _offer(codes, counts, root, size, most, c, occurring[c])
 
 
 @njit(cache=True, nogil=True)
 def _top_of_blocks(
-    held: Array, bound: Array, shift: int, looked: Array, mark: int, codes: Array, counts: Array, root: int, most: int
+    occurring: Array,
+    bound: Array,
+    shift: int,
+    looked: Array,
+    mark: int,
+    codes: Array,
+    counts: Array,
+    root: int,
+    most: int,
 ) -> None:
     """The most frequent codes of a window that has many rows: blocks of codes that cannot hold any are passed over.
 
@@ -214,11 +222,11 @@ def _top_of_blocks(
             if turn < PICKED:
                 break
             continue
-        if _mend(held, bound, shift, block) < highest:
+        if _mend(occurring, bound, shift, block) < highest:
             continue
         looked[block] = mark
-        for c in range(low, min(low + (1 << shift), len(held))):
-            n = held[c]
+        for c in range(low, min(low + (1 << shift), len(occurring))):
+            n = occurring[c]
             if n > 0 and (size < most or n >= counts[root]):
                 size = _offer(codes, counts, root, size, most, c, n)
 
@@ -231,7 +239,7 @@ def top_by_sliding(
     low: Array,
     high: Array,
     offsets: Array,
-    held: Array,
+    occurring: Array,
     bound: Array,
     looked: Array,
     seen: Array,
@@ -240,25 +248,25 @@ def top_by_sliding(
     counts: Array,
 ) -> None:
     """Heaps of the most frequent codes of each window, from the window before it in `order`: new rows are added, old
-    ones subtracted. `offsets` tell how many codes are asked of each window; none has fewer. `held` counts each code and
-    `seen` marks it, `bound` and `looked` are for blocks of 2^shift codes: counts are 0 and marks -1."""
+    ones subtracted. `offsets` tell how many codes are asked of each window; none has fewer. `occurring` counts each
+    code and `seen` marks it, `bound` and `looked` are for blocks of 2^shift codes: counts are 0 and marks -1."""
     a, b = 0, 0
     for at in range(len(order)):
         w = order[at]
         new_a, new_b = low[w], high[w]
         if new_a >= b or new_b <= a:
-            _subtract(code, count, a, b, held)
+            _subtract(code, count, a, b, occurring)
             a, b = new_a, new_a
-        _add(code, count, new_a, a, held, bound, shift)
-        _add(code, count, b, new_b, held, bound, shift)
-        _subtract(code, count, a, new_a, held)
-        _subtract(code, count, new_b, b, held)
+        _add(code, count, new_a, a, occurring, bound, shift)
+        _add(code, count, b, new_b, occurring, bound, shift)
+        _subtract(code, count, a, new_a, occurring)
+        _subtract(code, count, new_b, b, occurring)
         a, b = new_a, new_b
         root, most = offsets[w], offsets[w + 1] - offsets[w]
         if b - a <= len(bound):
-            _top_of_rows(code[a:b], held, seen, at, codes, counts, root, most)
+            _top_of_rows(code[a:b], occurring, seen, at, codes, counts, root, most)
         elif most > 0:
-            _top_of_blocks(held, bound, shift, looked, at, codes, counts, root, most)
+            _top_of_blocks(occurring, bound, shift, looked, at, codes, counts, root, most)
 
 
 @njit(cache=True, nogil=True)

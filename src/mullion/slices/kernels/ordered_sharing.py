@@ -33,7 +33,7 @@ def first_not_below(sorted_values: Array, low: int, value: int) -> int:
 
 @njit(cache=True, nogil=True)
 def insert(values: Array, valid: Array, of_largest: bool, ring: Array, steps: Array, state: Array) -> None:
-    """Take in a run of rows that nobody asks in between: only the largest of them, the newest of equals, matters.
+    """Take in a run of rows between which nothing is asked: only the largest of them, the newest of equals, matters.
 
     The largest kept answer that it reaches becomes the new value, and all smaller windows share it. Answers that have
     expired need no care: they are still not below any row of their window.
@@ -73,14 +73,14 @@ def validate(window: int, ring: Array, steps: Array, state: Array) -> None:
     """
     rows, seen = len(ring), state[SEEN]
     stairs = np.empty(min(window, seen), np.int64)
-    found, largest, age, step = 0, NULL, 0, state[TOP]
+    valid, largest, age, step = 0, NULL, 0, state[TOP]
     while age < len(stairs):
         row = seen - age
         value = ring[(row - 1) % rows]
         if value > largest or age == 0:
             largest = value
-            stairs[found] = row
-            found += 1
+            stairs[valid] = row
+            valid += 1
         age += 1
         state[PASSED] += 1
         while step < steps.shape[1] and steps[ROW, step] >= row:
@@ -89,12 +89,12 @@ def validate(window: int, ring: Array, steps: Array, state: Array) -> None:
             step += 1
     top = first_not_below(steps[SIZE], state[TOP], window + 1)
     size = window
-    for i in range(found - 1, -1, -1):
+    for i in range(valid - 1, -1, -1):
         top -= 1
         row = stairs[i]
         steps[SIZE, top], steps[ANSWER, top], steps[ROW, top] = size, ring[(row - 1) % rows], row
         size = seen - row
-    if found == 0:
+    if valid == 0:
         top -= 1
         steps[SIZE, top], steps[ANSWER, top], steps[ROW, top] = window, NULL, 0
     state[TOP] = top

@@ -52,7 +52,7 @@ class Input:
     columns: Mapping[str, Type]
     evaluated: Mapping[Expr, str] = field(default_factory=dict)
     bad: Mapping[Expr, str] = field(default_factory=dict)
-    """Where Spark already told on which rows a checked expression met a bad value."""
+    """Columns in which Spark already noted on which rows a checked expression met a bad value."""
 
 
 @dataclass(frozen=True)
@@ -156,10 +156,10 @@ class _Events:
         return events
 
     def bad(self, check: Expr) -> npt.NDArray[np.bool_]:
-        told = self.inputs.bad.get(check)
-        if told is None:
+        column = self.inputs.bad.get(check)
+        if column is None:
             return self.columns.bad(check)
-        return self.columns[told].values & self.columns[told].valid
+        return self.columns[column].values & self.columns[column].valid
 
     def places(self, where: Expr | None) -> Places:
         arrival = self.batch.column(ARRIVAL)
@@ -184,7 +184,7 @@ class _Events:
 def _with_slices(events: _Events, joined: _Events, grouping: Grouping, method: str, malformed: int) -> pa.Table:
     """The partials of a grouping, and a row for each slice that holds an event, whatever the lookups make of it."""
     rows = ROWS if method == ROWS and _is_worth_cutting(joined, grouping) else FRAGMENTS
-    made = _rows(joined, grouping) if rows == ROWS else _shards(joined, grouping)
+    partial_columns = _rows(joined, grouping) if rows == ROWS else _shards(joined, grouping)
     schema = partial_schema(grouping, rows)
     order, starts = events.by_slice
     counted: dict[str, Any] = {
@@ -198,7 +198,7 @@ def _with_slices(events: _Events, joined: _Events, grouping: Grouping, method: s
             counted[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[order], starts)
         elif len(starts):
             counted[f"bad{i}"] = np.append(np.zeros(len(starts) - 1, np.int64), joined.bad(check).sum())
-    tables = [_table(made, schema), _table(counted, schema)]
+    tables = [_table(partial_columns, schema), _table(counted, schema)]
     if malformed:
         tables.append(_table({"slice": pa.nulls(1, pa.int64()), "events": np.array([malformed])}, schema))
     return pa.concat_tables(tables)
@@ -230,32 +230,32 @@ def _table(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
 
 def _shards(events: _Events, grouping: Grouping) -> dict[str, Any]:
     """Fragments by hash: one row for each slice, fragment and group (krishnamurthy 5)."""
-    found = fragments(grouping.index, events.columns)
-    kept: Any = slice(None)
+    fragmented = fragments(grouping.index, events.columns)
+    selected: Any = slice(None)
     if grouping.selective:
-        wanted = np.asarray(found.signatures.any(axis=1))
+        wanted = np.asarray(fragmented.signatures.any(axis=1))
         if not wanted.all():
-            kept = np.flatnonzero(wanted[found.number])
-    fragment, slices = found.number[kept], events.slices[kept]
-    keys = [_key(events, key, kept) for key in grouping.keys]
+            selected = np.flatnonzero(wanted[fragmented.number])
+    fragment, slices = fragmented.number[selected], events.slices[selected]
+    keys = [_key(events, key, selected) for key in grouping.keys]
     length = len(slices)
-    coded = [_coded_slices(slices), (fragment, len(found.signatures))] if length else [(slices, 0)]
+    coded = [_coded_slices(slices), (fragment, len(fragmented.signatures))] if length else [(slices, 0)]
     coded += [codes_of(key) for key in keys]
     order, starts = runs(combine(coded, length)[0])
-    made: dict[str, Any] = {
+    partial_columns: dict[str, Any] = {
         "slice": slices[order][starts],
-        "signature": signature_array(fragment[order][starts], found.signatures),
+        "signature": signature_array(fragment[order][starts], fragmented.signatures),
     }
     first = pa.array(np.arange(length)[order][starts])
-    made |= {f"k{i}": key.take(first) for i, key in enumerate(keys)}
+    partial_columns |= {f"k{i}": key.take(first) for i, key in enumerate(keys)}
     for i, state in enumerate(grouping.states):
         values = _ones(events.length) if state.argument is None else events.columns.value(state.argument)
-        places = events.places(state.where).take(kept).take(order) if state.partial.takes_order else None
-        stored = state.partial.gather(values.take(kept).take(order), starts, places)
-        made |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
+        places = events.places(state.where).take(selected).take(order) if state.partial.takes_order else None
+        stored = state.partial.gather(values.take(selected).take(order), starts, places)
+        partial_columns |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
     for i, check in enumerate(grouping.checks[: grouping.selected_checks]):
-        made[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[kept][order], starts)
-    return made
+        partial_columns[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[selected][order], starts)
+    return partial_columns
 
 
 def _coded_slices(slices: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
@@ -269,28 +269,28 @@ def _coded_slices(slices: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64],
 
 def _rows(events: _Events, grouping: Grouping) -> dict[str, Any]:
     """Dense rows: one row for each predicate, slice of its own, and group."""
-    found = masks(grouping.index, events.columns, len(grouping.slots))
+    satisfied = masks(grouping.index, events.columns, len(grouping.slots))
     keys = [_key(events, key, slice(None)) for key in grouping.keys]
     groups = combine([codes_of(key) for key in keys], events.length)[0] if keys else None
     ones = _ones(events.length)
     states = [(s.partial, ones if s.argument is None else events.columns.value(s.argument)) for s in grouping.states]
     checks = grouping.checks[: grouping.selected_checks]
     fields = Fields.of(states, [events.bad(check) for check in checks])
-    rows = dense_rows(events.times, groups, found, fields, grouping.progressions)
-    made: dict[str, Any] = {"slice": rows.slices, SLOT: rows.slot}
+    rows = dense_rows(events.times, groups, satisfied, fields, grouping.progressions)
+    partial_columns: dict[str, Any] = {"slice": rows.slices, SLOT: rows.slot}
     events_of = pa.array(rows.event)
-    made |= {f"k{i}": key.take(events_of) for i, key in enumerate(keys)}
+    partial_columns |= {f"k{i}": key.take(events_of) for i, key in enumerate(keys)}
     for i, stored in enumerate(fields.stored(rows.rows, rows.whole, rows.real, rows.least)):
-        made |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
+        partial_columns |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
     for i in range(len(checks)):
-        made[f"bad{i}"] = rows.whole[len(rows.whole) - len(checks) + i]
-    return made
+        partial_columns[f"bad{i}"] = rows.whole[len(rows.whole) - len(checks) + i]
+    return partial_columns
 
 
-def _key(events: _Events, key: Expr, kept: Any) -> pa.Array:
+def _key(events: _Events, key: Expr, selected: Any) -> pa.Array:
     array = events.columns.array(key)
-    if not (isinstance(kept, slice) and kept == slice(None)):
-        array = array.take(pa.array(kept))
+    if not (isinstance(selected, slice) and selected == slice(None)):
+        array = array.take(pa.array(selected))
     return canonical_floats(array) if pa.types.is_floating(array.type) else array
 
 

@@ -22,9 +22,19 @@ from mullion.aggregates.exact_sums import CARRY, COARSE, FINE, LARGEST_SPLIT, Co
 from mullion.aggregates.extremes import Largest, Smallest
 from mullion.expressions.arrays import Index, Real, Whole
 from mullion.expressions.vector import Vector
-from mullion.planner.fragments import Bytes
 from mullion.planner.slices import Progressions
-from mullion.slices.kernels.compiled import split_doubles, states_by_class, states_by_group, states_by_slice, take_units
+from mullion.slices.kernels.compiled import (
+    Classes,
+    DenseRows,
+    Edges,
+    Predicates,
+    Values,
+    split_doubles,
+    states_by_class,
+    states_by_group,
+    states_by_slice,
+    take_units,
+)
 from mullion.slices.kernels.signature import Masks
 
 UNITS = 2.0**-58, 2.0**-100, 2.0**-142
@@ -96,35 +106,35 @@ class Fields:
         """Both partials of a sum of doubles need the same split, so it is done once."""
         if id(events) not in self._splits:
             length = len(events)
-            made = np.empty(length, np.int64), np.empty(length, np.int64), np.empty(length, np.float64)
+            parts = np.empty(length, np.int64), np.empty(length, np.int64), np.empty(length, np.float64)
             values, valid = np.ascontiguousarray(events.values), np.ascontiguousarray(events.valid)
-            split_doubles(values, valid, LARGEST_SPLIT, COARSE, FINE, *made)
-            self._splits[id(events)] = events, made
+            split_doubles(values, valid, LARGEST_SPLIT, COARSE, FINE, *parts)
+            self._splits[id(events)] = events, parts
         return self._splits[id(events)][1]
 
     def as_whole(self) -> list[Whole] | None:
         """All fields as whole numbers; a field of doubles takes a row for each of UNITS that it needs. None where
         doubles are not what `CoarseSum` leaves of a value, or too small for the last unit."""
-        made = list(self.whole)
+        whole = list(self.whole)
         self._units.clear()
         for doubles in self.real:
-            found = in_units(doubles)
-            if found is None:
+            units = in_units(doubles)
+            if units is None:
                 return None
-            self._units.append(len(found))
-            made += found
-        return made
+            self._units.append(len(units))
+            whole += units
+        return whole
 
-    def back_from_whole(self, made: Whole) -> tuple[Whole, Real]:
+    def back_from_whole(self, computed: Whole) -> tuple[Whole, Real]:
         """The fields of rows that were computed from `as_whole`."""
-        whole, rest = made[: len(self.whole)], iter(made[len(self.whole) :])
+        whole, rest = computed[: len(self.whole)], iter(computed[len(self.whole) :])
         real = [sum(next(rest).astype(np.float64) * unit for unit in UNITS[:units]) for units in self._units]
-        return whole, _stacked(real, np.float64, made.shape[1])
+        return whole, _stacked(real, np.float64, computed.shape[1])
 
-    def in_order(self, order: Index | slice) -> tuple[Whole, Real, Whole]:
+    def in_order(self, order: Index | slice) -> Values:
         """The fields of the events in that order, as the loops want them."""
         length = len((self.whole or self.real or self.least or [np.empty(0)])[0])
-        return (
+        return Values(
             _stacked([f[order] for f in self.whole], np.int64, length),
             _stacked([f[order] for f in self.real], np.float64, length),
             _stacked([f[order] for f in self.least], np.int64, length),
@@ -132,7 +142,7 @@ class Fields:
 
     def stored(self, rows: Whole, whole: Whole, real: Real, least: Whole) -> list[tuple[Vector, ...]]:
         """The kept form of each state of the rows that a loop wrote."""
-        found = []
+        states = []
         for partial, kind, at, lifted in self._back:
             if kind == "rows":
                 state: tuple[npt.NDArray[np.generic], ...] = (rows,)
@@ -144,8 +154,8 @@ class Fields:
                 state = (whole[at] >> CARRY, whole[at] & (2**CARRY - 1))
             else:
                 state = tuple(whole[at + i] for i in range(len(partial.stored)))
-            found.append(partial.store(state, lifted))
-        return found
+            states.append(partial.store(state, lifted))
+        return states
 
 
 def in_units(residues: Real) -> list[Whole] | None:
@@ -156,13 +166,13 @@ def in_units(residues: Real) -> list[Whole] | None:
     >>> in_units(np.array([2.0**-58 + 2.0**-100]))
     [array([1]), array([1])]
     """
-    left, made = residues.copy(), list[Whole]()
+    left, numbers = residues.copy(), list[Whole]()
     if not (np.abs(left) <= FINE / 2).all():
         return None
     for unit in UNITS:
-        made.append(np.empty(len(left), np.int64))
-        if not take_units(left, unit, made[-1]):
-            return made
+        numbers.append(np.empty(len(left), np.int64))
+        if not take_units(left, unit, numbers[-1]):
+            return numbers
     return None
 
 
@@ -179,66 +189,21 @@ def _stacked(fields: list[Any], dtype: npt.DTypeLike, length: int) -> Any:
     return np.ascontiguousarray(np.stack(fields), dtype) if fields else np.empty((0, length), dtype)
 
 
-@dataclass(frozen=True)
-class Cut:
-    """Where predicates are cut: all edges in the stretch of the events, and which predicates have one there."""
-
-    edges: Whole
-    slots: npt.NDArray[np.int32]
-    starts: npt.NDArray[np.int64]
-    """Predicates `slots[starts[s]:starts[s + 1]]` have an edge at edge s. Edge 0 lies before all events."""
-
-    @staticmethod
-    def of(progressions: Progressions, low: int, high: int) -> Cut:
-        slot, edge = progressions.edges(low, high)
-        edges, at = np.unique(edge, return_inverse=True)
-        order = np.argsort(at, kind="stable")
-        return Cut(edges, slot[order].astype(np.int32), np.searchsorted(at[order], np.arange(len(edges) + 1)))
-
-
-@dataclass(frozen=True)
-class Made:
-    """Rows: the predicate, the start of its slice, an event of it (for its keys), and the states."""
-
-    slot: npt.NDArray[np.int32]
-    slices: Whole
-    event: Index
-    rows: Whole
-    whole: Whole
-    real: Real
-    least: Whole
-
-    def first(self, number: int) -> Made:
-        return Made(
-            self.slot[:number],
-            self.slices[:number],
-            self.event[:number],
-            self.rows[:number],
-            self.whole[:, :number],
-            self.real[:, :number],
-            self.least[:, :number],
-        )
-
-
-def _room(number: int, whole: int, real: int, least: int) -> Made:
-    return Made(
-        np.empty(number, np.int32),
-        np.empty(number, np.int64),
-        np.zeros(number, np.intp),
-        np.empty(number, np.int64),
-        np.empty((whole, number), np.int64),
-        np.empty((real, number), np.float64),
-        np.empty((least, number), np.int64),
-    )
+def edges_between(progressions: Progressions, low: int, high: int) -> Edges:
+    """The edges of all predicates that events from low to high need."""
+    slot, edge = progressions.edges(low, high)
+    edges, at = np.unique(edge, return_inverse=True)
+    order = np.argsort(at, kind="stable")
+    return Edges(edges, slot[order].astype(np.int32), np.searchsorted(at[order], np.arange(len(edges) + 1)))
 
 
 def dense_rows(
-    times: Whole, groups: npt.NDArray[np.int64] | None, found: Masks, fields: Fields, progressions: Progressions
-) -> Made:
+    times: Whole, groups: npt.NDArray[np.int64] | None, masks: Masks, fields: Fields, progressions: Progressions
+) -> DenseRows:
     """The rows of a batch. Times and groups of the events are given in the order of the batch."""
     if not len(times):
-        return _room(0, len(fields.whole), len(fields.real), len(fields.least))
-    cut = Cut.of(progressions, int(times.min()), int(times.max()))
+        return DenseRows.room(0, len(fields.whole), len(fields.real), len(fields.least))
+    cut = edges_between(progressions, int(times.min()), int(times.max()))
     slices = np.searchsorted(cut.edges, times, "right") - 1
     order: Index | slice = slice(None)
     if groups is not None:
@@ -246,72 +211,55 @@ def dense_rows(
     elif (slices[1:] < slices[:-1]).any():
         order = np.argsort(slices, kind="stable")
     if groups is None:
-        classes = Classes.of(found, fields)
+        classes = classes_of(masks, fields)
         numbers = fields.as_whole() if classes is not None else None
         if classes is not None and numbers is not None:
             return _by_class(cut, slices[order], classes, fields, numbers, order)
-    states = fields.in_order(order)
-    codes = np.stack([part[order] for part in found.codes])
+    values = fields.in_order(order)
+    predicates = Predicates(np.stack([part[order] for part in masks.codes]), masks.table, masks.first)
     if groups is None:
-        return _without_groups(cut, slices[order], codes, found, states)
-    return _with_groups(cut, slices[order], groups[order], codes, found, states, order)
+        return _without_groups(cut, slices[order], predicates, values)
+    return _with_groups(cut, slices[order], groups[order], predicates, values, order)
 
 
-def _without_groups(
-    cut: Cut, slices: Index, codes: npt.NDArray[np.int32], found: Masks, states: tuple[Whole, Real, Whole]
-) -> Made:
-    slots = found.table.shape[1]
+def _without_groups(cut: Edges, slices: Index, predicates: Predicates, values: Values) -> DenseRows:
+    slots = predicates.table.shape[1]
     start = np.full(slots, cut.edges[0], np.int64)
-    room = _room(len(cut.slots) + slots, *(len(s) for s in states))
-    rows = states_by_slice(
-        slices, cut.edges, cut.starts, cut.slots, start, codes, found.table, found.first, *states,
-        room.slot, room.slices, room.rows, room.whole, room.real, room.least,
-    )  # fmt: skip
-    return room.first(rows)
+    room = DenseRows.room(len(cut.slots) + slots, *map(len, values))
+    return room.first(states_by_slice(slices, cut, start, predicates, values, room))
 
 
-@dataclass(frozen=True)
-class Classes:
-    """Predicates by the parts of the masks that they depend on; see `compiled.states_by_class`."""
-
-    codes: npt.NDArray[np.int32]
-    members: Bytes
-    first: Whole
-    sizes: Whole
-    slot_class: Whole
-    classes: Whole
-
-    @staticmethod
-    def of(found: Masks, fields: Fields) -> Classes | None:
-        """None where single predicates depend on too much, or there are not enough of them to be worth it."""
-        slots = found.table.shape[1]
-        if fields.least or slots < LEAST_LANES:
-            return None
-        bounds = np.append(found.first, len(found.table))
-        codes = np.empty((len(found.codes), len(found.codes[0])), np.int32)
-        tables = []
-        for part, (low, high) in enumerate(pairwise(bounds.tolist())):
-            there = np.bincount(found.codes[part], minlength=high - low) > 0
-            np.take((np.cumsum(there) - 1).astype(np.int32), found.codes[part], out=codes[part])
-            tables.append(found.table[low:high][there])
-        sizes = np.array([len(table) for table in tables], np.int64)
-        depends = np.stack([(table != table[:1]).any(axis=0) | (table[0] == 0) for table in tables])
-        if (depends.sum(axis=0) > 2).any():
-            return None
-        kinds, slot_class = np.unique(depends, axis=1, return_inverse=True)
-        classes, base = [], 0
-        for kind in kinds.T:
-            parts = np.flatnonzero(kind)
-            parts = parts[np.argsort(sizes[parts], kind="stable")]
-            inner = int(parts[-1]) if len(parts) else 0
-            outer = int(parts[0]) if len(parts) == 2 else -1
-            classes.append((outer, inner, base))
-            base += int(sizes[inner] * (sizes[outer] if outer >= 0 else 1))
-        if base > MOST_CELLS or len(classes) * CELL_PRICE > slots:
-            return None
-        members = np.ascontiguousarray(np.concatenate(tables).T)
-        first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-        return Classes(codes, members, first, sizes, slot_class.astype(np.int64), np.array(classes, np.int64))
+def classes_of(masks: Masks, fields: Fields) -> Classes | None:
+    """The classes of predicates. None where single predicates depend on too much, or there are not enough of them to be
+    worth it."""
+    slots = masks.table.shape[1]
+    if fields.least or slots < LEAST_LANES:
+        return None
+    bounds = np.append(masks.first, len(masks.table))
+    codes = np.empty((len(masks.codes), len(masks.codes[0])), np.int32)
+    tables = []
+    for part, (low, high) in enumerate(pairwise(bounds.tolist())):
+        there = np.bincount(masks.codes[part], minlength=high - low) > 0
+        np.take((np.cumsum(there) - 1).astype(np.int32), masks.codes[part], out=codes[part])
+        tables.append(masks.table[low:high][there])
+    sizes = np.array([len(table) for table in tables], np.int64)
+    depends = np.stack([(table != table[:1]).any(axis=0) | (table[0] == 0) for table in tables])
+    if (depends.sum(axis=0) > 2).any():
+        return None
+    kinds, slot_class = np.unique(depends, axis=1, return_inverse=True)
+    classes, base = [], 0
+    for kind in kinds.T:
+        parts = np.flatnonzero(kind)
+        parts = parts[np.argsort(sizes[parts], kind="stable")]
+        inner = int(parts[-1]) if len(parts) else 0
+        outer = int(parts[0]) if len(parts) == 2 else -1
+        classes.append((outer, inner, base))
+        base += int(sizes[inner] * (sizes[outer] if outer >= 0 else 1))
+    if base > MOST_CELLS or len(classes) * CELL_PRICE > slots:
+        return None
+    members = np.ascontiguousarray(np.concatenate(tables).T)
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    return Classes(codes, members, first, sizes, slot_class.astype(np.int64), np.array(classes, np.int64))
 
 
 MOST_CELLS = 1 << 17
@@ -322,47 +270,41 @@ LEAST_LANES = 16
 
 
 def _by_class(
-    cut: Cut, slices: Index, found: Classes, fields: Fields, numbers: Sequence[Whole], order: Index | slice
-) -> Made:
-    slots, length = len(found.slot_class), len(slices)
+    cut: Edges, slices: Index, classes: Classes, fields: Fields, numbers: Sequence[Whole], order: Index | slice
+) -> DenseRows:
+    slots, length = len(classes.slot_class), len(slices)
     counted = np.ones(length, np.int64)
     whole = np.stack([counted, *(field[order] for field in numbers)])
     room = len(cut.slots) + slots * -(-length // MOST_EVENTS)
-    slot, start, made = np.empty(room, np.int32), np.empty(room, np.int64), np.empty((len(whole), room), np.int64)
-    rows = states_by_class(
-        slices, cut.edges, cut.starts, cut.slots, np.full(slots, cut.edges[0], np.int64),
-        np.ascontiguousarray(found.codes[:, order]), found.members, found.first, found.sizes, found.slot_class,
-        found.classes, whole, MOST_EVENTS, slot, start, made,
-    )  # fmt: skip
-    states, real = fields.back_from_whole(made[1:, :rows])
+    slot, start, sums = np.empty(room, np.int32), np.empty(room, np.int64), np.empty((len(whole), room), np.int64)
+    first = np.full(slots, cut.edges[0], np.int64)
+    classes = classes._replace(codes=np.ascontiguousarray(classes.codes[:, order]))
+    rows = states_by_class(slices, cut, first, classes, whole, MOST_EVENTS, slot, start, sums)
+    states, real = fields.back_from_whole(sums[1:, :rows])
     none = np.empty((0, rows), np.int64)
-    return Made(slot[:rows], start[:rows], np.zeros(rows, np.intp), made[0, :rows], states, real, none)
+    return DenseRows(slot[:rows], start[:rows], np.zeros(rows, np.intp), sums[0, :rows], states, real, none)
 
 
 def _with_groups(
-    cut: Cut,
+    cut: Edges,
     slices: Index,
     groups: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int32],
-    found: Masks,
-    states: tuple[Whole, Real, Whole],
+    predicates: Predicates,
+    values: Values,
     order: Index | slice,
-) -> Made:
-    slots = found.table.shape[1]
+) -> DenseRows:
+    slots = predicates.table.shape[1]
     own = np.zeros((len(cut.edges), slots), np.int32)
     which = np.repeat(np.arange(len(cut.edges)), np.diff(cut.starts))
     own[which, cut.slots] = which
     own = np.maximum.accumulate(own, axis=0)
     size = 2 * len(slices) + slots
     while True:
-        room = _room(size, *(len(s) for s in states))
-        rows = states_by_group(
-            slices, groups, own, codes, found.table, found.first, *states,
-            room.slot, room.slices, room.event, room.rows, room.whole, room.real, room.least,
-        )  # fmt: skip
-        if rows >= 0:
+        room = DenseRows.room(size, *map(len, values))
+        count = states_by_group(slices, groups, own, predicates, values, room)
+        if count >= 0:
             break
         size *= 4
-    made = room.first(rows)
+    rows = room.first(count)
     events = np.arange(len(slices))[order] if isinstance(order, slice) else order
-    return Made(made.slot, cut.edges[made.slices], events[made.event], made.rows, made.whole, made.real, made.least)
+    return rows._replace(slices=cut.edges[rows.slices], event=events[rows.event])

@@ -119,10 +119,12 @@ def fragments(index: PredicateIndex, columns: Columns) -> Fragments:
     Time: O(n) searches for each attribute, and O(k p) for k combinations and p predicates.
     """
     coded = [region_codes(attribute, columns) for attribute in index.attributes]
-    number, some = _distinct([(c, a.regions) for c, a in zip(coded, index.attributes, strict=True)], columns.length)
-    combinations = {i: c[some] for i, c in enumerate(coded)}
+    number, first_events = _distinct(
+        [(c, a.regions) for c, a in zip(coded, index.attributes, strict=True)], columns.length
+    )
+    combinations = {i: c[first_events] for i, c in enumerate(coded)}
     truths = [index.truth(tree, combinations) == TRUE for tree in index.trees]
-    signatures = pack(np.stack(truths, axis=1)) if truths else np.zeros((len(some), 0), np.uint8)
+    signatures = pack(np.stack(truths, axis=1)) if truths else np.zeros((len(first_events), 0), np.uint8)
     same, first = same_rows(signatures)
     return Fragments(same[number], signatures[first])
 
@@ -179,12 +181,12 @@ def masks(index: PredicateIndex, columns: Columns, slots: int) -> Masks:
 
 def _small_together(parts: list[tuple[SmallCodes, Bytes]]) -> list[tuple[SmallCodes, Bytes]]:
     parts = sorted(parts, key=lambda part: len(part[1]))
-    made: list[tuple[SmallCodes, Bytes]] = []
+    merged: list[tuple[SmallCodes, Bytes]] = []
     for codes, table in parts:
-        if made and len(made[-1][1]) * len(table) <= MOST_PRODUCT:
-            before, rows = made[-1]
+        if merged and len(merged[-1][1]) * len(table) <= MOST_PRODUCT:
+            before, rows = merged[-1]
             product = (rows[:, None, :] & table[None, :, :]).reshape(-1, table.shape[1])
-            made[-1] = before * np.int32(len(table)) + codes, product
+            merged[-1] = before * np.int32(len(table)) + codes, product
         else:
-            made.append((codes, table))
-    return made
+            merged.append((codes, table))
+    return merged
