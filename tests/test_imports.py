@@ -14,6 +14,7 @@ ROOT = Path(mullion.__file__).parent
 
 LAYERS = (
     "errors",
+    "plural",
     "instants",
     "arguments",
     "options",

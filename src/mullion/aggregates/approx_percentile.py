@@ -21,6 +21,7 @@ from mullion.aggregates.values import a_share
 from mullion.expressions.arrays import Array, Index, objects
 from mullion.expressions.vector import Vector
 from mullion.language.types import BINARY, Type
+from mullion.plural import plural
 
 USUAL = 100
 """The accuracy unless told: a rank error of 1 / 100."""
@@ -220,7 +221,7 @@ class ApproxPercentile(Aggregate):
     def with_parameters(self, parameters: tuple[Any, ...]) -> Aggregate:
         if len(parameters) not in (1, 2):
             wanted = "an argument, a share between 0 and 1 and, if wanted, an accuracy"
-            raise TypeError(f"takes {wanted}, not {_plural(1 + len(parameters), 'argument')}")
+            raise TypeError(f"takes {wanted}, not {plural(1 + len(parameters), 'argument')}")
         accuracy = parameters[1] if len(parameters) == 2 else USUAL
         if not isinstance(accuracy, int) or isinstance(accuracy, bool) or accuracy < 1:
             raise TypeError(f"needs an accuracy that is a whole number greater than zero, not {accuracy}")
@@ -258,7 +259,3 @@ def size_for(accuracy: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if error(middle) <= 1 / accuracy else (middle + 1, high)
     return low
-
-
-def _plural(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -50,7 +50,7 @@ def register_aggregate(maker: Maker) -> None:
     if not isinstance(name, str) or not name.isidentifier() or not name.isascii() or name != name.lower():
         raise AggregateError(f"an aggregate's name must be a lower-case word, not {name!r}")
     known = REGISTRY.get(name)
-    if isinstance(known, UserDefined) and known.made_by is maker:
+    if isinstance(known, UserDefined) and known.maker is maker:
         return
     if name in AGGREGATES or known is not None:
         raise AggregateError(f"there is an aggregate {name} already", hint="choose another name")
@@ -91,7 +91,7 @@ def _declared(maker: Maker, attribute: str) -> Any:
 
 
 def _check_algebra(partial: UserPartial, values: Vector) -> None:
-    maker = partial.made_by
+    maker = partial.maker
     partial.lift(values.take(slice(0)))
     state = partial.load(partial.lift(values))
     none = partial.identity(len(values))

@@ -97,17 +97,17 @@ def has_inverse(maker: Maker) -> bool:
 class UserPartial(Partial):
     """The state that a user's class describes."""
 
-    made_by: Maker
+    maker: Maker
 
     in_spark = False
 
     def __post_init__(self) -> None:
         # States are known by their kind, and each user's class is a kind of its own.
-        object.__setattr__(self, "kind", f"user_{self.made_by.name}")
+        object.__setattr__(self, "kind", f"user_{self.maker.name}")
 
     @property
     def stored(self) -> tuple[Type, ...]:
-        return tuple(map(named_type, self.made_by.fields.values()))
+        return tuple(map(named_type, self.maker.fields.values()))
 
     def spark(self, text: str) -> tuple[str, ...]:
         raise AssertionError("Spark does not know aggregates of users")
@@ -115,7 +115,7 @@ class UserPartial(Partial):
     def lift(self, events: Vector) -> tuple[Vector, ...]:
         valid = events.valid
         known = events.values[valid].astype(np.int64 if events.type.is_integer else np.float64)
-        lifted = self._called("lift", self.made_by().lift, len(known), known)
+        lifted = self._called("lift", self.maker().lift, len(known), known)
         state = self.identity(len(events))
         for field, values in zip(state, lifted, strict=True):
             field[valid] = values
@@ -129,11 +129,11 @@ class UserPartial(Partial):
 
     def identity(self, length: int) -> State:
         return tuple(
-            np.full(length, i, dtype_of(type_)) for i, type_ in zip(self.made_by.identity, self.stored, strict=True)
+            np.full(length, i, dtype_of(type_)) for i, type_ in zip(self.maker.identity, self.stored, strict=True)
         )
 
     def combine(self, a: State, b: State) -> State:
-        return self._called("combine", self.made_by().combine, len(a[0]), a, b)
+        return self._called("combine", self.maker().combine, len(a[0]), a, b)
 
     def reduce(self, state: State, starts: npt.NDArray[np.intp]) -> State:
         """Neighbours of a run are combined by twos, then those, and so on: as many steps as the longest run has bits.
@@ -155,11 +155,11 @@ class UserPartial(Partial):
 
     def _called(self, method: str, function: Callable[..., Any], length: int, *arguments: Any) -> State:
         """What a method of the user gives, as arrays of the types of the fields."""
-        fields_given = called(self.made_by, method, function, *arguments)
+        fields_given = called(self.maker, method, function, *arguments)
         if not isinstance(fields_given, tuple) or len(fields_given) != len(self.stored):
-            raise AggregateError(f"{self.made_by.name}: {method} must give a tuple of {len(self.stored)} arrays")
-        fields = zip(self.made_by.fields, fields_given, self.stored, strict=True)
-        return tuple(checked(self.made_by, f"field {name} of {method}", a, t, length) for name, a, t in fields)
+            raise AggregateError(f"{self.maker.name}: {method} must give a tuple of {len(self.stored)} arrays")
+        fields = zip(self.maker.fields, fields_given, self.stored, strict=True)
+        return tuple(checked(self.maker, f"field {name} of {method}", a, t, length) for name, a, t in fields)
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class InvertibleUserPartial(UserPartial, Invertible):
     """One whose class has an inverse."""
 
     def invert(self, a: State, b: State) -> State:
-        return self._called("invert", self.made_by().invert, len(a[0]), a, b)
+        return self._called("invert", self.maker().invert, len(a[0]), a, b)
 
     def accumulate(self, state: State) -> State:
         """Each state is combined with the one before it, then with the one two before, then four, and so on.
@@ -191,28 +191,28 @@ def partial_of(maker: Maker, argument: Type) -> UserPartial:
 class UserDefined(Aggregate):
     """A user's class as an aggregate that a query may write."""
 
-    made_by: Maker
+    maker: Maker
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", self.made_by.name)
+        object.__setattr__(self, "name", self.maker.name)
 
     def result(self, argument: Type | None) -> Type:
         if argument is None or not argument.is_numeric:
             raise TypeError(f"needs a number{f', not {argument}' if argument else ''}")
-        return named_type(self.made_by.returns)
+        return named_type(self.maker.returns)
 
     def partials(self, argument: Type | None) -> tuple[Partial, ...]:
         self.result(argument)
         assert argument is not None
-        partial = partial_of(self.made_by, argument)
-        return (partial, Count(argument)) if self.made_by.empty_is_null else (partial,)
+        partial = partial_of(self.maker, argument)
+        return (partial, Count(argument)) if self.maker.empty_is_null else (partial,)
 
     def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
         fields = [s.values for s in states[0]]
         result, length = self.result(argument), len(fields[0])
-        answers = called(self.made_by, "lower", self.made_by().lower, *fields)
-        values = checked(self.made_by, "the answer of lower", answers, result, length)
-        present = states[1][0].values > 0 if self.made_by.empty_is_null else np.ones(length, np.bool_)
+        answers = called(self.maker, "lower", self.maker().lower, *fields)
+        values = checked(self.maker, "the answer of lower", answers, result, length)
+        present = states[1][0].values > 0 if self.maker.empty_is_null else np.ones(length, np.bool_)
         return Vector(result, values, present)
 
 

@@ -1,4 +1,4 @@
-"""Pieces of the texts of nodes and plans."""
+"""Pieces of the texts of nodes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,4 @@ def list_text(expressions: Iterable[Expr]) -> str:
     return ", ".join(map(render, expressions))
 
 
-def number_of(number: int, singular: str, plural: str | None = None) -> str:
-    """
-    >>> number_of(1, "query", "queries"), number_of(1200, "table")
-    ('1 query', '1,200 tables')
-    """
-    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
-
-
-__all__ = ["expression_text", "list_text", "number_of", "unquoted"]
+__all__ = ["expression_text", "list_text", "unquoted"]

@@ -170,8 +170,9 @@ class Grouping:
         return Progressions.of(windows)
 
     @cached_property
-    def shapes(self) -> tuple[npt.NDArray[np.intp], list[AnswerTemplate]]:
-        """The different shapes, and for each query the number of its own: queries of a shape are answered together."""
+    def templates(self) -> tuple[npt.NDArray[np.intp], list[AnswerTemplate]]:
+        """The different templates, and for each query the number of its own. Queries with one template are answered
+        together."""
         numbers: dict[AnswerTemplate, int] = {}
         codes = [numbers.setdefault(query.template, len(numbers)) for query in self.queries]
         return np.array(codes, np.intp), list(numbers)

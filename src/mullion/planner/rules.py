@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from mullion.algebra.lookups import Lookup, event_types
 from mullion.algebra.streams import Stream
-from mullion.algebra.texts import number_of
 from mullion.expressions.evaluate import is_fallible, is_kernel_only
 from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS, Axis, Expr
@@ -33,6 +32,7 @@ from mullion.planner.plan import (
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import common_grid, edge_at, slices_of
 from mullion.planner.synopses import synopses_text
+from mullion.plural import plural
 
 T = TypeVar("T")
 
@@ -51,11 +51,11 @@ def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
         Grouping(keys, q[0].template.keys, tuple(q), event_types(plan.stream, lookups), lookups)
         for (keys, lookups), q in by_keys.items()
     )
-    sets = number_of(len(groupings), "key set")
-    text = f"{number_of(len(plan.queries), 'query', 'queries')} over {sets}, in one pass"
+    sets = plural(len(groupings), "key set")
+    text = f"{plural(len(plan.queries), 'query', 'queries')} over {sets}, in one pass"
     tables = {lookup.name for g in groupings for lookup in g.lookups}
     if tables:
-        text += f"; {number_of(len(tables), 'lookup')} of rows of tables, each done once for an event"
+        text += f"; {plural(len(tables), 'lookup')} of rows of tables, each done once for an event"
     only_kernel = "the kernel looks tables up" if tables else ""
     return _because(replace(plan, groupings=groupings, only_kernel=only_kernel), "group_by_key_sets", text)
 
@@ -79,7 +79,7 @@ def count_values(plan: Plan, seen: Observed) -> Plan:
             counting.append(replace(grouping, keys=keys, key_types=types, queries=tuple(queries), counted=len(values)))
     if not counting:
         return plan
-    text = f"{number_of(served, 'holistic aggregate')} from {number_of(len(counting), 'table')} of value counts"
+    text = f"{plural(served, 'holistic aggregate')} from {plural(len(counting), 'table')} of value counts"
     return _because(replace(plan, groupings=(*plan.groupings, *counting)), "count_values", text)
 
 
@@ -93,7 +93,7 @@ def share_predicates(plan: Plan, seen: Observed) -> Plan:
     groupings = tuple(replace(g, slots=slots(g)) for g in plan.groupings)
     asked = sum(q.predicate is not None for q in plan.queries)
     bits = sum(len(g.bits) for g in groupings)
-    text = f"{asked} with a WHERE, {bits} different: {number_of(bits, 'bit')} of the signature"
+    text = f"{asked} with a WHERE, {bits} different: {plural(bits, 'bit')} of the signature"
     return _because(replace(plan, groupings=groupings), "share_predicates", text)
 
 
@@ -103,8 +103,8 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
     def states(grouping: Grouping) -> tuple[StateColumn, ...]:
         if grouping.counted:
             return (EVENTS,)
-        shapes = _distinct(q.template for q in grouping.queries)
-        aggregates = chain.from_iterable(shape.aggregates for shape in shapes)
+        templates = _distinct(q.template for q in grouping.queries)
+        aggregates = chain.from_iterable(template.aggregates for template in templates)
         return _distinct(chain([EVENTS], chain.from_iterable(map(states_of, aggregates))))
 
     groupings = tuple(replace(g, states=states(g)) for g in plan.groupings)
@@ -115,7 +115,7 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
         plan = replace(plan, only_kernel="only the kernel matches regular expressions in linear time")
     aggregates = sum(len(q.template.aggregates) for q in plan.queries)
     kept = sum(len(g.states) for g in groupings)
-    text = f"{number_of(aggregates, 'aggregate')} from {number_of(kept, 'kept state')}"
+    text = f"{plural(aggregates, 'aggregate')} from {plural(kept, 'kept state')}"
     return _because(replace(plan, groupings=groupings), "share_states", text)
 
 
@@ -130,8 +130,10 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
     def checked(grouping: Grouping) -> Grouping:
         if grouping.counted:
             return grouping
-        shapes = _distinct(q.template for q in grouping.queries)
-        arguments = (expr for shape in shapes for aggregate in shape.aggregates for expr in aggregate.expressions())
+        templates = _distinct(q.template for q in grouping.queries)
+        arguments = (
+            expr for template in templates for aggregate in template.aggregates for expr in aggregate.expressions()
+        )
         selected = _distinct(chain(grouping.keys, arguments))
         compared = _distinct(e for p in grouping.predicates for e in compared_in(p))
         first = tuple(e for e in selected if is_fallible(e, grouping.types))
@@ -140,7 +142,7 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
 
     groupings = tuple(checked(g) for g in plan.groupings)
     number = sum(len(g.checks) for g in groupings)
-    text = f"{number_of(number, 'expression')} can meet a bad value, which becomes NULL and is counted"
+    text = f"{plural(number, 'expression')} can meet a bad value, which becomes NULL and is counted"
     return _because(replace(plan, groupings=groupings), "count_bad_values", text)
 
 
@@ -160,12 +162,12 @@ def compose_slices(plan: Plan, seen: Observed) -> Plan:
         longest = max(w.slide if w.range == EVERYTHING else w.range for w in (q.window for q in plan.queries))
         stretch = amount_text(longest, plan.axis, plan.queries[0].frame)
         stretch += f" of {plan.axis.order}" if plan.axis.order else ""
-        cut = number_of(slices_of(windows, 0, longest, plan.slicing), f"{plan.slicing} slice")
-        text = f"{number_of(len(windows), 'different window')} cut {stretch} into {cut}"
+        cut = plural(slices_of(windows, 0, longest, plan.slicing), f"{plan.slicing} slice")
+        text = f"{plural(len(windows), 'different window')} cut {stretch} into {cut}"
         return _because(plan, "compose_slices", text)
     hour = 3_600_000_000
     text = (
-        f"{number_of(len(windows), 'different window')} cut an hour into {slices_of(windows, 0, hour, plan.slicing):,} "
+        f"{plural(len(windows), 'different window')} cut an hour into {slices_of(windows, 0, hour, plan.slicing):,} "
         f"{plan.slicing} slices; all edges lie on steps of {grid.step / 1e6:g} s"
     )
     return _because(plan, "compose_slices", text)

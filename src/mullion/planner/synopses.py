@@ -24,12 +24,12 @@ import numpy as np
 
 from mullion.aggregates import Invertible
 from mullion.algebra.bound_aggregate import BoundAggregate
-from mullion.algebra.texts import number_of
 from mullion.instants import EVERYTHING
 from mullion.language.query import Period
 from mullion.planner.plan import EVENTS, Grouping, Plan, StateColumn, states_of
 from mullion.planner.slices import slices_of
 from mullion.planner.synopsis_choice import LEAST_TOGETHER, fewest_by_accesses, fewest_by_time
+from mullion.plural import plural
 
 RUNNING, INTERVAL, BASIC_INTERVAL, VALUE_COUNTS = "running", "interval", "basic interval", "value counts"
 
@@ -83,30 +83,29 @@ def shared_synopses(plan: Plan, grouping: Grouping) -> tuple[Shared, ...]:
 
 
 class _Asking:
-    """The aggregates that read each state of a grouping. One pass over the aggregates of all shapes, or of some, finds
-    them."""
+    """The aggregates that read each state of a grouping, found in one pass over all templates or some of them."""
 
-    def __init__(self, grouping: Grouping, shapes: Iterable[int] | None = None) -> None:
-        codes, self.shapes = grouping.shapes
+    def __init__(self, grouping: Grouping, templates: Iterable[int] | None = None) -> None:
+        codes, self.templates = grouping.templates
         self._by_state: dict[StateColumn, dict[int, list[BoundAggregate]]] = {}
-        for code in range(len(self.shapes)) if shapes is None else shapes:
-            for aggregate in (a for a in self.shapes[code].aggregates if not a.values):
+        for code in range(len(self.templates)) if templates is None else templates:
+            for aggregate in (a for a in self.templates[code].aggregates if not a.values):
                 for state in _states_of(aggregate):
                     self._by_state.setdefault(state, {}).setdefault(code, []).append(aggregate)
         order = np.argsort(codes, kind="stable")
-        bounds = np.searchsorted(codes[order], np.arange(len(self.shapes) + 1))
+        bounds = np.searchsorted(codes[order], np.arange(len(self.templates) + 1))
         self._queries: list[list[int]] = [order[low:high].tolist() for low, high in pairwise(bounds.tolist())]
 
     def aggregates(self, state: StateColumn) -> Mapping[int, list[BoundAggregate]]:
-        """The aggregates that are made of a state, by the shape that they are in."""
+        """The aggregates that are made of a state, by the template that they are in."""
         return self._by_state.get(state, {})
 
-    def shapes_with(self, state: StateColumn) -> Sequence[int]:
-        return range(len(self.shapes)) if state == EVENTS else list(self.aggregates(state))
+    def templates_with(self, state: StateColumn) -> Sequence[int]:
+        return range(len(self.templates)) if state == EVENTS else list(self.aggregates(state))
 
-    def queries(self, shape: int) -> Sequence[int]:
-        """The queries of a shape, by their number in the grouping."""
-        return self._queries[shape]
+    def queries(self, template: int) -> Sequence[int]:
+        """The queries of a template, by their number in the grouping."""
+        return self._queries[template]
 
 
 _states_of = lru_cache(maxsize=1 << 12)(states_of)
@@ -116,19 +115,19 @@ _states_of = lru_cache(maxsize=1 << 12)(states_of)
 def _counted(grouping: Grouping) -> Shared:
     values = list(grouping.values)
     served = sum([e for e, _ in a.values] == values for q in grouping.queries for a in q.template.aggregates)
-    text = f"{VALUE_COUNTS}: SS1 for {number_of(served, 'holistic aggregate')}"
+    text = f"{VALUE_COUNTS}: SS1 for {plural(served, 'holistic aggregate')}"
     return Shared(VALUE_COUNTS, ("SS1",), text)
 
 
 def _shared(asking: _Asking, state: StateColumn, same: Sequence[object], together: dict[int, Together]) -> Shared:
     """`same` has one value for all queries with the same predicate and window."""
-    shapes = asking.shapes_with(state)
-    members = Counter(same[i] for shape in shapes for i in asking.queries(shape))
-    rules = {"SS1": f"SS1 for {number_of(members.total(), 'query', 'queries')}"}
+    templates = asking.templates_with(state)
+    members = Counter(same[i] for template in templates for i in asking.queries(template))
+    rules = {"SS1": f"SS1 for {plural(members.total(), 'query', 'queries')}"}
     rules |= _of_averages(asking, state, same)
     most = max(members.values(), default=0)
     synopsis, why = state.synopsis, ""
-    if synopsis == INTERVAL and (most_ending := _most_together(together, shapes)) is not None:
+    if synopsis == INTERVAL and (most_ending := _most_together(together, templates)) is not None:
         why = most_ending.text(state)
         synopsis = BASIC_INTERVAL if most_ending.pays(state) else INTERVAL
     if synopsis == BASIC_INTERVAL:
@@ -145,14 +144,14 @@ def _of_averages(asking: _Asking, state: StateColumn, same: Sequence[object]) ->
     if not isinstance(state.partial, Invertible):
         return {}
     partners: dict[str, None] = {}
-    by_shape: dict[int, set[str]] = {}
-    for shape, aggregates in asking.aggregates(state).items():
-        by_shape[shape] = {a.function for a in aggregates if a.function in ONE_COMPUTATION}
+    by_template: dict[int, set[str]] = {}
+    for template, aggregates in asking.aggregates(state).items():
+        by_template[template] = {a.function for a in aggregates if a.function in ONE_COMPUTATION}
         averages = (a for a in aggregates if a.function == "avg")
         partners |= dict.fromkeys(other.name for a in averages for other in _running(a) if other != state)
     functions: dict[object, set[str]] = {}
-    for shape, own in by_shape.items() if partners else ():
-        for i in asking.queries(shape):
+    for template, own in by_template.items() if partners else ():
+        for i in asking.queries(template):
             functions.setdefault(same[i], set()).update(own)
     rules = {"SS2": f"SS2 with {', '.join(partners)}"} if partners else {}
     computed = [{f for f in ONE_COMPUTATION if f in own} for own in functions.values() if "avg" in own]
@@ -166,29 +165,31 @@ def _running(aggregate: BoundAggregate) -> Iterator[StateColumn]:
     return (state for state in _states_of(aggregate) if isinstance(state.partial, Invertible))
 
 
-def _most_together(together: dict[int, Together], shapes: Iterable[int]) -> Together | None:
-    return max((together[code] for code in shapes if code in together), key=lambda t: t.windows, default=None)
+def _most_together(together: dict[int, Together], templates: Iterable[int]) -> Together | None:
+    return max((together[code] for code in templates if code in together), key=lambda t: t.windows, default=None)
 
 
 def together_of(plan: Plan, grouping: Grouping, least: int = LEAST_TOGETHER) -> dict[int, Together]:
-    """For each shape, by its number: the windows that end together, of its queries with the same predicate. Shapes with
-    fewer than `least` such queries are left out, as are windows that are no ranges of slices."""
+    """For each template, by its number: the windows that end together, of its queries with the same predicate.
+
+    Templates with fewer than `least` such queries are left out, as are windows that are no ranges of slices.
+    """
     if plan.axis.kind in ("events", "partitions") or len(grouping.queries) < least:
         return {}
-    codes = grouping.shapes[0] * len(grouping.slots) + grouping.slot_of
+    codes = grouping.templates[0] * len(grouping.slots) + grouping.slot_of
     present, counts = np.unique(codes, return_counts=True)
     largest: dict[int, tuple[int, int]] = {}
     for code, number in zip(present.tolist(), counts.tolist(), strict=True):
-        shape = code // len(grouping.slots)
-        if number >= max(least, largest.get(shape, (0, 0))[0] + 1):
-            largest[shape] = number, code
+        template = code // len(grouping.slots)
+        if number >= max(least, largest.get(template, (0, 0))[0] + 1):
+            largest[template] = number, code
     together = {}
-    for shape, (_, code) in largest.items():
+    for template, (_, code) in largest.items():
         windows = [grouping.queries[i].window for i in np.flatnonzero(codes == code)]
         longest = max((w.range for w in windows if w.range != EVERYTHING), default=0)
         if longest:
             intervals = _intervals(plan.windows, longest, plan.slicing)
-            together[shape] = Together(ending_together(windows), intervals)
+            together[template] = Together(ending_together(windows), intervals)
     return together
 
 
@@ -219,7 +220,7 @@ def synopses_text(plan: Plan) -> str:
     kinds: Counter[str] = Counter()
     averages: set[str] = set()
     for grouping in groupings:
-        shapes = grouping.shapes[1]
+        templates = grouping.templates[1]
         together = together_of(plan, grouping)
         asking = _Asking(grouping, together) if together else None
         for state in grouping.states:
@@ -228,7 +229,7 @@ def synopses_text(plan: Plan) -> str:
                 most_ending = _most_together(together, asking.aggregates(state))
                 kind = BASIC_INTERVAL if most_ending is not None and most_ending.pays(state) else INTERVAL
             kinds[kind] += 1
-        plain = {(a.function, a.argument) for s in shapes for a in s.aggregates if not a.values}
+        plain = {(a.function, a.argument) for s in templates for a in s.aggregates if not a.values}
         for function, argument in plain:
             if function == "avg":
                 averages.add("SS2")
@@ -241,7 +242,7 @@ def synopses_text(plan: Plan) -> str:
     if kinds[BASIC_INTERVAL]:
         text += f", over {kinds[BASIC_INTERVAL]} one walk answers all windows of an end (CS2)"
     counted = len(plan.groupings) - len(groupings)
-    text += f"; {number_of(counted, 'table')} of value counts" if counted else ""
+    text += f"; {plural(counted, 'table')} of value counts" if counted else ""
     text += "; SS2, averages from sums and counts" if "SS2" in averages else ""
     text += "; CS3, averages and their sums and counts at once over one window" if "CS3" in averages else ""
     return text

@@ -117,12 +117,12 @@ def due_by_shape(grouping: Grouping, due: Due, windows: Index) -> Iterator[tuple
     """The due windows of queries that have the same template."""
     if not len(windows):
         return
-    codes, shapes = grouping.shapes
+    codes, templates = grouping.templates
     code = codes[due.query[windows]]
     order = np.argsort(code, kind="stable")
     cuts = np.flatnonzero(np.diff(code[order])) + 1
     for part in np.split(order, cuts):
-        yield shapes[code[part[0]]], windows[part]
+        yield templates[code[part[0]]], windows[part]
 
 
 def _turns(windows: Index, slot: Index, sequence: RowSequence, *, grouped: bool) -> Iterator[Index]:

@@ -48,14 +48,14 @@ def needs_spark(call: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(call)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        with told_if_dead():
+        with raising_if_dead():
             return call(*args, **kwargs)
 
     return wrapped
 
 
 @contextmanager
-def told_if_dead() -> Iterator[None]:
+def raising_if_dead() -> Iterator[None]:
     try:
         yield
     except (SparkDied, TextError):

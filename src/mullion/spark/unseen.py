@@ -58,7 +58,7 @@ class Unseen:
         if self.left and looked and self.source.format == "json":
             self.left -= set(has_values(sorted(self.left)))
         if self.left and looked:
-            self._tell()
+            self._warn()
 
     def _names(self, uri: str, head: Callable[[str], bytes], path: str | None) -> set[str] | None:
         """The columns of a file; None where that cannot be told."""
@@ -86,7 +86,7 @@ class Unseen:
         declared = {name if exact else name.lower() for name, _ in self.source.columns}
         self._others |= {name for name in names if (name if exact else name.lower()) not in declared}
 
-    def _tell(self) -> None:
+    def _warn(self) -> None:
         kind = "stream" if isinstance(self.source, Stream) else "table"
         sentences = []
         for name in [name for name, _ in self.source.columns if name in self.left]:

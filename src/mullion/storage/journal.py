@@ -267,8 +267,10 @@ class Journal:
     def _lists(self) -> dict[tuple[int, int], str]:
         """The lists of queries by the first batch that saw them, and by how often one was written for it."""
         if self._queries is None:
-            found = ((_PLACE.fullmatch(label_of(Path(name).name) or ""), name) for name in self.files.names("queries"))
-            self._queries = {(int(place[1]), int(place[2])): name for place, name in found if place is not None}
+            matched = (
+                (_PLACE.fullmatch(label_of(Path(name).name) or ""), name) for name in self.files.names("queries")
+            )
+            self._queries = {(int(place[1]), int(place[2])): name for place, name in matched if place is not None}
         return self._queries
 
     def list_in_force(self) -> str | None:

@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mullion.surface.progress import instant, plural
+from mullion.plural import plural
+from mullion.surface.progress import instant
 
 if TYPE_CHECKING:
     from mullion.engine import Engine

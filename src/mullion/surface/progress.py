@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mullion.language.limits import moment
+from mullion.plural import plural
 
 if TYPE_CHECKING:
     from mullion.engine import Engine
@@ -118,15 +119,6 @@ def instant(microseconds: int | None) -> str:
     if microseconds is None:
         return "none"
     return f"{moment(microseconds).replace(tzinfo=None, microsecond=0).isoformat(sep=' ')} UTC"
-
-
-def plural(number: int, singular: str, many: str | None = None) -> str:
-    """A number with its noun.
-
-    >>> plural(1, "query", "queries"), plural(2000, "event")
-    ('1 query', '2,000 events')
-    """
-    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 
 def warnings(

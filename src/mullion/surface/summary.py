@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mullion import __version__
+from mullion.plural import plural
 from mullion.surface.interrupts import how_to_go_on
-from mullion.surface.progress import Position, plural
+from mullion.surface.progress import Position
 
 if TYPE_CHECKING:
     from rich.console import Console
