@@ -32,7 +32,7 @@ from mullion.engine import Engine
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import Grouping
 from mullion.runtime.batch import Batch
-from mullion.runtime.shard_step import Done, ShardedStep
+from mullion.runtime.shard_step import ShardedStep, ShardOutcome
 from mullion.runtime.sink import ShardWriter
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices.inputs import input_for
@@ -44,7 +44,7 @@ from mullion.spark.source_log import SourceLog
 SESSION: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
 
 
-def in_turn(step: ShardedStep, write: ShardWriter | None = None) -> list[Done]:
+def in_turn(step: ShardedStep, write: ShardWriter | None = None) -> list[ShardOutcome]:
     """One shard after the other, in this process."""
     return [step.run(shard, write) for shard in range(step.count)]
 
@@ -113,7 +113,7 @@ class MemoryBackend(SparkBackend):
     def relations_stay_up_to(self) -> int:
         return 1 << 60
 
-    def run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
+    def run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[ShardOutcome]:
         return in_turn(step, write)
 
     def evaluate(self, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]) -> tuple[pa.Table, Input]:

@@ -33,7 +33,7 @@ from mullion.reference.relations import answer_relation
 from mullion.runtime import shard_step
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import InShards, Sharding
-from mullion.runtime.shard_step import Done, ShardedStep
+from mullion.runtime.shard_step import ShardedStep, ShardOutcome
 from mullion.runtime.sink import ShardWriter
 from mullion.storage.marks import Mark
 from mullion.testing import Crash
@@ -53,9 +53,9 @@ class Tasks:
     dies: float = 0.0
     elsewhere: float = 0.0
     """The share of tasks that run in a process which has no state in memory."""
-    done: list[Done] = field(default_factory=list)
+    done: list[ShardOutcome] = field(default_factory=list)
 
-    def __call__(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
+    def __call__(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[ShardOutcome]:
         shards = list(range(step.count))
         self.dice.shuffle(shards)
         found = {}
@@ -250,8 +250,8 @@ def test_a_hot_key(tmp_path: Path) -> None:
         "b": Events(pa.table({"ts": times, "k": keys.astype(np.int32), "w": ones}), times, times),
     }
     (answers,), told = shards.step(events, EVER_BEFORE, THE_END, Mark(0, end=True), lambda name: ones, number - 1)
-    tasks_told = sorted(sum(done.told.values()) for done in tasks.done)
-    assert told == {"q": len(answers.table)} and len(answers.table) == sum(tasks_told) and tasks_told[0] > 0
+    rows_of_tasks = sorted(sum(done.answer_rows.values()) for done in tasks.done)
+    assert told == {"q": len(answers.table)} and len(answers.table) == sum(rows_of_tasks) and rows_of_tasks[0] > 0
     windows = {}
     for low in range(0, number, 20):
         counts = Counter(keys[low : low + 20].tolist())

@@ -99,7 +99,7 @@ def parts_of(events: pa.RecordBatch | pa.Table, order: FileOrder | None) -> Whol
 
 
 def in_order(events: pa.Table, order: FileOrder | None) -> pa.Table:
-    """Events in the order of arrival, without what told it."""
+    """Events in the order of arrival, without the columns that gave it."""
     parts, places = parts_of(events, order), np.asarray(events.column(ARRIVAL), np.int64)
     sorted_ = np.argsort(places, kind="stable") if parts is None else np.lexsort((places, parts))
     events = events.drop_columns([name for name in (FILE, ARRIVAL) if name in events.schema.names])

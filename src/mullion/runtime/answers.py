@@ -66,10 +66,10 @@ class Answering:
             return sharing_set.tier.answer(grouping, portions, work, sharing_set.plan.counting(grouping))
         limits.note(due)
         whole = [shown(due.whole(), due.queries)] if len(due) else []
-        found = []
-        for some in self._counted_slices(sharing_set, whole):
-            found += self._answer_in_shards(sharing_set, grouping, some, mark, work)
-        return found
+        answers = []
+        for portion in self._counted_slices(sharing_set, whole):
+            answers += self._answer_in_shards(sharing_set, grouping, portion, mark, work)
+        return answers
 
     def _counted_slices(self, sharing_set: SharingSet, portions: Iterable[Due]) -> Iterator[Due]:
         plan = sharing_set.plan

@@ -37,8 +37,8 @@ from mullion.runtime.relation_state import run_name
 from mullion.runtime.stream_run import StreamRun
 
 
-class Found(NamedTuple):
-    """What a question found."""
+class QuestionAnswer(NamedTuple):
+    """The answer of a question."""
 
     rows: pa.Table
     answered_from: str
@@ -77,12 +77,12 @@ class Question:
             return []
         return [run_name(self._bound.streams) if self._plan is None else self._plan.stream]
 
-    def answer(self, evaluate: Evaluate, table: TablesOf) -> Found:
+    def answer(self, evaluate: Evaluate, table: TablesOf) -> QuestionAnswer:
         """`evaluate` computes what the kernel cannot, `table(reader, name)` gives the rows of a table as the reader
         last saw them."""
         views = {stream: self._view(stream) for stream in self._streams}
         newest = max((view.newest for view in views.values() if view is not None), default=None)
-        return Found(*self._answer(views, newest, evaluate, table), newest)
+        return QuestionAnswer(*self._answer(views, newest, evaluate, table), newest)
 
     def _answer(
         self, views: Views, newest: int | None, evaluate: Evaluate, table: TablesOf
@@ -117,12 +117,12 @@ class Question:
             return answer_from_kept(self._from_kept, self._kept)
         if newest is None:
             return answer_schema(relation).empty_table(), "no events", None
-        held = {}
+        events = {}
         for stream, view in views.items():
             windows = [scan.window for scan in scans(relation.root) if scan.stream == stream]
-            held[stream] = NO_EVENTS if view is None else view.kept_events(windows, newest)
+            events[stream] = NO_EVENTS if view is None else view.kept_events(windows, newest)
         tables = partial(table, run_name(relation.streams))
-        rows = answer_now(relation, held, newest, tables)
+        rows = answer_now(relation, events, newest, tables)
         return rows, "the events that the streams keep", min(newest, last_instant(relation, newest))
 
 

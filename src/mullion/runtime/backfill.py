@@ -1,7 +1,7 @@
 """A query's past: the events that the stream has read before it entered, read once more, for this query alone.
 
 The source notes which events each batch consisted of, so the side job reads exactly what the stream had read when the
-query entered. It runs beside the stream; the query's answers wait for it, nobody else's do.
+query entered. It runs beside the stream; only the answers of this query wait for it.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class Backfill:
 
     def run(self) -> Past:
         assert self.query.entered_after is not None
-        found = Past([], np.empty(0, np.int64))
+        read = Past([], np.empty(0, np.int64))
         newest: int | None = None
         apart = self.some_were_late or bool(self.limits)
         for offset, batch in self.source.past(self.query.entered_after, apart=apart):
             watermark = None if newest is None else newest - self.stream.lateness
             low = watermark if self.some_were_late else self.since
-            counted, past = self._partials(batch, Stretch(low, self.limits.get(offset)))
+            counted, part = self._partials(batch, Stretch(low, self.limits.get(offset)))
             if counted.newest is not None:
                 newest = counted.newest if newest is None else max(newest, counted.newest)
-            kept = [e for e in past.entries if len(e.slices)]
-            found = Past([*found.entries, *kept], distinct(np.concatenate([found.slices, past.slices])))
-        return found
+            filled = [e for e in part.entries if len(e.slices)]
+            read = Past([*read.entries, *filled], distinct(np.concatenate([read.slices, part.slices])))
+        return read
 
     def _partials(self, batch: Batch, stretch: Stretch) -> tuple[Tally, Past]:
         """The partials of one batch's events; those that were late or ahead then are left out now."""
@@ -72,8 +72,8 @@ class Backfill:
         counted = Tally()
         for table in collected[0]:
             counted.add(tally(table, plan.groupings[0]))
-        made = zip(plan.groupings, collected, strict=True)
-        entries = [PartialSubWindows.of(table, grouping) for grouping, tables in made for table in tables]
+        by_grouping = zip(plan.groupings, collected, strict=True)
+        entries = [PartialSubWindows.of(table, grouping) for grouping, tables in by_grouping for table in tables]
         return counted, Past(entries, counted.slices)
 
 
@@ -93,7 +93,7 @@ class SideJobs:
         self._futures[query] = self._thread.submit(job)
 
     def done(self, wanted: Collection[str], *, wait: bool) -> Iterator[tuple[str, Future[Past]]]:
-        """Those that are done, or all when `wait`; what nobody wants any more is given up."""
+        """Those that are done, or all when `wait`. Jobs of queries that are no longer wanted are given up."""
         for name, future in list(self._futures.items()):
             if name not in wanted:
                 future.cancel()

@@ -130,10 +130,10 @@ def collected(portions: Sequence[Portion], plan: Plan) -> Collected:
 
 
 def by_grouping(portions: Sequence[Sequence[pa.Table]], plan: Plan) -> ByGrouping:
-    found = []
+    grouped = []
     for g, (grouping, method) in enumerate(zip(plan.groupings, plan.methods, strict=True)):
-        found.append(_alike([tables[g] for tables in portions], partial_schema(grouping, method)))
-    return found
+        grouped.append(_alike([tables[g] for tables in portions], partial_schema(grouping, method)))
+    return grouped
 
 
 def _alike(tables: Sequence[pa.Table], schema: pa.Schema) -> list[pa.Table]:

@@ -178,8 +178,8 @@ class Commits:
         not known any more."""
         state = self._state
         if state.is_restored and state.newest is not None:
-            fed, waiting = restored_synopses(synopses, *state.restored_order, state.newest)
-            state.view = self._view(waiting, fed)
+            restored, waiting = restored_synopses(synopses, *state.restored_order, state.newest)
+            state.view = self._view(waiting, restored)
 
     def _view(
         self,

@@ -35,7 +35,7 @@ class Counts:
     bad_by_query: dict[str, int] = field(default_factory=dict)
 
     def add(self, tally: Tally) -> None:
-        """Count what the partials of some events tell of them."""
+        """Count what partials say of their events."""
         add_counts(self.bad_by_query, tally.bad)
         self.partials += tally.partials
         self.partial_operations += tally.added

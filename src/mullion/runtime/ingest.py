@@ -49,18 +49,18 @@ class Ingest:
         self._partials = PartialsStage(state)
 
     def take(self, batch: Batch, aside: SetAside) -> Tally:
-        """Take the events of a batch in, and tell what it holds; late events are set aside first."""
+        """Take the events of a batch in. Late events are set aside first. Returns what the batch holds."""
         state, mark = self._state, Mark(batch.number)
         plans = [(sharing_set, self._planning.plan_batch(sharing_set, batch)) for sharing_set in state.sets.values()]
         rows = self._read(batch, aside, plans)
         seen = None
         if rows is not None:
-            found = rows.sifted
-            aside.note(late=bool(len(found.late)), ahead=bool(len(found.ahead)), rows=found)
-            seen = found.counted
-            self._keep(found, mark)
-            self._hand_on(found, mark)
-            self._order(found, mark)
+            sifted = rows.sifted
+            aside.note(late=bool(len(sifted.late)), ahead=bool(len(sifted.ahead)), rows=sifted)
+            seen = sifted.counted
+            self._keep(sifted, mark)
+            self._hand_on(sifted, mark)
+            self._order(sifted, mark)
         for sharing_set, plan in plans:
             counted = self._absorb(sharing_set, plan, batch, aside, rows)
             seen = seen or counted
@@ -75,14 +75,14 @@ class Ingest:
         state = self._state
         whole = [self._kept_input(), self._handed_input()]
         wanted = [*whole, state.ordered.input if state.ordered else None]
-        needed = [some for some in wanted if some is not None]
+        needed = [part for part in wanted if part is not None]
         if not needed:
             return None
         few = all(self._are_few(sharing_set, batch) for sharing_set, _ in plans)
         if few:
             needed += [input_for(state.stream, plan.groupings) for _, plan in plans]
         inputs = together(needed)
-        plain = together([some for some in whole if some is not None]).columns
+        plain = together([part for part in whole if part is not None]).columns
         texts = [name for name, t in inputs.columns.items() if t.kind == "string" and name not in plain]
         return Rows(sift(batch.read(inputs, texts), aside.bounds), inputs, few)
 
@@ -109,35 +109,35 @@ class Ingest:
 
     # What rows are for
 
-    def _keep(self, found: Sifted, mark: Mark) -> None:
+    def _keep(self, sifted: Sifted, mark: Mark) -> None:
         """Keep the events that count for questions."""
         state, inputs = self._state, self._kept_input()
         if inputs is None:
             return
         if state.keeper is None:
             state.keeper = Keeper(state.stream, state.files)
-        state.keeper.add(mark, _columns(found.taken, inputs))
+        state.keeper.add(mark, _columns(sifted.taken, inputs))
 
-    def _hand_on(self, found: Sifted, mark: Mark) -> None:
+    def _hand_on(self, sifted: Sifted, mark: Mark) -> None:
         """Hand the events that count on to relations."""
         state, inputs = self._state, self._handed_input()
         if inputs is None:
             return
         if state.intake is None:
             state.intake = new_intake(None if state.journal is None else state.journal.files)
-        if len(found.late):
-            add_counts(state.counts.late_by_query, dict.fromkeys(state.relations, len(found.late)))
-        state.intake.add(mark, _columns(found.taken, inputs))
+        if len(sifted.late):
+            add_counts(state.counts.late_by_query, dict.fromkeys(state.relations, len(sifted.late)))
+        state.intake.add(mark, _columns(sifted.taken, inputs))
 
-    def _order(self, found: Sifted, mark: Mark) -> None:
+    def _order(self, sifted: Sifted, mark: Mark) -> None:
         """Let the events that count wait for their place in the order."""
         state = self._state
         if not state.ordered:
             return
         state.ordered.look_up(state.lookups.at(state.ordered.groupings, mark.batch))
-        state.ordered.take(_columns(found.taken, state.ordered.input))
-        if len(found.late):
-            for missed in state.ordered.missed(_columns(found.late, state.ordered.input)):
+        state.ordered.take(_columns(sifted.taken, state.ordered.input))
+        if len(sifted.late):
+            for missed in state.ordered.missed(_columns(sifted.late, state.ordered.input)):
                 add_counts(state.counts.late_by_query, missed)
 
     # Partials
@@ -151,10 +151,10 @@ class Ingest:
         """The partials of rows that are on the driver for others."""
         tables = self._state.lookups.at(plan.groupings, batch.number)
         job = Job(plan.groupings, plan.methods, plan.windows, rows.inputs, plan.slicing, tables, batch.number)
-        found = rows.sifted
-        taken = by_grouping([partials(_numbered(found.taken), job)], plan)
-        late = by_grouping([partials(_numbered(found.late), job)], plan) if len(found.late) else []
-        return Collected(taken, late, ahead=bool(len(found.ahead)))
+        sifted = rows.sifted
+        taken = by_grouping([partials(_numbered(sifted.taken), job)], plan)
+        late = by_grouping([partials(_numbered(sifted.late), job)], plan) if len(sifted.late) else []
+        return Collected(taken, late, ahead=bool(len(sifted.ahead)))
 
     def _times(self, batch: Batch, aside: SetAside) -> Tally:
         """Event count and time range of a batch when no query reads the stream."""

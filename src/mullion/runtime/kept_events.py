@@ -1,4 +1,4 @@
-"""The events that a stream keeps for questions nobody foresaw: KEEP '1 hour', KEEP 1000000 ROWS.
+"""The events that a stream keeps for questions that no standing query foresees: KEEP '1 hour', KEEP 1000000 ROWS.
 
 Each batch's events are one immutable file, read only when a question needs it. A file leaves when all its events are
 too old, after the commit that no longer names it, so that a restart finds every file that its commit names.

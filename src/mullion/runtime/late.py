@@ -1,4 +1,5 @@
-"""Records that answer nobody: late, too far ahead of the clock, or without a time. They are counted and set aside."""
+"""Records that count in no answer: late, too far ahead of the clock, or without a time. They are
+counted and set aside."""
 
 from __future__ import annotations
 
@@ -40,14 +41,14 @@ class SetAside:
             self._state.ahead.note(self._mark.batch, bounds.high, self._state.source.offsets_of(self._mark.batch))
         outside = self._outside(rows)
         if ahead and bounds.high is not None:
-            found = self._records(bounds.ahead.of(outside))
-            self._state.counts.ahead += len(found)
-            self._far_ahead = count_far(found.column(self._state.stream.time_column), bounds.high)
-            self._write("ahead", _with_time(found, "latest_allowed", bounds.high - 1))
+            records = self._records(bounds.ahead.of(outside))
+            self._state.counts.ahead += len(records)
+            self._far_ahead = count_far(records.column(self._state.stream.time_column), bounds.high)
+            self._write("ahead", _with_time(records, "latest_allowed", bounds.high - 1))
         if late and bounds.low is not None:
-            found = self._records(bounds.late.of(outside))
-            self._state.counts.late += len(found)
-            self._write("late", _with_time(found, "watermark", bounds.low))
+            records = self._records(bounds.late.of(outside))
+            self._state.counts.late += len(records)
+            self._write("late", _with_time(records, "watermark", bounds.low))
 
     def _outside(self, rows: Sifted | None) -> pa.Table:
         """The events before and after the bounds, with all columns of the stream and their time."""
@@ -78,10 +79,10 @@ class SetAside:
     def warn_of_odd_times(self, seen: Tally) -> None:
         """Once for each stream."""
         counts, stream = self._state.counts, self._state.stream
-        found = None if counts.odd_times else odd_times(stream.name, seen.events, seen.newest, self._far_ahead)
-        if found is not None:
-            counts.odd_times = found
-            log.warning("%s", found)
+        warning = None if counts.odd_times else odd_times(stream.name, seen.events, seen.newest, self._far_ahead)
+        if warning is not None:
+            counts.odd_times = warning
+            log.warning("%s", warning)
 
 
 def _with_time(rows: pa.Table, name: str, time: int) -> pa.Table:

@@ -57,16 +57,16 @@ class Ordered:
 
     def feed(self, synopses: Sequence[Synopsis], newest: int | None) -> None:
         """The synopses from now on; events up to `newest` came earlier."""
-        fed = self.synopses
-        known = {s.name: fed[s.name] for s in synopses if s.name in fed and fed[s.name].definition == s}
+        before = self.synopses
+        known = {s.name: before[s.name] for s in synopses if s.name in before and before[s.name].definition == s}
         self.synopses = {s.name: known.get(s.name) or ColumnSynopsis(s, since=newest) for s in synopses}
 
     def set_queries(self, queries: Sequence[SlicedAggregation], options: Options, *, before: int) -> None:
         """The queries from now on; `before` events came earlier."""
         wanted: dict[str, tuple[Any, list[SlicedAggregation]]] = {}
-        for axis, mine in by_axis(queries):
-            alone = [(f"{axis_name(axis)} for {q.name}", [q]) for q in mine]
-            parts = [(axis_name(axis), mine)] if options.is_shared else alone
+        for axis, own in by_axis(queries):
+            alone = [(f"{axis_name(axis)} for {q.name}", [q]) for q in own]
+            parts = [(axis_name(axis), own)] if options.is_shared else alone
             wanted |= {name: (axis, part) for name, part in parts}
         waiting = 0 if self.order.waiting is None else len(self.order.waiting)
         numbered = max(
@@ -76,8 +76,8 @@ class Ordered:
             if name not in self.sets:
                 self.sets[name] = axis_set_for(axis, numbered)
         self.sets = {name: self.sets[name] for name in wanted}
-        for name, (_, mine) in wanted.items():
-            self.sets[name].set_queries(self.stream, mine, options)
+        for name, (_, own) in wanted.items():
+            self.sets[name].set_queries(self.stream, own, options)
         self.input = input_for(self.stream, self.groupings, sorted(self._placing()))
         if not self:
             self.order = Order()
@@ -90,10 +90,10 @@ class Ordered:
     # Events
 
     def _placing(self) -> set[str]:
-        """The columns that tell where events lie on the axes."""
-        found = {axis_set.axis.order for axis_set in self.sets.values() if axis_set.axis.order}
-        found |= {fed.definition.column for fed in self.synopses.values()}
-        return found | {
+        """The columns that place events on the axes."""
+        columns = {axis_set.axis.order for axis_set in self.sets.values() if axis_set.axis.order}
+        columns |= {synopsis.definition.column for synopsis in self.synopses.values()}
+        return columns | {
             name for axis_set in self.sets.values() for key in axis_set.axis.partition for name in columns_of(key)
         }
 
@@ -116,9 +116,9 @@ class Ordered:
         if settled is None:
             return
         settled = self._with_all_columns(settled.unify_dictionaries())
-        self.synopses = {name: fed.copy() for name, fed in self.synopses.items()}
-        for fed in self.synopses.values():
-            fed.take(settled, self.stream.types[fed.definition.column])
+        self.synopses = {name: synopsis.copy() for name, synopsis in self.synopses.items()}
+        for synopsis in self.synopses.values():
+            synopsis.take(settled, self.stream.types[synopsis.definition.column])
         for axis_set in self.sets.values():
             yield from axis_set.take(settled, self.input, self._tables)
 
@@ -158,7 +158,7 @@ class Ordered:
 
     def snapshot(self) -> dict[str, Any]:
         sets = {name: {"axis": axis_name(axis_set.axis), **axis_set.snapshot()} for name, axis_set in self.sets.items()}
-        return {"sets": sets, "synopses": {name: fed.snapshot()[0] for name, fed in self.synopses.items()}}
+        return {"sets": sets, "synopses": {name: synopsis.snapshot()[0] for name, synopsis in self.synopses.items()}}
 
     def tables(self, *, whole: bool) -> Iterator[tuple[str, pa.Table]]:
         """Tables to commit, by their labels: new sub-windows or all, and all that waits."""
@@ -167,8 +167,8 @@ class Ordered:
             for entry in axis_set.tier.entries if whole else new:
                 yield f"{ENTRIES}{name}", entry.table
             yield f"{MARKS}{name}", axis_set.state_table()
-        for name, fed in self.synopses.items():
-            for i, table in enumerate(fed.snapshot()[1]):
+        for name, synopsis in self.synopses.items():
+            for i, table in enumerate(synopsis.snapshot()[1]):
                 yield f"{FED}{i} {name}", table
         if self.order.waiting is not None:
             yield WAITING, self.order.waiting.unify_dictionaries().combine_chunks()
@@ -178,8 +178,8 @@ class Ordered:
     ) -> None:
         axes = {axis_name(axis): axis for axis, _ in by_axis(queries)}
         last = dict(tables)
-        for fed in self.synopses.values():
-            _restore_synopsis(fed, state, last)
+        for synopsis in self.synopses.values():
+            _restore_synopsis(synopsis, state, last)
         for name, own in state["sets"].items():
             axis = axes.get(own["axis"])
             if axis is None:
@@ -195,17 +195,17 @@ def restored_synopses(
 ) -> tuple[dict[str, ColumnSynopsis], pa.Table | None]:
     """Synopses as a commit left them, and the events that waited then; those that are new to it know nothing."""
     last = dict(tables)
-    fed = {synopsis.name: ColumnSynopsis(synopsis, since=newest) for synopsis in synopses}
-    for synopsis in fed.values():
+    restored = {synopsis.name: ColumnSynopsis(synopsis, since=newest) for synopsis in synopses}
+    for synopsis in restored.values():
         _restore_synopsis(synopsis, state, last)
-    return fed, last.get(WAITING)
+    return restored, last.get(WAITING)
 
 
-def _restore_synopsis(fed: ColumnSynopsis, state: Mapping[str, Any], last: Mapping[str, pa.Table]) -> None:
-    name = fed.definition.name
+def _restore_synopsis(synopsis: ColumnSynopsis, state: Mapping[str, Any], last: Mapping[str, pa.Table]) -> None:
+    name = synopsis.definition.name
     if name in state["synopses"]:
         states = state["synopses"][name]
-        fed.restore(states, [last[f"{FED}{i} {name}"] for i in range(len(states))])
+        synopsis.restore(states, [last[f"{FED}{i} {name}"] for i in range(len(states))])
 
 
 def axis_set_for(axis: Axis, numbered: int = 0) -> AxisSet:

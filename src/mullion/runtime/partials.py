@@ -10,7 +10,7 @@ from mullion.runtime.batch import Batch, Collected
 from mullion.runtime.counts import add_counts
 from mullion.runtime.late import SetAside
 from mullion.runtime.planning import with_groupings
-from mullion.runtime.sharing_set import Found, SharingSet, observed
+from mullion.runtime.sharing_set import CountedPartials, SharingSet, observed
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.bounds import EVERYWHERE
 from mullion.slices.subwindow import PartialSubWindows
@@ -32,24 +32,25 @@ class PartialsStage:
             collected = batch.partials(small, tables, aside.bounds, expected)
             aside.note(late=bool(collected.late), ahead=collected.ahead)
         large = [g for g in plan.groupings if g.name in sharing_set.shards]
-        written: list[Found] = [
+        written: list[CountedPartials] = [
             (grouping, None, self._to_shards(sharing_set, plan, grouping, batch, aside)) for grouping in large
         ]
         return self.take(sharing_set, small, collected, written)
 
     def take(
-        self, sharing_set: SharingSet, plan: Plan, collected: Collected, written: list[Found] | None = None
+        self, sharing_set: SharingSet, plan: Plan, collected: Collected, written: list[CountedPartials] | None = None
     ) -> Tally:
-        """Take partials into the tier, and what shards have written already; what they tell of the batch."""
-        found: list[Found] = []
+        """Take partials into the tier, and those that shards have written already. Returns what they say of the
+        batch."""
+        taken: list[CountedPartials] = []
         for grouping, tables in zip(plan.groupings, collected.taken, strict=True) if collected.taken else ():
             counted = Tally()
             for table in tables:
                 counted.add(tally(table, grouping))
-            found.append((grouping, tables, counted))
+            taken.append((grouping, tables, counted))
         for grouping, tables in zip(plan.groupings, collected.late, strict=True) if collected.late else ():
             self._count_late(grouping, tables)
-        return self._take(sharing_set, [*found, *(written or [])])
+        return self._take(sharing_set, [*taken, *(written or [])])
 
     def _count_late(self, grouping: Grouping, tables: list[pa.Table]) -> None:
         for table in () if grouping.counted else tables:
@@ -72,18 +73,18 @@ class PartialsStage:
             self._count_late(grouping, missed)
         return batch.to_shards(shards, plan, grouping, tables, bounds, mark)
 
-    def _take(self, sharing_set: SharingSet, found: list[Found]) -> Tally:
+    def _take(self, sharing_set: SharingSet, taken: list[CountedPartials]) -> Tally:
         counts = self._state.counts
-        for grouping, tables, counted in found:
+        for grouping, tables, counted in taken:
             counts.slices += sharing_set.tier.saw(counted.slices)
             for table in tables or ():
                 sharing_set.tier.absorb(PartialSubWindows.of(table, grouping))
             known = sharing_set.groups.get(grouping.name, 0) if tables is None else 0
             sharing_set.groups[grouping.name] = max(counted.groups, known)
             counts.add(counted)
-        first = found[0][2]
+        first = taken[0][2]
         if first.events and first.newest is not None and first.oldest is not None:
-            sharing_set.seen = observed(sharing_set.seen, found, max(first.newest - first.oldest, 1))
+            sharing_set.seen = observed(sharing_set.seen, taken, max(first.newest - first.oldest, 1))
         return first
 
 

@@ -4,7 +4,7 @@
     sub-windows                   what standing queries keep, where it was cut at the question's bounds
     kept events                   KEEP '1 hour' or KEEP 1000000 ROWS
 
-Batches go on meanwhile: a question reads what the last commit left, which nobody changes.
+Batches go on meanwhile: a question reads what the last commit left, which never changes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from mullion.slices.once import (
 from mullion.slices.order import times_of
 from mullion.slices.subwindow import PartialSubWindows
 
-Found = tuple[pa.Table, str, int | None]
+SourcedRows = tuple[pa.Table, str, int | None]
 """Rows, what they are from, and up to which event time."""
 
 
@@ -73,7 +73,7 @@ class View:
     tables: Mapping[str, pa.Table]
     """Tables that events were looked up in, as the batch found them."""
 
-    def ask(self, query: SlicedAggregation, evaluate: Evaluate, table: Tables) -> Found:
+    def ask(self, query: SlicedAggregation, evaluate: Evaluate, table: Tables) -> SourcedRows:
         """Answer a question over the stream. `evaluate` computes what the kernel cannot, `table` gives the rows of
         tables that no query has looked at."""
         asked = Asked(query, self.stream, self, evaluate, table)
@@ -103,14 +103,14 @@ class Asked:
     evaluate: Evaluate
     table: Tables
 
-    def answer(self) -> Found:
+    def answer(self) -> SourcedRows:
         """From sub-windows up to the newest event, or kept events, or sub-windows up to an earlier time."""
         for answer in (self._from_sub_windows(exact=True), self._from_kept(), self._from_sub_windows(exact=False)):
             if answer is not None:
                 return answer
         raise not_kept(self.stream, self.view.kept is None, ", and no standing query has them either")
 
-    def from_synopsis(self) -> Found | None:
+    def from_synopsis(self) -> SourcedRows | None:
         """max or min of [ROWS n] over a column that ordered sharing serves."""
         query, frame = self.query, self.query.frame
         if frame.rows is None or frame.partition_by or frame.slide_rows != 1 or query.keys or query.lookups:
@@ -126,34 +126,34 @@ class Asked:
             or aggregate.argument_type is None
         ):
             return None
-        for fed in self.view.synopses.values():
+        for synopsis in self.view.synopses.values():
             if (
-                fed.shared
-                and fed.definition.column == aggregate.argument.name
-                and fed.holds(frame.rows, self.view.waiting)
+                synopsis.shared
+                and synopsis.definition.column == aggregate.argument.name
+                and synopsis.holds(frame.rows, self.view.waiting)
             ):
                 type_ = aggregate.argument_type
-                value = fed.exact(aggregate.function, frame.rows, self.view.waiting, type_)
+                value = synopsis.exact(aggregate.function, frame.rows, self.view.waiting, type_)
                 answer = None if value is None else (int(value) if type_.is_integer else value)
-                opens = fed.opens(frame.rows, self.view.waiting)
+                opens = synopsis.opens(frame.rows, self.view.waiting)
                 columns = [Vector.of(TIMESTAMP, [opens]), Vector.of(TIMESTAMP, [self.view.newest])]
                 arrays = [c.to_arrow() for c in (*columns, Vector.of(aggregate.result, [answer]))]
                 table = pa.table(arrays, schema=query.template.schema)
-                return table, f"the synopsis {fed.definition.name} (ordered sharing)", self.view.newest
+                return table, f"the synopsis {synopsis.definition.name} (ordered sharing)", self.view.newest
         return None
 
-    def _from_sub_windows(self, *, exact: bool) -> Found | None:
+    def _from_sub_windows(self, *, exact: bool) -> SourcedRows | None:
         for entries, coverage in self.view.sets:
-            found = kept_window(self.query, coverage, self.view.newest, exact=exact)
-            if found is not None:
-                window, shown = found
+            kept = kept_window(self.query, coverage, self.view.newest, exact=exact)
+            if kept is not None:
+                window, shown = kept
                 table = from_sub_windows(self.query, self.stream, entries, shown, window)
                 # A window cut at an edge holds the events before the edge, also when the newest event is on it.
                 up_to = min(shown.closes, self.view.newest) if exact else window[1] - 1
                 return table, "the sub-windows that standing queries keep", up_to
         return None
 
-    def _from_kept(self) -> Found | None:
+    def _from_kept(self) -> SourcedRows | None:
         kept, frame, now = self.view.kept, self.query.frame, self.view.newest
         if kept is None or not are_enough(frame, kept.past, kept.rows, now):
             return None
@@ -172,14 +172,14 @@ class Asked:
 
     def _look_up(self, groupings: Sequence[Grouping]) -> tuple[Prepared, ...]:
         lookups = dict.fromkeys(lookup for grouping in groupings for lookup in grouping.lookups)
-        found = []
+        prepared = []
         for lookup in lookups:
             rows = self.view.tables.get(lookup.table)
-            found.append(prepare(lookup, self.table(lookup.table) if rows is None else rows))
-        return tuple(found)
+            prepared.append(prepare(lookup, self.table(lookup.table) if rows is None else rows))
+        return tuple(prepared)
 
 
-def bounds_of(query: Query, stream: Stream, view: View | None, defined: Sequence[Synopsis]) -> Found:
+def bounds_of(query: Query, stream: Stream, view: View | None, defined: Sequence[Synopsis]) -> SourcedRows:
     """SELECT APPROX max(price) FROM trades [ROWS 3]: two columns for each item, between which the answer lies."""
     source = query.source
     plain = not (query.where or query.group_by or query.having or query.order_by or query.distinct or query.union)
@@ -197,10 +197,10 @@ def bounds_of(query: Query, stream: Stream, view: View | None, defined: Sequence
         if not isinstance(call, Aggregate) or call.function not in _BOUNDED or call.distinct or call.where:
             hint = f"a timegram answers {', '.join(_BOUNDED)} of a column"
             raise NotSupported("this item of SELECT APPROX", item.place or query.place, hint=hint)
-        fed = _timegram_for(call, stream, rows, synopses, query, waiting)
-        low, high = fed.bounds(call.function, rows, waiting, stream.types[fed.definition.column])
-        opens = fed.opens(rows, waiting)
-        used[fed.definition.name] = None
+        timegram = _timegram_for(call, stream, rows, synopses, query, waiting)
+        low, high = timegram.bounds(call.function, rows, waiting, stream.types[timegram.definition.column])
+        opens = timegram.opens(rows, waiting)
+        used[timegram.definition.name] = None
         name, type_ = item.name or call.function, BIGINT if call.function == "count" else DOUBLE
         names += [f"{name}_low", f"{name}_high"]
         arrays += [Vector.of(type_, [low]).to_arrow(), Vector.of(type_, [high]).to_arrow()]
@@ -214,7 +214,7 @@ def bounds_of(query: Query, stream: Stream, view: View | None, defined: Sequence
 def _known(defined: Sequence[Synopsis], view: View | None) -> dict[str, ColumnSynopsis]:
     """The synopses that there are: what was shown of them, or that they have seen nothing yet."""
     shown, newest = ({}, None) if view is None else (view.synopses, view.newest)
-    known = {name: fed for name, fed in shown.items() if fed.definition in defined}
+    known = {name: shown_synopsis for name, shown_synopsis in shown.items() if shown_synopsis.definition in defined}
     return {synopsis.name: known.get(synopsis.name) or ColumnSynopsis(synopsis, since=newest) for synopsis in defined}
 
 
@@ -234,14 +234,14 @@ def _timegram_for(
     if column is None:
         near = "name a column of the stream that has a timegram"
         raise CheckError(f"SELECT APPROX {call.function} needs a column", call.place or query.place, hint=near)
-    on_it = [fed for fed in synopses.values() if fed.grams and fed.definition.column == column]
+    on_it = [timegram for timegram in synopses.values() if timegram.grams and timegram.definition.column == column]
     if not on_it:
         hint = f"CREATE SYNOPSIS name ON {stream.name}({column}) USING timegram (buckets 64, rows {rows})"
         raise CheckError(f"there is no timegram on {stream.name}({column})", query.place, hint=hint)
-    for fed in on_it:
-        if fed.holds(rows, waiting):
-            return fed
-    most = max(fed.definition.rows for fed in on_it)
+    for timegram in on_it:
+        if timegram.holds(rows, waiting):
+            return timegram
+    most = max(timegram.definition.rows for timegram in on_it)
     if rows <= most:
         raise CheckError(f"the timegram on {stream.name}({column}) has not seen {rows:,} rows yet", query.place)
     raise CheckError(f"the timegram on {stream.name}({column}) holds {most:,} rows, not {rows:,}", query.place)

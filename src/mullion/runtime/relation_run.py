@@ -66,7 +66,7 @@ class RelationRun(RelationState):
             self._show()
 
     def _note(self) -> None:
-        """Write down who takes part and since when, before the first event that they see can be lost."""
+        """Write down which relations take part and since when, before the first event that they see can be lost."""
         self.known = {r.name: self._entry(r) for r in self.relations.values()}
         if self.journal is not None:
             number = 0 if self.committed is None else self.committed.batch + 1
@@ -87,12 +87,12 @@ class RelationRun(RelationState):
         """The plans of relations that are new here: as recorded, of those that a run before this one had."""
         stats = self.stats
         known = [r for r in relations if self.manifest is not None and r.name in self.known]
-        found = {r.name: recorded_plan(r, self.known[r.name]["plan"]) for r in known}
-        new = [relation for relation in relations if relation.name not in found]
+        plans = {r.name: recorded_plan(r, self.known[r.name]["plan"]) for r in known}
+        new = [relation for relation in relations if relation.name not in plans]
         together = [new] if self.options.is_shared else [[relation] for relation in new]
-        for some in together:
-            found |= chosen_plans(some, stats, self.options.expiry)
-        return found
+        for batch in together:
+            plans |= chosen_plans(batch, stats, self.options.expiry)
+        return plans
 
     # Events
 
@@ -170,10 +170,10 @@ class RelationRun(RelationState):
         texts = {name: relation.text for name, relation in self.relations.items()}
         self.limits.count(answers, texts)
         if self.shards is not None and self.shards.groups:
-            more, told = self.shards.step(settled, self.now, now, mark, table, self.newest)
+            more, rows_written = self.shards.step(settled, self.now, now, mark, table, self.newest)
             answers += more
-            self.answers += count_rows(self.answered, (), told)
-            self.limits.count_written(told, texts)
+            self.answers += count_rows(self.answered, (), rows_written)
+            self.limits.count_written(rows_written, texts)
         for bad in (self.own.take_bad(), *(() if self.shards is None else self.shards.take_bad())):
             for name, number in bad.items():
                 self.bad[name] = self.bad.get(name, 0) + number
@@ -181,7 +181,7 @@ class RelationRun(RelationState):
 
     def _shard_if_large(self, settled: Mapping[str, Events]) -> None:
         """Where the first step has much to do, what can be split is, from then on."""
-        events = sum(len(some.times) for some in settled.values())
+        events = sum(len(of_stream.times) for of_stream in settled.values())
         if self.sharding is not None and events > self.sharding.above():
             self.begin_shards(self.sharding)
             self._place()

@@ -103,13 +103,13 @@ class RelationRuns:
         """The plans of relations and the reasons for them."""
         chosen: dict[str, Chosen] = {}
         for streams in dict.fromkeys(relation.streams for relation in relations):
-            mine = [relation for relation in relations if relation.streams == streams]
+            own = [relation for relation in relations if relation.streams == streams]
             run = self.runs.get(streams)
             stats, at_work = (NO_STATS, {}) if run is None else (run.stats, run.plans)
-            together = [mine] if self._options.is_shared else [[relation] for relation in mine]
-            for some in together:
-                plans = plans_at_work(some, at_work, stats, self._options.expiry)
-                chosen |= {relation.name: plan for relation, plan in zip(some, plans, strict=True)}
+            together = [own] if self._options.is_shared else [[relation] for relation in own]
+            for batch in together:
+                plans = plans_at_work(batch, at_work, stats, self._options.expiry)
+                chosen |= {relation.name: plan for relation, plan in zip(batch, plans, strict=True)}
         ordered = [chosen[relation.name] for relation in relations]
         known = reduce(Stats.together, (run.stats for run in self.runs.values()), NO_STATS)
         return explain_relations(relations, known, self._options.expiry, observed, ordered)

@@ -22,14 +22,14 @@ from mullion.algebra.relation import Relation
 from mullion.operators.answering import Answering, Tables
 from mullion.operators.network import Events
 from mullion.options import Options
-from mullion.runtime.shard_step import Done, Group, ShardedStep, Standing, as_table, grouped
+from mullion.runtime.shard_step import Group, ShardedStep, ShardOutcome, Standing, as_table, grouped
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.answered import count_rows
 from mullion.slices.finalize import Answers
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
 
-Tasks = Callable[[ShardedStep, ShardWriter | None], Sequence[Done]]
+Tasks = Callable[[ShardedStep, ShardWriter | None], Sequence[ShardOutcome]]
 """Runs the tasks of a step, one for each shard; what they made, in the order of the shards."""
 
 
@@ -81,7 +81,7 @@ class InShards:
                 self._columns.setdefault(stream, set()).update(idle.columns_needed(stream))
 
     def columns_needed(self, stream: str) -> set[str]:
-        """Also what somebody needed before: the state of shards has it."""
+        """Also those that relations needed before: the state of shards has them."""
         return self._columns.get(stream, set()) if self.groups else set()
 
     def step(
@@ -102,14 +102,14 @@ class InShards:
             expiry=self.options.expiry,
             shared=self.options.is_shared,
         )
-        done = self.sharding.tasks(step, self.sharding.writer())
-        self.standing = [one.standing for one in done]
-        self.held = sum(one.held for one in done)
-        self._bad += [one.bad for one in done]
-        told: dict[str, int] = {}
-        for one in done:
-            count_rows(told, (), one.told)
-        return _together([answers for one in done for answers in one.answers]), told
+        outcomes = self.sharding.tasks(step, self.sharding.writer())
+        self.standing = [outcome.standing for outcome in outcomes]
+        self.held = sum(outcome.held for outcome in outcomes)
+        self._bad += [outcome.bad for outcome in outcomes]
+        rows_of: dict[str, int] = {}
+        for outcome in outcomes:
+            count_rows(rows_of, (), outcome.answer_rows)
+        return _together([answers for outcome in outcomes for answers in outcome.answers]), rows_of
 
     def take_bad(self) -> list[Mapping[str, int]]:
         """The bad values that relations met since this was asked before, by shards and steps."""
@@ -153,15 +153,15 @@ class InShards:
 def _together(answers: Sequence[Answers]) -> list[Answers]:
     """The answers of all shards, for each query in the order of time."""
     by_query: dict[str, list[pa.Table]] = {}
-    for some in answers:
-        for name, rows in some:
+    for of_shard in answers:
+        for name, rows in of_shard:
             by_query.setdefault(name, []).append(rows)
-    found = []
+    together = []
     for name, tables in by_query.items():
         rows = pa.concat_tables(tables)
         ends = rows.column("window_end").cast(pa.int64()).to_numpy()
-        found.append(Answers((name,), [0, len(rows)], rows.take(pa.array(np.argsort(ends, kind="stable")))))
-    return found
+        together.append(Answers((name,), [0, len(rows)], rows.take(pa.array(np.argsort(ends, kind="stable")))))
+    return together
 
 
 __all__ = ["SHARDS", "InShards", "Sharding", "Tasks"]

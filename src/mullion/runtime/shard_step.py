@@ -8,8 +8,8 @@ A shard is the unit of work and of state: what one task reads, changes and write
 `planner.partitioning`), so the answers are those of all shards together.
 
 A task may be run twice, anywhere, and may die at any moment. It only reads what the commit before names, and writes a
-file under a name that nobody else has; which of these files count is said by the next commit. A process that made the
-step before still has the state in memory and need not read it.
+file under a name of its own. The next commit says which of these files count. A process that made the step before
+still has the state in memory and need not read it.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class Group:
 
 def grouped(relations: Sequence[Relation], plans: Mapping[str, Node]) -> list[Group]:
     """The relations that can be computed in shards, by how their events are split."""
-    found: dict[str, Group] = {}
+    groups: dict[str, Group] = {}
     for relation in relations:
         plan = plans[relation.name]
         keys = relation_keys(replace(relation, root=plan))
         if keys is not None:
-            group = found.get(describe_keys(keys)) or Group(keys, (), {})
-            found[group.name] = Group(keys, (*group.relations, relation), {**group.plans, relation.name: plan})
-    return list(found.values())
+            group = groups.get(describe_keys(keys)) or Group(keys, (), {})
+            groups[group.name] = Group(keys, (*group.relations, relation), {**group.plans, relation.name: plan})
+    return list(groups.values())
 
 
 class Standing(NamedTuple):
@@ -90,14 +90,14 @@ class Standing(NamedTuple):
         return files_of(self.manifest)
 
 
-class Done(NamedTuple):
+class ShardOutcome(NamedTuple):
     """What a shard has made of a step."""
 
     standing: Standing
     answers: list[Answers]
     """What it did not write by itself."""
     written: list[Path]
-    told: dict[str, int]
+    answer_rows: dict[str, int]
     """The rows of its answers, by query."""
     held: int
     loaded: bool
@@ -129,26 +129,26 @@ class ShardedStep:
     def count(self) -> int:
         return len(self.before)
 
-    def run(self, shard: int, write: ShardWriter | None = None) -> Done:
+    def run(self, shard: int, write: ShardWriter | None = None) -> ShardOutcome:
         """The task of one shard."""
         directory, before = self.directory / str(shard), self.before[shard]
-        kept = _taken_from_memory(directory, before)
-        own = kept or _Shard(StateFiles(CommittedFiles(self.directory), str(shard)))
+        in_memory = _taken_from_memory(directory, before)
+        own = in_memory or _Shard(StateFiles(CommittedFiles(self.directory), str(shard)))
         own.prepare(self)
-        if kept is None and before is not None:
+        if in_memory is None and before is not None:
             own.load(before.manifest)
         answers = own.step(self, shard)
         standing = own.save(self)
         if not self.mark.end:
             _keep(directory, self.mark, standing, own)
-        told: dict[str, int] = {}
-        count_rows(told, answers, {})
+        answer_rows: dict[str, int] = {}
+        count_rows(answer_rows, answers, {})
         written = []
         if write is not None:
-            written = [write(self.mark, shard, name, rows) for some in answers for name, rows in some]
+            written = [write(self.mark, shard, name, rows) for of_query in answers for name, rows in of_query]
             answers = []
-        loaded = kept is None and before is not None
-        return Done(standing, answers, written, told, own.held, loaded, own.take_bad())
+        loaded = in_memory is None and before is not None
+        return ShardOutcome(standing, answers, written, answer_rows, own.held, loaded, own.take_bad())
 
 
 @dataclass
@@ -246,7 +246,7 @@ _kept: dict[Path, tuple[Mark, str, _Shard]] = {}
 
 
 def _taken_from_memory(directory: Path, before: Standing | None) -> _Shard | None:
-    """The shard as it was saved under that name. It is about to change, so nobody finds it a second time."""
+    """The shard as it was saved under that name. It is about to change, so it is taken out of memory."""
     kept = _kept.pop(directory, None)
     return kept[2] if kept is not None and before is not None and kept[1] == before.name else None
 
@@ -262,8 +262,8 @@ def _keep(directory: Path, mark: Mark, standing: Standing, shard: _Shard) -> Non
 
 
 __all__ = [
-    "Done",
     "Group",
+    "ShardOutcome",
     "ShardedStep",
     "Standing",
     "as_table",

@@ -169,12 +169,12 @@ def _arranged_across(shards: Sequence[Answers], grouping: Grouping) -> list[Answ
     for answers in shards:
         for name, table in answers:
             by_query.setdefault(name, []).append(table)
-    made = []
+    arranged = []
     for name, tables in by_query.items():
         whole = pa.concat_tables(tables)
         _, whole = arrange(np.zeros(len(whole), np.intp), whole, templates[name])
-        made.append(Answers((name,), [0, len(whole)], whole))
-    return made
+        arranged.append(Answers((name,), [0, len(whole)], whole))
+    return arranged
 
 
 def _read(files: Sequence[Path]) -> list[PartialSubWindows]:

@@ -45,17 +45,17 @@ class SharingSet:
 
 
 OLDEST_COUNT = 64
-"""Batches by dense rows after which the number of fragments, which they cannot tell, counts as unknown again."""
+"""Batches by dense rows after which the number of fragments, which they do not show, counts as unknown again."""
 
-Found = tuple[Grouping, list[pa.Table] | None, Tally]
-"""A grouping, its partials when they are on the driver, and what they tell."""
+CountedPartials = tuple[Grouping, list[pa.Table] | None, Tally]
+"""A grouping, its partials when they are on the driver, and what they say of the batch."""
 
 
-def observed(before: Observed, found: Sequence[Found], span: int) -> Observed:
+def observed(before: Observed, partials: Sequence[CountedPartials], span: int) -> Observed:
     """What a batch showed; of fragments, what the last batch showed that made some."""
-    events = found[0][2].events
-    groups = max(counted.groups for _, _, counted in found)
-    most = max((counted for grouping, _, counted in found if grouping.bits), key=lambda t: t.members, default=None)
+    events = partials[0][2].events
+    groups = max(counted.groups for _, _, counted in partials)
+    most = max((counted for grouping, _, counted in partials if grouping.bits), key=lambda t: t.members, default=None)
     if most is None:
         return Observed(events, span, groups)
     alpha = most.members / events

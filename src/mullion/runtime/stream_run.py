@@ -11,7 +11,7 @@ played again.
 |---|---|
 | which queries, and how they share work | `planning` |
 | one read for all that is asked of the events | `ingest`, `partials` |
-| records that answer nobody | `late` |
+| records that count in no answer | `late` |
 | queries that enter, and their past | `admission`, `backfill` |
 | what is due | `answers` |
 | the commit, and what a restart goes on from | `commits` |

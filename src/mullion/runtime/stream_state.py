@@ -59,7 +59,7 @@ class StreamState:
         self.rows_of_static: list[int | None] | None = None
         """What a static stream held when it was read."""
         self.bounded = False
-        """The source is read to its end, and nobody waits for an answer before that."""
+        """The source is read to its end, and no answer is awaited before that."""
         self.is_restored = False
         """The state is that of a commit, and no queries have been set since."""
         self.restored_order: tuple[Mapping[str, Any], list[tuple[str, pa.Table]]] = {}, []
@@ -127,10 +127,10 @@ class StreamState:
 
     def newest_on(self, column: str) -> int | None:
         """The newest value of a column that windows go over, now or when the run was left."""
-        found = self.ordered.newest_on(column)
-        if found is None and self.is_restored:
-            found = self.ordered.restored_newest(self.restored_order[0], column)
-        return found
+        newest = self.ordered.newest_on(column)
+        if newest is None and self.is_restored:
+            newest = self.ordered.restored_newest(self.restored_order[0], column)
+        return newest
 
 
 __all__ = ["StreamState"]

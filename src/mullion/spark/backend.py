@@ -14,7 +14,7 @@ from mullion.options import Options
 from mullion.planner.plan import Grouping
 from mullion.runtime.batch import Batch, Source
 from mullion.runtime.relation_shards import SHARDS
-from mullion.runtime.shard_step import Done, ShardedStep
+from mullion.runtime.shard_step import ShardedStep, ShardOutcome
 from mullion.runtime.sink import ShardWriter
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices.kernels.partial import Input
@@ -93,7 +93,7 @@ class SparkBackend:
         enough = self.session.sparkContext.defaultParallelism >= SHARDS
         return self._options.shard_above * (1 if enough else TIMES_ON_FEW_CORES)
 
-    def run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
+    def run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[ShardOutcome]:
         """A step of relations, on executors."""
         return run_step(self.session, step, write)
 

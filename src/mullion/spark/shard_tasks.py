@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion.planner.plan import Grouping
-from mullion.runtime.shard_step import Done, ShardedStep, Standing
+from mullion.runtime.shard_step import ShardedStep, ShardOutcome, Standing
 from mullion.runtime.sharding import Shards, ShardTask, not_shared, require, sees
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.subwindow import PartialSubWindows
@@ -73,14 +73,14 @@ def run_shards(spark: SparkSession, count: int, task: ShardTask) -> Iterator[Any
     return _messages(spark.range(0, count, 1, count).mapInArrow(run, "message binary"))
 
 
-def run_step(spark: SparkSession, step: ShardedStep, write: ShardWriter | None) -> Sequence[Done]:
+def run_step(spark: SparkSession, step: ShardedStep, write: ShardWriter | None) -> Sequence[ShardOutcome]:
     """What the shards of relations made of a step, in their order."""
 
-    def task(shard: int) -> tuple[int, Done | None, Path | None]:
+    def task(shard: int) -> tuple[int, ShardOutcome | None, Path | None]:
         unseen = [path for path in _needed(step, shard) if not sees(path)]
         return (shard, None, unseen[0]) if unseen else (shard, step.run(shard, write), None)
 
-    by_shard: dict[int, Done] = {}
+    by_shard: dict[int, ShardOutcome] = {}
     for shard, done, unseen in run_shards(spark, step.count, task):
         if done is None:
             raise not_shared(unseen)
