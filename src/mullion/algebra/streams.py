@@ -57,6 +57,13 @@ class Stream(_WithColumns):
     time: Expr | None = None
     """What the time column is computed by, when it is not one of the source."""
 
+    def column(self, name: str, place: Place | None) -> str:
+        """The column of this name, as the stream spells it. Raises where there is none."""
+        spelt = self.spelling.get(name.lower())
+        if spelt is None:
+            raise CheckError(f"unknown column '{name}' in {self.name}", place, hint=closest(name, self.types))
+        return spelt
+
     @cached_property
     def stored(self) -> Stream:
         """The stream as its source has it, without what is computed."""

@@ -18,7 +18,7 @@ from mullion.language.types import Type
 
 @dataclass(frozen=True)
 class Layout:
-    """A node that holds columns of sources. `columns` tells what (source number, column) is called there."""
+    """A node that holds columns of sources. `columns` gives the name there of each (source number, column)."""
 
     node: Node
     scope: Scope

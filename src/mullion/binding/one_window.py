@@ -2,6 +2,9 @@
 
 They may say more than others: windows over a column or by a number of events, window_start and window_end in
 expressions, and functions that Spark alone computes. Nothing of that can be joined, so all other queries refuse it.
+
+This is decided from the query as written, since the bound tree depends on it: such a query's Scan keeps its SLIDE, and
+its WHERE stays as written. The tree then has the form of `algebra.window_aggregate`.
 """
 
 from __future__ import annotations

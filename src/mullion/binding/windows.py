@@ -11,7 +11,7 @@ from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.binding.grouping import no_aggregate
 from mullion.binding.scope import Scope
-from mullion.errors import CheckError, NotSupported, Place, closest
+from mullion.errors import CheckError, NotSupported, Place
 from mullion.expressions.shared import shared
 from mullion.expressions.typing import resolve
 from mullion.language.query import Derived, Exists, Expr, Named, Query, Window, walk
@@ -37,14 +37,9 @@ def stream_window(source: Named, stream: Stream) -> tuple[Window, tuple[Expr, ..
     if window is None:
         hint = "write one after its name, such as [RANGE '10 min' SLIDE '1 min'] or [RANGE UNBOUNDED]"
         raise CheckError(f"stream '{stream.name}' needs a window", source.place, hint=hint)
-    if window.attribute is not None:
-        attribute = stream.spelling.get(window.attribute.lower())
-        if attribute is None:
-            near = closest(window.attribute, stream.types)
-            raise CheckError(f"unknown column '{window.attribute}' in {stream.name}", window.place, hint=near)
-        if attribute != stream.time_column:
-            hint = f"windows of rows and joins go over the event time, {stream.time_column}"
-            raise NotSupported("WATTR in this query", window.place, hint=hint)
+    if window.attribute is not None and stream.column(window.attribute, window.place) != stream.time_column:
+        hint = f"windows of rows and joins go over the event time, {stream.time_column}"
+        raise NotSupported("WATTR in this query", window.place, hint=hint)
     _check(window)
     keys = _partition(window, source, stream)
     return _unslid(replace(window, attribute=None, partition_by=keys)), keys
@@ -61,10 +56,7 @@ def checked_window(window: Window | None, stream: Stream, place: Place | None) -
     window = replace(window, internal=False)
     if window.attribute is None:
         return _in_time(window)
-    attribute = stream.spelling.get(window.attribute.lower())
-    if attribute is None:
-        near = closest(window.attribute, stream.types)
-        raise CheckError(f"unknown column '{window.attribute}' in {stream.name}", window.place, hint=near)
+    attribute = stream.column(window.attribute, window.place)
     if attribute == stream.time_column:
         return _in_time(replace(window, attribute=None))
     type_ = stream.types[attribute]
@@ -82,6 +74,7 @@ def checked_window(window: Window | None, stream: Stream, place: Place | None) -
 
 
 def _in_time(window: Window) -> Window:
+    """The window, whose lengths must be durations."""
     if window.unitless:
         raise CheckError("a duration needs a unit, such as 10 s", window.place)
     return window
@@ -113,8 +106,7 @@ def _unslid(window: Window) -> Window:
 
 
 def _check(window: Window) -> None:
-    if window.unitless:
-        raise CheckError("a duration needs a unit, such as 10 s", window.place)
+    _in_time(window)
     if window.rows is None and window.slide_rows is not None:
         hint = "slide in time, or write [ROWS n SLIDE m]"
         raise NotSupported("SLIDE by TUPLES in this query", window.place, hint=hint)

@@ -28,10 +28,7 @@ def checked(create: CreateSynopsis, streams: Mapping[str, Stream]) -> Synopsis:
     stream = by_lower.get(create.stream.lower())
     if stream is None:
         raise CheckError(f"unknown stream '{create.stream}'", create.place, hint=closest(create.stream, streams))
-    column = stream.spelling.get(create.column.lower())
-    if column is None:
-        near = closest(create.column, stream.types)
-        raise CheckError(f"unknown column '{create.column}' in {stream.name}", create.place, hint=near)
+    column = stream.column(create.column, create.place)
     type_ = stream.types[column]
     if not type_.is_fractional and type_.kind not in ("tinyint", "smallint", "int"):
         hint = "take a column of DOUBLE, FLOAT, INT, SMALLINT or TINYINT"

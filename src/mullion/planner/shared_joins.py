@@ -50,14 +50,14 @@ class _Member:
 def share_joins(roots: Iterable[Node]) -> Shared:
     """The joins that some plans can share, and the plans over them."""
     roots = tuple(roots)
-    found: dict[Join, _Member] = {}
+    by_join: dict[Join, _Member] = {}
     for root in roots:
-        _collect(root, found)
+        _collect(root, by_join)
     groups: dict[Join, list[_Member]] = {}
-    for member in found.values():
+    for member in by_join.values():
         groups.setdefault(member.shape, []).append(member)
     wide = {shape: _widest(members) for shape, members in groups.items()}
-    views: dict[Node, Node] = {join: _view(member, wide[member.shape]) for join, member in found.items()}
+    views: dict[Node, Node] = {join: _view(member, wide[member.shape]) for join, member in by_join.items()}
     plans = {root: _replaced(root, views) for root in roots}
     return Shared(plans, {join: shape for shape, join in wide.items()})
 

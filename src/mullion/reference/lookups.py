@@ -30,8 +30,8 @@ class TableRows:
     def of(self, columns: Mapping[str, Vector]) -> list[dict[str, Vector]]:
         """What a row becomes: once for every row of the table that it finds, or once without one."""
         keys = [value(key, columns) for key, _ in self.lookup.keys]
-        found = [given for own, given in self.rows if all(map(equal, keys, own))]
-        return [{**columns, **given} for given in found or [self.missing]]
+        matches = [given for own, given in self.rows if all(map(equal, keys, own))]
+        return [{**columns, **given} for given in matches or [self.missing]]
 
 
 __all__ = ["TableRows"]
