@@ -1,8 +1,8 @@
 """Arrays as compiled loops read them.
 
-What comes from Arrow or from a file may not be written to, what numpy made may: to numba these are different types, and
-a loop over four arrays would be compiled for up to sixteen combinations of them, each for a second or so. Arrays that a
-loop only reads are given to it as one type.
+Arrays from Arrow or from a file are read-only, those that numpy made are not. To numba these are different types: a
+loop over four arrays would be compiled for up to sixteen combinations of them, each for a second or so. So a loop
+gets all arrays that it only reads as one type.
 """
 
 from __future__ import annotations

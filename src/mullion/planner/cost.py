@@ -1,10 +1,12 @@
 """What the ways to partials cost, from what earlier batches showed.
 
-Two questions are answered before every batch. How do partials come about: does Spark make them, or the kernel from rows
-that Spark hands over, or the kernel from the files (design decision 2)? And how does the kernel go on from the
-predicates that events satisfy (decision 4): does it share the aggregation by fragments, |T| + k beta operations, or
-does it add every event to every query that it satisfies, alpha |T| (krishnamurthy Table 5)? The second takes less when
-fragments are nearly as many as events.
+Two questions are answered before every batch.
+
+1. Where do partials come from (design decision 2)? Spark makes them, or the kernel does: from rows that Spark hands
+   over, or from the files.
+2. How does the kernel aggregate, once it knows which predicates events satisfy (decision 4)? It shares the work by
+   fragments, |T| + k beta operations, or adds every event to every query that it satisfies, alpha |T| (krishnamurthy
+   Table 5). The second takes less when fragments are nearly as many as events.
 
 The constants are microseconds on 2 cores, from `python -m benchmarks windows` and `python -m benchmarks sharing`.
 """
@@ -52,9 +54,9 @@ ASSUMED_SELECTIVITY = 0.3
 
 @dataclass(frozen=True)
 class Observed:
-    """What the last batch held: events, the event time that they span (microseconds), groups; and what the last batch
-    that was made into fragments told: how many (k), and how many predicates an event (alpha) and a fragment (beta)
-    satisfy."""
+    """What the last batch held: events, the event time that they span (microseconds), and groups. Of the last batch
+    that was made into fragments, how many these were (k), and how many predicates an event (alpha) and a fragment
+    (beta) satisfied."""
 
     events: int
     span: int

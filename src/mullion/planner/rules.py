@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def choose_slices(plan: Plan, seen: Observed) -> Plan:
-    """Tells why these queries have a plan of slices at all: that was decided for each of them (`physical`)."""
+    """Says why slices run these queries, which was decided for each of them before (`physical`)."""
     return _because(plan, "choose_slices", why_slices(plan.axis))
 
 

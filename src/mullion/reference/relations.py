@@ -1,9 +1,9 @@
 """The meaning of a query over relations, computed the slow way: every operator by its definition, in plain Python.
 
 No state, no deltas, no strategies. A relation is the list of its rows with the times from when until when they are
-there. At every moment the rows that are there are what the relational operator makes of those of its inputs (golab,
-Definitions 2.1 and 3.1); operators whose rows end for other reasons than their windows are evaluated anew on the
-snapshot at each moment, and a row that is there in consecutive moments is one row.
+there. At every moment, the rows that are there are the operator's result over those of its inputs (golab,
+Definitions 2.1 and 3.1). Operators whose rows end for other reasons than their windows are evaluated anew at each
+moment, on what is there then. A row that is there in consecutive moments is one row.
 
 Whatever the engine does must give these answers.
 """

@@ -213,8 +213,8 @@ class Folder:
     def _retire(self, generation: Path) -> None:
         """Remove Mullion's files of a generation; those of others stay with the folder.
 
-        The generation first gets a name that no reader has, and its files go with the next one: a reader that is just
-        listing it finds all of them, or is told that they are gone, and never takes a part for the whole.
+        The generation is first renamed, to a name that no reader has. Its files are removed with the next generation.
+        So a reader that is just listing it finds all of the files or an error, and never takes a part for the whole.
         """
         self._discard()
         ours = {file.path.name for file in files_in(generation)}

@@ -1,8 +1,9 @@
 """The direct way: which files a batch consists of, and reading just the needed columns of them in the kernel.
 
-Spark decides what a batch is; where a batch is nothing but Parquet files, its Python workers are given names and row
-groups instead of rows, which would take longer to arrive than to compute with (design decision 2). Files that pyarrow
-may read otherwise than Spark are left to Spark: other types than declared, old calendars, partition columns in paths.
+Spark decides what a batch is. Where it consists of Parquet files alone, Spark's Python workers get the names of files
+and row groups instead of rows, since handing over rows takes longer than computing with them (design decision 2). Files
+that pyarrow may read otherwise than Spark are left to Spark: other types than declared, old calendars, partition
+columns in paths.
 """
 
 from __future__ import annotations

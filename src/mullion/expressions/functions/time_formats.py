@@ -1,9 +1,9 @@
 """Times written in a format of the user's: to_timestamp(at, 'dd/MM/yyyy HH:mm:ss').
 
 Formats are Spark's datetime patterns, with the letters that times of events are written with. A text is read as Spark
-reads it: from left to right without going back, fields of two letters have two digits, a field of one letter takes all
-digits that come, and of digits that run together (yyyyMMdd) the first field leaves the others theirs. Letters that
-mean themselves may be of either case. Years have at most four digits and no sign, where Spark takes more.
+reads it, from left to right without going back. A field of two letters has two digits. A field of one letter takes all
+digits that come. Where digits run together (yyyyMMdd), the first field leaves the others theirs. Letters that mean
+themselves may be of either case. Years have at most four digits and no sign, where Spark takes more.
 """
 
 from __future__ import annotations

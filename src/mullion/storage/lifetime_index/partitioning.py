@@ -1,8 +1,9 @@
 """Which sub-index a row belongs to: by when it came and by when it goes (golab 4.3.1, Algorithm 1; 2.3.4).
 
-Time is cut into slots, one for each update: slot k holds the times after origin + k * interval, up to and with
-origin + (k + 1) * interval, when the update comes that inserts the rows which came in the slot and deletes those which
-go in it. Slots of coming are shared among G partitions, slots of going among E; there is a sub-index for every pair.
+Time is cut into slots, one for each update. Slot k holds the times after origin + k * interval, up to and with
+origin + (k + 1) * interval. At its end comes the update: it inserts the rows that came in the slot, and deletes those
+that go in it. Slots of coming are shared among G partitions, slots of going among E; there is a sub-index for every
+pair.
 
                     goes in 0   goes in 1
     comes in 0         I1          I2          an update inserts into one line of sub-indices (E of them)
