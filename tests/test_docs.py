@@ -39,6 +39,7 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GENERATED["PAGES"])
 def test_generated_pages_are_up_to_date(name: str) -> None:
     page = GENERATED["PAGES"][name]()

@@ -35,6 +35,7 @@ def answers(aggregate: Aggregate, events: Vector, starts: Sequence[int], low: An
     return aggregate.lower(events.type, [partial.finish(found, kept)]).to_list()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "size"), [(None, 12), (0.05, 9), (Decimal("0.1"), 7)])
 @pytest.mark.parametrize("number", [2_000, 20_000])
 def test_distinct_counts_err_as_stated(error: Any, size: int, number: int) -> None:
@@ -166,6 +167,7 @@ def heavy_stream(random: np.random.Generator, number: int) -> Any:
     return values if random.random() < 0.5 else np.sort(values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [Decimal("0.01"), 0.02, Decimal("0.005")])
 def test_no_frequent_value_is_missed_and_counts_are_within_the_error(share: Any) -> None:
     random = np.random.default_rng(8)
@@ -191,6 +193,7 @@ def test_no_frequent_value_is_missed_and_counts_are_within_the_error(share: Any)
 lists = st.lists(st.integers(0, 9), max_size=14)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(lists, min_size=1, max_size=8), st.integers(1, 6), st.fractions(0, 1), st.randoms())
 def test_lists_never_give_a_value_that_is_not_frequent(

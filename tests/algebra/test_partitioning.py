@@ -171,6 +171,7 @@ def same(value: Any) -> Any:
     return round(value, 9) + 0.0 if isinstance(value, float) and value == value else canonical(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", range(4))
 def test_the_parts_together_answer_as_the_whole(turn: int) -> None:
     dice = Random(turn)

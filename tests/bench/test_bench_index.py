@@ -77,6 +77,7 @@ def test_a_measurement_leaves_nothing_on_the_disk(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_all_figures_are_measured_and_drawn(tmp_path: Path) -> None:
     few = Workload(1, updates=3, scan_every=3)
     size = Size(few, Workload(2, updates=6, measured=2), roots=(2,))

@@ -57,6 +57,7 @@ def test_algorithms_that_differ_end_the_benchmark(monkeypatch: pytest.MonkeyPatc
         operators_joins.measure_orders(operators_joins.generate(2_000), [OPTIMAL], TINY)
 
 
+@pytest.mark.slow
 def test_the_report_tells_of_parts_and_of_those_left_out(
     console: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

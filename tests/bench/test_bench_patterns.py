@@ -22,6 +22,7 @@ def links() -> list[pa.Table]:
     return operators_patterns.generate(TINY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_all_strategies_have_the_same_result(query: Query, links: list[pa.Table]) -> None:
     found = {strategy: run(query, 900, strategy, links, TINY) for strategy in STRATEGIES}

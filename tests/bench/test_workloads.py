@@ -42,6 +42,7 @@ def test_volumes_repeat_as_on_the_stock_market(trades: pa.Table) -> None:
     assert values[0] >= 10 and values[-1] <= 1_600_000
 
 
+@pytest.mark.slow
 def test_few_symbols_have_many_trades(trades: pa.Table) -> None:
     _, numbers = np.unique(trades["symbol"].to_numpy(zero_copy_only=False), return_counts=True)
     numbers = np.sort(numbers)[::-1]

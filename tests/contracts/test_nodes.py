@@ -166,6 +166,7 @@ def test_there_is_an_operator_and_a_meaning(kind: type[Node]) -> None:
     assert kind in IMPLEMENTATIONS and kind in MEANINGS
 
 
+@pytest.mark.slow
 @every_strategy
 def test_operators_that_hold_rows_say_where(strategy: str) -> None:
     dice = Random(1)

@@ -74,6 +74,7 @@ def test_a_range_is_what_recomputing_gives(synopsis: type[Synopsis], partial: Pa
 ENDS = (Earliest, EarliestValue, Latest, LatestValue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("synopsis", [s for s in SYNOPSES.values() if takes(s, Latest(INT))])
 @pytest.mark.parametrize("kind", ENDS, ids=[kind.kind for kind in ENDS])
 @given(st.data())

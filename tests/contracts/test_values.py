@@ -82,6 +82,7 @@ def most_frequent(values: list[Any], k: int) -> list[tuple[Any, int]]:
     return sorted(Counter(values).items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([1, 2, 5, 64, 3000]).flatmap(
         lambda size: st.tuples(st.just(size), sequences(st.integers(0, size - 1)))
@@ -127,6 +128,7 @@ def test_both_ways_agree_over_many_rows(rows: int, size: int, most: int) -> None
     assert found.distinct.tolist() == [len(set(code[a:b].tolist())) for a, b in zip(low, high, strict=True)]
 
 
+@pytest.mark.slow
 def test_counts_beyond_32_bits() -> None:
     found = made([(0, 2**40), (1, 2**40 + 1), (0, 1)], [(0, 3), (0, 2), (2, 3)], 2)
     assert tops(found.top(1)) == [[(0, 2**40 + 1)], [(1, 2**40 + 1)], [(0, 1)]]

@@ -61,6 +61,7 @@ pieces = st.sampled_from(("%", "%", "_", "a", "b", "ab", "\n", "é", "😀", "\\
 values = st.text("ab%_\\\né😀.*('A", max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.lists(pieces, max_size=9).map("".join), st.lists(values, min_size=1, max_size=6))
 def test_like_is_what_it_is_defined_to_be(pattern: str, found: list[str]) -> None:
@@ -144,6 +145,7 @@ def by_python(pattern: str) -> re.Pattern[str]:
     return re.compile(out, flags)
 
 
+@pytest.mark.slow
 @settings(max_examples=600)
 @given(patterns, st.lists(texts, min_size=1, max_size=8))
 def test_regular_expressions_mean_the_same_to_another_engine(pattern: str, found: list[str]) -> None:

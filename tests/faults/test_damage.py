@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from faults.damage import files, made, trial
 
 TRIALS = int(os.environ.get("MULLION_CAMPAIGN") or 50)
@@ -29,6 +31,7 @@ KINDS_OF_FILES = {
 }
 
 
+@pytest.mark.slow
 def test_damage_is_noticed_or_harmless() -> None:
     kinds = {kind for one in made() for kind in files(one.base / "checkpoint")}
     assert kinds >= KINDS_OF_FILES

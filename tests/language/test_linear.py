@@ -78,6 +78,7 @@ def seconds(work: Callable[[int], None], number: int) -> float:
     return min(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LONG)
 def test_eight_times_the_text_takes_about_eight_times_as_long(kind: str) -> None:
     """A quadratic step would take 64 times as long; small times are too inexact to tell."""
@@ -98,6 +99,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WRONG)
 def test_errors_of_long_texts_are_short_and_quick(kind: str) -> None:
     start = time.process_time()

@@ -69,6 +69,7 @@ def test_the_valid_scripts_are_valid() -> None:
         check_script(text)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text(text: str) -> None:
@@ -149,6 +150,7 @@ PIECES = (
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
 @settings(max_examples=1500, deadline=None)
 def test_tokens_are_the_text_but_for_space_and_comments(text: str) -> None:

@@ -139,6 +139,7 @@ def test_canonical_queries(written: str, canonical: str) -> None:
     assert parse_query(canonical) == parse_query(written)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(examples_of(most_queries=1, most_events=1))
 def test_a_query_survives_its_text(example: Example) -> None:

@@ -64,6 +64,7 @@ def texts(size: int, slide: int, start: int, *, keyed: bool, least: int) -> list
     return made
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(events, sizes, st.booleans(), st.integers(0, 2))
 def test_the_reference_answers_as_spark(
@@ -76,6 +77,7 @@ def test_the_reference_answers_as_spark(
         assert parse_query(render(query)) == query
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(events, sizes, st.booleans(), st.integers(0, 2), st.sampled_from(MANNERS))
 def test_the_core_answers_as_spark(

@@ -41,6 +41,7 @@ def lives(plan: Node, strategy: str, seed: int) -> list[str]:
     return sorted(map(repr, found.values()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_both_plans_under_all_strategies_give_the_same_rows_with_the_same_lives(seed: int) -> None:
     expected = lives(NEGATION_ABOVE, "upa", seed)

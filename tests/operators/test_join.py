@@ -146,6 +146,7 @@ def streams(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
 STEPS = st.sets(st.integers(1, 50), max_size=10).map(lambda times: [*sorted(times), LAST])
 
 
+@pytest.mark.slow
 @given(joins(), streams(), STEPS, st.sampled_from(STRATEGIES), st.booleans(), st.sampled_from([0, 3, row_store.SMALL]))
 def test_joins_give_what_the_reference_says(
     plan: Any, events: Any, times: Any, strategy: str, restarts: bool, small: int

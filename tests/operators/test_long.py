@@ -67,6 +67,7 @@ def told(name: str, strategy: str, *, strict: bool, step: int, restarts: bool = 
     return lives, max(held)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strict", [False, True], ids=["weakest", "strict"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_all_strategies_say_the_same(name: str, strict: bool) -> None:

@@ -91,6 +91,7 @@ def listed(table: pa.Table) -> list[Any]:
     return sorted((tuple(row.values()) for row in rows), key=repr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
 @settings(max_examples=8)
 @given(streams=events(), steps=st.lists(st.integers(1, 30), min_size=4, max_size=12), restarts=st.booleans())

@@ -109,6 +109,7 @@ def expected(case: Case, mode: Mode) -> Counter[tuple[tuple[int, ...], int, int,
     return told
 
 
+@pytest.mark.slow
 def test_two_windows_by_hand() -> None:
     """S0 of length 10, S1 of length 4; x and y.
 

@@ -113,6 +113,7 @@ def restarted(network: Network, roots: Any) -> Network:
     return again
 
 
+@pytest.mark.slow
 @given(
     st.lists(plans(), min_size=1, max_size=5, unique=True),
     events,
@@ -136,6 +137,7 @@ def test_queries_that_share_a_join_have_their_own_answers(
         assert same(heard[root].lives) == same(reference_lives(root, events))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(plans(), st.integers(0, 20), st.integers(21, 60)), min_size=2, max_size=5),
     events,

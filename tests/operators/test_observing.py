@@ -112,6 +112,7 @@ def at_random(dice: Random, step: int) -> dict[str, Events]:
     return batch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_rows_and_lives_do_not_depend_on_planning_again(seed: int) -> None:
     short = [scan(name, "RANGE 3 s") for name in ("S1", "S2", "S3")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from mullion.expressions.coding.row_hash_table import FREE, insert, rehash, remove
 from mullion.instants import NEVER
@@ -34,6 +35,7 @@ def test_an_agenda_gives_items_in_the_order_of_their_ends() -> None:
     assert agenda.size == 0
 
 
+@pytest.mark.slow
 def test_delta_star_keeps_the_youngest_row_only() -> None:
     code = np.zeros(4, np.int64)
     ids = np.arange(4).reshape(-1, 1)

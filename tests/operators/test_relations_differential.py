@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,6 +134,7 @@ def settled(example: Example, relation: Relation, nows: Sequence[int]) -> tuple[
     return tuple(origin + now for now in nows if origin + now <= high)
 
 
+@pytest.mark.slow
 @given(examples(), manners())
 def test_operators_answer_as_the_reference_does(example: Example, manner: Manner) -> None:
     assert_as_the_reference(example, manner)

@@ -232,6 +232,7 @@ def test_random_predicates(texts: list[str], events: Rows, form: str) -> None:
     check(texts, events, form)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.lists(predicates, min_size=60, max_size=150), st.lists(rows, min_size=5, max_size=40))
 def test_many_predicates_together(texts: list[str], events: Rows) -> None:

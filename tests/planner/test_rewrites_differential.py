@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -172,6 +173,7 @@ def check_equal(plan: Node, other: Node, given: Mapping[str, list[dict[str, Any]
     assert meaning(other, given) == meaning(plan, given)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(plans() | joins_of_negations(), events)
 def test_every_rule_keeps_the_meaning_wherever_it_applies(
@@ -183,6 +185,7 @@ def test_every_rule_keeps_the_meaning_wherever_it_applies(
             check_equal(plan, other, given)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=40, deadline=None)
 @given(plans() | joins_of_negations(), events, stats, st.sampled_from(Expiry))
 def test_the_plan_that_is_chosen_keeps_the_meaning(

@@ -118,9 +118,7 @@ def laid(draw: Draw[Any], kind: str, axis: Axis) -> Laid:
     if by == "change":
         instants = f"SELECT DISTINCT t AS i, t AS e FROM ev WHERE true{floor}"
         return Laid(from_, instants, f"t <= e{floor}", start)
-    numbered = f"(SELECT n, t, row_number() OVER (ORDER BY n) AS c FROM ev WHERE true{floor})"
-    instants = f"SELECT n AS i, t AS e FROM {numbered} WHERE c % {step} = 0"
-    return Laid(f"{from_} SLIDE {step} TUPLES", instants, f"n <= i{floor}", start)
+    return Laid(f"{from_} SLIDE {step} TUPLES", f"{nth}{floor}", f"n <= i{floor}", start)
 
 
 def relation(window: Laid, axis: Axis, life: str, ungrouped: bool, where: str | None) -> str:

@@ -369,6 +369,7 @@ def duck() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(asked())
 def test_as_duckdb_has_it(duck: duckdb.DuckDBPyConnection, example: tuple[str, str, list[Event]]) -> None:

@@ -155,6 +155,7 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[str], None]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_at_every_step_of_a_batch(seed: int, tmp_path: Path, moments: list[Callable[[str], None]]) -> None:
     """From callbacks, between the steps of a commit, after it, and after restarts."""

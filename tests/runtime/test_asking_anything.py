@@ -65,6 +65,7 @@ def events(times: list[int]) -> list[dict[str, Any]]:
     return [{**event, "x": place} for place, event in enumerate(found)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("batches", [1, 2])
 def test_from_kept_events(name: str, batches: int) -> None:

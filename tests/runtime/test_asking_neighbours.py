@@ -38,6 +38,7 @@ NEIGHBOURS = (
 KEEPS = ("", "", "KEEP '15 us'", "KEEP 5 ROWS", "KEEP '1 hour'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_neighbours_change_no_rows_in_silence(seed: int) -> None:
     rng = random.Random(seed)

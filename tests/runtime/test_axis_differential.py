@@ -50,6 +50,7 @@ manners = st.builds(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manner", MANNERS.values(), ids=MANNERS)
 @settings(max_examples=4)
 @given(example=examples_of())
@@ -57,6 +58,7 @@ def test_each_manner_gives_what_the_reference_gives(manner: Manner, example: Exa
     check(example, manner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=5)
 @given(data=st.data(), manner=manners)
@@ -70,6 +72,7 @@ def test_values_and_ends_over_time(example: Example, manner: Manner) -> None:
     check(example, manner)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(examples_of(kinds=["unbounded", "landmark"], axes=["ts"], most_queries=4), manners)
 def test_windows_over_time_that_nothing_leaves(example: Example, manner: Manner) -> None:
@@ -123,6 +126,7 @@ TIES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", TIES)
 def test_windows_that_end_at_the_same_time_are_ordered_and_cut_one_by_one(window: str) -> None:
     """Many events of one time: windows after each of them are shown with equal bounds."""

@@ -79,6 +79,7 @@ NEIGHBOURS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_they_do_not_depend_on_who_shares_the_work(seed: int, tmp_path: Path) -> None:
     given = batches(seed, number=20)
@@ -90,6 +91,7 @@ def test_they_do_not_depend_on_who_shares_the_work(seed: int, tmp_path: Path) ->
     assert bad({**TEXTS, **NEIGHBOURS}, given, tmp_path / "together") == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_shards_send_their_counts_back(seed: int, tmp_path: Path) -> None:
     given = batches(seed, number=20)
@@ -98,6 +100,7 @@ def test_shards_send_their_counts_back(seed: int, tmp_path: Path) -> None:
     assert bad(TEXTS, given, tmp_path / "there", sharding=sharding, scratch=lambda: tmp_path / "scratch") == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("in_shards", [False, True])
 def test_what_is_done_again_after_a_crash_is_not_counted_twice(seed: int, in_shards: bool, tmp_path: Path) -> None:

@@ -250,6 +250,7 @@ MANNERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manner", MANNERS.values(), ids=MANNERS)
 @settings(max_examples=12)
 @given(example=examples(most_queries=3, most_events=25))
@@ -257,12 +258,14 @@ def test_each_manner_gives_what_the_reference_gives(manner: Manner, example: Exa
     check(example, manner)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(examples(most_queries=3, most_events=25), manners)
 def test_all_manners_together_give_what_the_reference_gives(example: Example, manner: Manner) -> None:
     check(example, manner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fragments", "rows"])
 @settings(max_examples=20)
 @given(example=joined_examples())
@@ -270,12 +273,14 @@ def test_joins_with_tables(method: str, example: Example) -> None:
     check(example, Manner(batches=2, partitions=2, method=method))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(joined_examples(), manners)
 def test_joins_with_tables_in_all_manners(example: Example, manner: Manner) -> None:
     check(example, manner)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(examples())
 def test_many_queries_in_one_plan(example: Example) -> None:
@@ -291,6 +296,7 @@ def test_records_without_a_time_change_nothing(example: Example, places: list[in
     check(Example(example.stream, events, example.queries), Manner(batches=2))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(examples(most_queries=4), st.data())
 def test_queries_enter_and_leave_between_batches(example: Example, data: st.DataObject) -> None:

@@ -70,6 +70,7 @@ def frames(draw: Any) -> str:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.lists(extreme_times, max_size=6), frames(), st.booleans(), st.sampled_from((1, 3)))
 def test_windows_at_the_ends_of_time(times: list[int], frame: str, grouped: bool, batches: int) -> None:

@@ -163,6 +163,7 @@ def test_who_holds_or_answers_too_much_is_stopped(text: str, limits: Limits, rea
     assert store.rows("few") == ran({"few": few}, many(100), tmp_path / "alone", Options())[1].rows("few") != []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["before operators", "before commit", "after commit"])
 def test_a_restart_knows_who_is_stopped_and_why(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "PORTION", 300)

@@ -33,6 +33,7 @@ def restarts(seed: int) -> Iterator[tuple[str, int]]:
         yield rnd.choice(["before operators", "before commit", "after commit"]), rnd.randrange(1, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_crash_loses_and_repeats_nothing(seed: int, tmp_path: Path) -> None:
     given = batches(seed, number=20)

@@ -78,6 +78,7 @@ def answered(store: Store) -> dict[str, list[tuple[Any, ...]]]:
     return {name: store.rows(name) for name in TEXTS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_shards_answer_as_the_reference_does(seed: int, shared: bool, tmp_path: Path) -> None:
@@ -91,6 +92,7 @@ def test_shards_answer_as_the_reference_does(seed: int, shared: bool, tmp_path: 
     assert not any(done.loaded for done in tasks.done), "the same process finds its state in memory"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_accidents_change_nothing(seed: int, tmp_path: Path) -> None:
     batches_ = batches(seed, number=20)

@@ -22,6 +22,7 @@ COUNTS = "SELECT count(*) AS n FROM s [RANGE 10 us SLIDE 10 us]"
 KEYS = "SELECT DISTINCT k FROM s [RANGE 10 us SLIDE 10 us]"
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(trials())
 def test_many_runs_are_one_run(trial: Trial) -> None:

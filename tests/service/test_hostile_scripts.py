@@ -151,6 +151,7 @@ class Author:
         return self.filled(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_a_script_says_the_answer_is_a_sentence(seed: int) -> None:
     author = Author(seed)

@@ -84,6 +84,7 @@ def expected(numbers: list[dict[str, int]], name: str) -> list[tuple[int, int]]:
     return [(batch, n) for batch, some in enumerate(numbers) for n in range(some.get(name, 0))]
 
 
+@pytest.mark.slow
 def test_a_hundred_batches_leave_few_files(tmp_path: Path) -> None:
     queries = [f"q{i}" for i in range(10)]
     sink = opened(tmp_path, queries, None)
@@ -118,6 +119,7 @@ def test_rows_are_written_again_a_few_times_only() -> None:
         assert written < 16 * total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_crashes_at_every_step(seed: int, tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that crashes again and again, each time at another step, leaves what it would have without."""
@@ -163,6 +165,7 @@ READERS: dict[str, Callable[[str], list[int]]] = {
 }
 
 
+@pytest.mark.slow
 def test_readers_beside_a_run_see_every_row_once(tmp_path: Path, eager: None) -> None:
     """Each read is what some batch had left: all rows up to it, none twice. A reader may be told that a file is gone,
     and reads again."""

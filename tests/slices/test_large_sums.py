@@ -75,6 +75,7 @@ def sums(values: npt.NDArray[np.float64], method: str, *, grouped: bool = False,
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "grouped"), [(FRAGMENTS, False), (ROWS, False), (ROWS, True)], ids=["fragments", "histogram", "groups"]
 )

@@ -210,6 +210,7 @@ tame = st.integers(-40, 40).map(lambda whole: whole / 8)
 rows_of = st.lists(st.one_of(st.none(), tame, st.floats(allow_nan=True, allow_infinity=True, width=64)), max_size=25)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     rows=st.integers(1, 30),

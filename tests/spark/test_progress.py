@@ -169,6 +169,7 @@ def power_cut(directory: Path, dice: random.Random, most: int) -> None:
         (directory / "metadata").write_bytes(b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_after_power_cuts_every_file_is_taken_once(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)

@@ -211,6 +211,7 @@ def histories(draw: st.DrawFn) -> list[tuple[int, list[Row], list[int]]]:
     return told
 
 
+@pytest.mark.slow
 @each_partitioning
 @each_clustering
 @settings(max_examples=8)
@@ -469,6 +470,7 @@ def crash_at(number: int) -> Iterator[Callable[[], int]]:
         fault_points.on_fault_point.remove(take_step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioning", [wave_by_insertion(3), DoublyPartitioned(2, 2)])
 @each_clustering
 def test_a_crash_at_any_step_leaves_the_index_before_or_after(
