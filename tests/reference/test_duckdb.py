@@ -127,7 +127,7 @@ def relation(window: Laid, axis: Axis, life: str, ungrouped: bool, where: str | 
     last = f"QUALIFY row_number() OVER (PARTITION BY i, {window.keys} ORDER BY n DESC) <= {window.rows}"
     trimmed = "WHERE e BETWEEN (SELECT min(e) FROM asked WHERE filled) AND (SELECT max(e) FROM asked WHERE filled)"
     return f"""WITH
-        ev AS (SELECT *, CAST({column} AS BIGINT) AS t, row_number() OVER (ORDER BY {column}, a) AS n
+        ev AS (SELECT *, CAST({column} AS BIGINT) AS t, row_number() OVER (ORDER BY {column}, ts, a) AS n
                FROM trades WHERE ts IS NOT NULL AND {column} IS NOT NULL),
         instants AS ({window.instants}),
         held AS (SELECT i, e, ev.* FROM instants JOIN ev ON {window.held} {last if window.keys else ""}),
