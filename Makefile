@@ -30,7 +30,7 @@ demo: setup ## a live demonstration on generated trades
 test: setup lint ## everything: style, types, all tests
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-check: setup lint ## style, types and the tests that need no Spark: under a minute
+check: setup lint ## style, types and the tests that need no Spark: a minute and a half
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not spark and not slow"
 
 campaign: setup ## damaged checkpoints, seams and real kills at length: 15 minutes; ONLY=kind SEED=n replays one
