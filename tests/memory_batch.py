@@ -121,7 +121,8 @@ class MemoryBatch:
 
     def _job(self, plan: Plan, tables: Tables) -> Job:
         inputs = Input(self.stream.types)  # the kernel evaluates all of it
-        return Job(plan.groupings, plan.methods, plan.windows, inputs, plan.slicing, tables, self.number)
+        windows = (plan.windows,) * len(plan.groupings)
+        return Job(plan.groupings, plan.methods, windows, inputs, plan.slicing, tables, self.number)
 
     def _parts(self) -> Iterator[pa.Table]:
         events, parts = _numbered(self.events), self.partitions

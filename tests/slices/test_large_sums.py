@@ -56,7 +56,7 @@ def sums(values: npt.NDArray[np.float64], method: str, *, grouped: bool = False,
     times = np.arange(length, dtype=np.int64) * (MINUTE * edges) // length
     columns = {TIME: times, "ts": pa.array(times, pa.timestamp("us", "UTC")), "x": values}
     columns |= {"k": np.zeros(length, np.int32), "n": np.zeros(length, np.int32)}
-    (table,) = partials(pa.table(columns), Job(plan.groupings, plan.methods, plan.windows, Input(STREAM.types)))
+    (table,) = partials(pa.table(columns), Job(plan.groupings, plan.methods, (plan.windows,), Input(STREAM.types)))
     (grouping,) = plan.groupings
     kinds = [state.partial for state in grouping.states]
     found = []

@@ -150,7 +150,8 @@ class Ingest:
     def _from_rows(self, plan: Plan, batch: Batch, rows: Rows) -> Collected:
         """The partials of rows that are on the driver for others."""
         tables = self._state.lookups.at(plan.groupings, batch.number)
-        job = Job(plan.groupings, plan.methods, plan.windows, rows.inputs, plan.slicing, tables, batch.number)
+        windows = (plan.windows,) * len(plan.groupings)
+        job = Job(plan.groupings, plan.methods, windows, rows.inputs, plan.slicing, tables, batch.number)
         sifted = rows.sifted
         taken = by_grouping([partials(_numbered(sifted.taken), job)], plan)
         late = by_grouping([partials(_numbered(sifted.late), job)], plan) if len(sifted.late) else []

@@ -168,8 +168,10 @@ class AxisSet:
         assert self.plan is not None
         batch = events.drop_columns([n for n in (TIME, ARRIVAL) if n in events.schema.names])
         batch = batch.append_column(TIME, pa.array(places)).append_column(ARRIVAL, pa.array(numbers))
-        job = Job(self.plan.groupings, self.plan.methods, self.plan.windows, inputs, self.plan.slicing, tables)
-        yield from zip(self.plan.groupings, partials(batch, job), strict=True)
+        plan = self.plan
+        windows = (plan.windows,) * len(plan.groupings)
+        job = Job(plan.groupings, plan.methods, windows, inputs, plan.slicing, tables)
+        yield from zip(plan.groupings, partials(batch, job), strict=True)
 
     def _placed(self, events: pa.Table) -> tuple[pa.Table, Times, int]:
         """The events with their values on the axis. Events that fall behind on it, or lie beyond its ends, are left out

@@ -113,7 +113,8 @@ def from_events(
     batch = inside.drop_columns([n for n in (TIME, ARRIVAL) if n in inside.schema.names])
     batch = batch.append_column(TIME, pa.array(np.zeros(len(inside), np.int64)))
     batch = batch.append_column(ARRIVAL, pa.array(np.arange(len(inside))))
-    job = Job(plan.groupings, plan.methods, plan.windows, inputs, plan.slicing, tables)
+    windows = (plan.windows,) * len(plan.groupings)
+    job = Job(plan.groupings, plan.methods, windows, inputs, plan.slicing, tables)
     entries = [PartialSubWindows.of(t, g) for g, t in zip(plan.groupings, partials(batch, job), strict=True)]
     return _finalized(query, plan.answering[0], plan.counting(plan.answering[0]), entries, 0, 1, shown)
 

@@ -97,7 +97,8 @@ def _from_kernel(events: Events, plan: Plan, bounds: Stretch, expected: int | No
 def _job(plan: Plan, inputs: Input, events: Events) -> Job:
     slim = tuple(g.for_workers(method) for g, method in zip(plan.groupings, plan.methods, strict=True))
     files = events.files if takes_order(plan.groupings) else None
-    return Job(slim, plan.methods, plan.windows, inputs, plan.slicing, events.tables, events.number, files)
+    windows = (plan.windows,) * len(plan.groupings)
+    return Job(slim, plan.methods, windows, inputs, plan.slicing, events.tables, events.number, files)
 
 
 RETURNED = "kind string, payload binary"

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,9 @@ SLOT = "lane"
 """The column that numbers the predicate slot of dense rows. Checkpoints have it under this name."""
 
 
+Windows = tuple[Period, ...]
+
+
 @dataclass(frozen=True)
 class Input:
     """What events arrive as: TIME, and columns that are either the stream's own or expressions that Spark evaluated."""
@@ -57,11 +59,12 @@ class Input:
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be made of a batch of events, for all groupings of a plan."""
+    """What is to be made of a batch of events, for each of its groupings."""
 
     groupings: tuple[Grouping, ...]
     methods: tuple[str, ...]
-    windows: tuple[Period, ...]
+    windows: tuple[Windows, ...]
+    """For each grouping, the windows at whose edges time is cut for it."""
     inputs: Input
     slicing: str = "paired"
     tables: tuple[Prepared, ...] = ()
@@ -118,8 +121,8 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
         batch = batch.filter(present)
     events = _Events(batch, job)
     return [
-        _with_slices(events, events.joined(grouping.lookups), grouping, method, malformed)
-        for grouping, method in zip(job.groupings, job.methods, strict=True)
+        _with_slices(events, events.joined(grouping.lookups), grouping, method, windows, malformed)
+        for grouping, method, windows in zip(job.groupings, job.methods, job.windows, strict=True)
     ]
 
 
@@ -132,6 +135,8 @@ class _Events:
         self.columns = Columns.of(batch, job.inputs.columns, job.inputs.evaluated)
         times = batch.column(TIME)
         self.times = np.asarray(times if isinstance(times, pa.Array) else times.combine_chunks(), np.int64)
+        self._slices: dict[Windows, npt.NDArray[np.int64]] = {}
+        self._by_slice: dict[Windows, tuple[Any, npt.NDArray[np.intp]]] = {}
 
     def joined(self, lookups: tuple[Lookup, ...]) -> _Events:
         """The events with what the lookups find. Where a lookup finds several rows, they are other events."""
@@ -172,23 +177,27 @@ class _Events:
         within = parts_of(self.batch, self.job.files)
         return Places(self.times, parts if within is None else parts | within, place, present)
 
-    @cached_property
-    def slices(self) -> npt.NDArray[np.int64]:
-        return slice_starts(self.times, self.job.windows, slicing=self.job.slicing)
+    def slices(self, windows: Windows) -> npt.NDArray[np.int64]:
+        if windows not in self._slices:
+            self._slices[windows] = slice_starts(self.times, windows, slicing=self.job.slicing)
+        return self._slices[windows]
 
-    @cached_property
-    def by_slice(self) -> tuple[Any, npt.NDArray[np.intp]]:
-        return runs(self.slices)
+    def by_slice(self, windows: Windows) -> tuple[Any, npt.NDArray[np.intp]]:
+        if windows not in self._by_slice:
+            self._by_slice[windows] = runs(self.slices(windows))
+        return self._by_slice[windows]
 
 
-def _with_slices(events: _Events, joined: _Events, grouping: Grouping, method: str, malformed: int) -> pa.Table:
+def _with_slices(
+    events: _Events, joined: _Events, grouping: Grouping, method: str, windows: Windows, malformed: int
+) -> pa.Table:
     """The partials of a grouping, and a row for each slice that holds an event, whatever the lookups make of it."""
     rows = ROWS if method == ROWS and _is_worth_cutting(joined, grouping) else FRAGMENTS
-    partial_columns = _rows(joined, grouping) if rows == ROWS else _shards(joined, grouping)
+    partial_columns = _rows(joined, grouping) if rows == ROWS else _shards(joined, grouping, windows)
     schema = partial_schema(grouping, rows)
-    order, starts = events.by_slice
+    order, starts = events.by_slice(windows)
     counted: dict[str, Any] = {
-        "slice": events.slices[order][starts],
+        "slice": events.slices(windows)[order][starts],
         "events": np.diff(np.append(starts, events.length)),
         "t_min": _reduce(np.minimum, events.times[order], starts),
         "t_max": _reduce(np.maximum, events.times[order], starts),
@@ -228,7 +237,7 @@ def _table(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
-def _shards(events: _Events, grouping: Grouping) -> dict[str, Any]:
+def _shards(events: _Events, grouping: Grouping, windows: Windows) -> dict[str, Any]:
     """Fragments by hash: one row for each slice, fragment and group (krishnamurthy 5)."""
     fragmented = fragments(grouping.index, events.columns)
     selected: Any = slice(None)
@@ -236,7 +245,7 @@ def _shards(events: _Events, grouping: Grouping) -> dict[str, Any]:
         wanted = np.asarray(fragmented.signatures.any(axis=1))
         if not wanted.all():
             selected = np.flatnonzero(wanted[fragmented.number])
-    fragment, slices = fragmented.number[selected], events.slices[selected]
+    fragment, slices = fragmented.number[selected], events.slices(windows)[selected]
     keys = [_key(events, key, selected) for key in grouping.keys]
     length = len(slices)
     coded = [_coded_slices(slices), (fragment, len(fragmented.signatures))] if length else [(slices, 0)]
