@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("explore", derandomize=False, deadline=None, max_examples=1000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+settings.register_profile("brief", settings.get_profile("steady"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "steady")
+settings.load_profile(PROFILE)
+BRIEF = 4
+"""The part of all examples that `make check` plays: every fourth. `make test` plays all."""
 
 
 # Tests are many small queries, each new to the JVM: compiling them well takes longer than running them. A first run
@@ -36,3 +40,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+        if PROFILE == "brief" and getattr(item.obj, "is_hypothesis_test", False):
+            _play_fewer(item.obj)
+
+
+def _play_fewer(test: Callable[..., object]) -> None:
+    """Hypothesis has no public way to change the settings of a test that has its own."""
+    test = getattr(test, "__func__", test)
+    every = test._hypothesis_internal_use_settings
+    test._hypothesis_internal_use_settings = settings(every, max_examples=-(-every.max_examples // BRIEF))
