@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -9,20 +11,28 @@ import pyarrow.compute as pc
 
 from mullion.aggregates.extremes import float_order
 from mullion.expressions.arrays import Index
+from mullion.expressions.vector import Vector
 from mullion.planner.sliced import AnswerTemplate
+from mullion.slices.kernels.ranges import first_of_each
+
+MOST_HELD = 128
+"""Up to this LIMIT the first rows of an answer are found without ordering the others."""
+
+Ranks = Sequence[npt.NDArray[np.int64]]
 
 
-def arrange(query: Index, table: pa.Table, template: AnswerTemplate, *, final: bool = True) -> tuple[Index, pa.Table]:
-    """The rows by query, window and the template's order, cut to its limit.
+def arrange(query: Index, table: pa.Table, template: AnswerTemplate) -> tuple[Index, pa.Table]:
+    """The rows of several shards by query, window and the template's order, cut to its limit.
 
     Ties are broken by the keys, so that the same input gives the same rows however it was batched and sharded. The
-    columns that only the order needs (#o.., #t.., #w) leave when `final`.
+    columns that only the order needs (#o.., #t.., #w) leave.
     """
     ends = np.asarray(table.column("window_end").cast(pa.int64()).combine_chunks())
     if template.is_plain:
+        if is_ordered(query, ends):
+            return query, table
         order = np.lexsort((ends, query))
-        in_order = bool((order[1:] > order[:-1]).all()) if len(order) else True
-        return (query, table) if in_order else (query[order], table.take(pa.array(order)))
+        return query[order], table.take(pa.array(order))
     ranks = [
         ranked(table.column(f"#o{i}"), descending=o.descending, nulls_first=o.nulls_first)
         for i, o in enumerate(template.order_by)
@@ -35,18 +45,66 @@ def arrange(query: Index, table: pa.Table, template: AnswerTemplate, *, final: b
     window = ends
     if "#w" in table.schema.names:
         window = np.asarray(table.column("#w").combine_chunks(), np.int64)
-    order = np.lexsort((*reversed(ranks), window, ends, query))
-    if template.limit is not None and len(order):
-        answer = np.concatenate([[0], np.cumsum((np.diff(query[order]) != 0) | (np.diff(window[order]) != 0))])
-        first = np.searchsorted(answer, answer)
-        order = order[np.arange(len(order)) - first < template.limit]
+    by_window = np.lexsort((window, ends, query))
+    bounds = bounds_of(query[by_window], window[by_window])
+    order = by_window[order_within([rank[by_window] for rank in ranks], bounds, template.limit)]
     table = table.take(pa.array(order))
-    if final:
-        table = table.select([n for n in table.schema.names if not n.startswith("#")])
-    return query[order], table
+    return query[order], table.select([n for n in table.schema.names if not n.startswith("#")])
 
 
-def ranked(column: pa.ChunkedArray, *, descending: bool, nulls_first: bool) -> npt.NDArray[np.int64]:
+def is_ordered(query: Index, ends: npt.NDArray[np.int64]) -> bool:
+    """Whether rows stand by query, and those of a query by end."""
+    later = query[1:] > query[:-1]
+    return bool((later | ((query[1:] == query[:-1]) & (ends[1:] >= ends[:-1]))).all())
+
+
+def bounds_of(*columns: npt.NDArray[np.int64]) -> Index:
+    """Where rows that are equal in all columns begin, and where the last ones end."""
+    if not len(columns[0]):
+        return np.zeros(1, np.intp)
+    new = np.ones(len(columns[0]), np.bool_)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.append(np.flatnonzero(new), len(new))
+
+
+def order_within(ranks: Ranks, bounds: Index, limit: int | None) -> Index:
+    """The rows of each answer by ranks, at most `limit` of them; answers stay where they are."""
+    length = int(bounds[-1])
+    if not ranks:
+        ranks = [np.zeros(length, np.int64)]
+    if limit is not None and limit <= MOST_HELD:
+        sizes = np.minimum(np.diff(bounds), limit)
+        chosen = np.empty(int(sizes.sum()), np.intp)
+        if limit:
+            first_of_each(np.ascontiguousarray(np.stack(ranks)), bounds, limit, chosen)
+        return chosen
+    answer = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    order = np.lexsort((*reversed(ranks), answer))
+    if limit is not None:
+        order = order[np.arange(length) - np.repeat(bounds[:-1], np.diff(bounds)) < limit]
+    return order
+
+
+def rank_of_keys(keys: Sequence[pa.Array], length: int) -> npt.NDArray[np.int64]:
+    """The rank of each of some different rows by its columns, NULLs first."""
+    rank = np.empty(length, np.int64)
+    order = np.lexsort([ranked(key, descending=False, nulls_first=True) for key in reversed(keys)])
+    rank[order] = np.arange(length)
+    return rank
+
+
+def ranks_of(vector: Vector, *, descending: bool, nulls_first: bool) -> Ranks:
+    """Columns of whole numbers in the order asked for."""
+    if vector.values.dtype == np.object_:
+        return [ranked(vector.to_arrow(), descending=descending, nulls_first=nulls_first)]
+    numbers = float_order(vector.values) if vector.values.dtype.kind == "f" else vector.values.astype(np.int64)
+    numbers = ~numbers if descending else numbers
+    if vector.valid.all():
+        return [numbers]
+    return [(vector.valid if nulls_first else ~vector.valid).astype(np.int64), np.where(vector.valid, numbers, 0)]
+
+
+def ranked(column: pa.Array | pa.ChunkedArray, *, descending: bool, nulls_first: bool) -> npt.NDArray[np.int64]:
     """Whole numbers in the order asked for; NaN is larger than any number, as in Spark."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     valid = np.asarray(array.is_valid())
@@ -57,3 +115,6 @@ def ranked(column: pa.ChunkedArray, *, descending: bool, nulls_first: bool) -> n
     rank = np.asarray(pc.rank(array, tiebreaker="dense"), np.int64)
     edge = len(array) + 1
     return np.where(valid, -rank if descending else rank, -edge if nulls_first else edge)
+
+
+__all__ = ["arrange", "bounds_of", "is_ordered", "order_within", "rank_of_keys", "ranked", "ranks_of"]

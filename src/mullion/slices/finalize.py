@@ -6,7 +6,8 @@
                    [------- window 1 ----]                     [- 1 ]
                            [------ window 2 -----]             [---- 2 ----]
 
-Any window of any group is one range of the sequence; a synopsis answers all ranges of a state in one call. A predicate
+Any window of any group is one range of the sequence, and only those that are not empty are looked up
+(`slices.kernels.ranges`); a synopsis answers all ranges of a state in one call. A predicate
 selects the fragments whose signature has its bit (krishnamurthy 4.3.2, Algorithm 2): its rows form a slot, and all
 slots follow one another in one sequence. The same function runs on the driver and on executors.
 """
@@ -20,15 +21,13 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.expressions.arrays import Index, Times
-from mullion.expressions.evaluate import count_bad, evaluate
-from mullion.expressions.vector import Vector
-from mullion.instants import NO_START
-from mullion.language.query import Column, Expr, walk
-from mullion.planner.plan import Grouping, states_of
+from mullion.planner.plan import Grouping
 from mullion.planner.sliced import AnswerTemplate
 from mullion.planner.slices import distinct
-from mullion.slices.arrange import arrange
+from mullion.slices.answer_table import AnswerTable, Found, Windows
+from mullion.slices.arrange import is_ordered
 from mullion.slices.due import Due
+from mullion.slices.found import FoundRows, found_windows
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
 from mullion.slices.subwindow import Rows
 
@@ -88,14 +87,64 @@ def finalize(
         sequence.counted = {name: CountedRows(r, grouping, slots) for name, r in counted.items()}
         mine = np.flatnonzero(np.isin(slot, slots)) if len(slots) < len(grouping.slots) else np.arange(len(due))
         for template, windows in due_by_shape(grouping, due, mine):
-            for turn in _turns(windows, slot, sequence, grouped=bool(grouping.keys)):
-                turn = _allowed(turn, grouping, due, work.over)
-                made = _answer(sequence, grouping, template, due, turn, slot[turn], work)
+            for turn, found in _found_in_turns(sequence, grouping, due, windows, work):
+                made = make_answers(grouping, template, due, turn, found, work, arranged=arranged)
                 if made is not None:
-                    query, table = made
-                    query, table = arrange(query, table, template, final=arranged)
-                    yield _split(grouping, query, table)
+                    yield made
         work.final += sequence.operations()
+
+
+def make_answers(
+    grouping: Grouping,
+    template: AnswerTemplate,
+    due: Due,
+    windows: Index,
+    found: Found,
+    work: Work,
+    *,
+    arranged: bool = True,
+) -> Answers | None:
+    """The answers of what was found in some of the due windows."""
+    if not len(found.which):
+        return None
+    opens, closes = due.start if due.opens is None else due.opens, _closes(due)
+    number = None if due.closes is None else windows
+    table = AnswerTable(
+        template, len(grouping.keys), Windows(due.query[windows], opens[windows], closes[windows], number), found
+    )
+    for at, times in zip(*np.unique(table.bad(), return_counts=True), strict=True):
+        name = grouping.queries[at].name
+        work.bad[name] = work.bad.get(name, 0) + int(times)
+    table.choose()
+    return _split(grouping, *table.made(arranged=arranged))
+
+
+def _closes(due: Due) -> Times:
+    return due.end if due.closes is None else due.closes
+
+
+def _found_in_turns(
+    sequence: RowSequence, grouping: Grouping, due: Due, windows: Index, work: Work
+) -> Iterator[tuple[Index, FoundRows]]:
+    """Windows by query and end with what is found in them, in parts whose pairs are not too many."""
+    if not grouping.keys:
+        windows = _allowed(windows, grouping, due, work.over)
+        query = due.query[windows]
+        yield windows, found_windows(sequence, grouping, due.start[windows], due.end[windows], grouping.slot_of[query])
+        return
+    asked = sequence.segments(grouping.slot_of[due.query[windows]], due.start[windows], due.end[windows])
+    count = sequence.count_pairs(asked)
+    pairs = np.cumsum(count)
+    full = np.arange(MOST_RANGES, int(pairs[-1]) if len(pairs) else 0, MOST_RANGES)
+    cuts = np.unique(np.searchsorted(pairs, full) + 1)
+    for turn in np.split(windows, cuts) if len(cuts) else [windows]:
+        turn = _allowed(turn, grouping, due, work.over)
+        start, end = due.start[turn], due.end[turn]
+        if len(turn) < len(windows):
+            asked = sequence.segments(grouping.slot_of[due.query[turn]], start, end)
+            count = sequence.count_pairs(asked)
+        which = np.repeat(np.arange(len(turn)), count)
+        yield turn, FoundRows(sequence, grouping, start, end, which, *sequence.find_pairs(asked, count))
 
 
 def _allowed(windows: Index, grouping: Grouping, due: Due, over: set[str]) -> Index:
@@ -114,10 +163,16 @@ def _slots_in_turns(slots: Index, rows: Rows) -> Iterator[Index]:
 
 
 def due_by_shape(grouping: Grouping, due: Due, windows: Index) -> Iterator[tuple[AnswerTemplate, Index]]:
-    """The due windows of queries that have the same template."""
+    """The due windows of queries that have the same template, by query and the end that is shown."""
     if not len(windows):
         return
+    query, closes = due.query[windows], _closes(due)[windows]
+    if not is_ordered(query, closes):
+        windows = windows[np.lexsort((closes, query))]
     codes, templates = grouping.templates
+    if len(templates) == 1:
+        yield templates[0], windows
+        return
     code = codes[due.query[windows]]
     order = np.argsort(code, kind="stable")
     cuts = np.flatnonzero(np.diff(code[order])) + 1
@@ -125,113 +180,8 @@ def due_by_shape(grouping: Grouping, due: Due, windows: Index) -> Iterator[tuple
         yield templates[code[part[0]]], windows[part]
 
 
-def _turns(windows: Index, slot: Index, sequence: RowSequence, *, grouped: bool) -> Iterator[Index]:
-    """The windows in parts whose ranges are not too many."""
-    if not grouped:
-        yield windows
-        return
-    ranges = np.cumsum(sequence.lines(slot[windows])[1])
-    full = np.arange(MOST_RANGES, int(ranges[-1]) if len(ranges) else 0, MOST_RANGES)
-    for part in np.split(windows, np.unique(np.searchsorted(ranges, full) + 1)):
-        if len(part):
-            yield part
-
-
-def _answer(
-    sequence: RowSequence,
-    grouping: Grouping,
-    template: AnswerTemplate,
-    due: Due,
-    windows: Index,
-    slot: Index,
-    work: Work,
-) -> tuple[Index, pa.Table] | None:
-    query, start, end = due.query[windows], due.start[windows], due.end[windows]
-    opens = start if due.opens is None else due.opens[windows]
-    closes = end if due.closes is None else due.closes[windows]
-    instant = windows
-    keys: list[pa.ChunkedArray] = []
-    if grouping.keys:
-        begin, count = sequence.lines(slot)
-        which = np.repeat(np.arange(len(windows)), count)
-        at = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + begin[which]
-        low, high = sequence.ranges(start[which], end[which], sequence.present[at])
-        present = high > low
-        which, at, low, high = which[present], at[present], low[present], high[present]
-        query, start, end = query[which], start[which], end[which]
-        opens, closes, instant = opens[which], closes[which], windows[which]
-        firsts = pa.array(sequence.first[at])
-        keys = [sequence.rows.key(i).take(firsts) for i in range(len(grouping.keys))]
-        line = sequence.present[at]
-    else:
-        line = slot.astype(np.int64)
-        low, high = sequence.ranges(start, end, line)
-    if not len(query):
-        return None
-    columns = _Columns(template, keys, opens, closes)
-    if due.closes is not None:
-        columns.instant = instant
-    counted = {name: counts.within(start, end, line) for name, counts in sequence.counted.items()}
-    for i, aggregate in enumerate(template.aggregates):
-        if aggregate.values:
-            name = grouping.counts_of(aggregate)
-            columns[f"#a{i}"] = sequence.counted[name].lower(aggregate, counted[name])
-            continue
-        states = [sequence.answer(state, low, high) for state in states_of(aggregate)]
-        columns[f"#a{i}"] = aggregate.aggregate.lower(aggregate.argument_type, states)
-    return columns.table(query, grouping, work)
-
-
-class _Columns(dict[str, Vector]):
-    """Keys, aggregates and window bounds of answers in the making."""
-
-    def __init__(self, template: AnswerTemplate, keys: list[pa.ChunkedArray], start: Times, end: Times) -> None:
-        everywhere = np.ones(len(start), np.bool_)
-        super().__init__(
-            window_start=Vector(template.bounds, start, start != NO_START),
-            window_end=Vector(template.bounds, end, everywhere),
-        )
-        self.template, self.group_keys, self.length = template, keys, len(start)
-        self.instant: Index | None = None
-        """The number of each row's window, where windows are not told apart by their ends."""
-
-    def __missing__(self, name: str) -> Vector:
-        at = int(name.removeprefix("#k"))
-        self[name] = Vector.from_arrow(self.group_keys[at], self.template.keys[at])
-        return self[name]
-
-    def table(self, query: Index, grouping: Grouping, work: Work) -> tuple[Index, pa.Table]:
-        for expr in self.template.fallible:
-            bad = count_bad(expr, self._needed(expr), self.length)
-            for at, number in zip(*np.unique(query[bad], return_counts=True), strict=True):
-                name = grouping.queries[at].name
-                work.bad[name] = work.bad.get(name, 0) + int(number)
-        is_answer = None
-        if self.template.having is not None:
-            having = evaluate(self.template.having, self._needed(self.template.having), self.length)
-            is_answer = having.values.astype(np.bool_) & having.valid
-        arrays = {"window_start": self["window_start"].to_arrow(), "window_end": self["window_end"].to_arrow()}
-        for name, (expr, _) in zip(self.template.names, self.template.items, strict=True):
-            arrays[name] = self._array(expr)
-        if not self.template.is_plain:
-            arrays |= {f"#o{i}": self._array(order.expr) for i, order in enumerate(self.template.order_by)}
-            arrays |= {f"#t{i}": key for i, key in enumerate(self.group_keys)}
-            if self.instant is not None:
-                arrays["#w"] = pa.array(self.instant)
-        table = pa.table(arrays)
-        return (query, table) if is_answer is None else (query[is_answer], table.filter(pa.array(is_answer)))
-
-    def _array(self, expr: Expr) -> pa.Array | pa.ChunkedArray:
-        if isinstance(expr, Column) and expr.name.startswith("#k"):
-            return self.group_keys[int(expr.name[2:])]
-        return evaluate(expr, self._needed(expr), self.length).to_arrow()
-
-    def _needed(self, expr: Expr) -> dict[str, Vector]:
-        return {node.name: self[node.name] for node in walk(expr) if isinstance(node, Column)}
-
-
 def _split(grouping: Grouping, query: Index, table: pa.Table) -> Answers:
-    cuts = np.flatnonzero(np.diff(query)) + 1
+    cuts = np.flatnonzero(query[1:] != query[:-1]) + 1
     bounds = [0, *cuts.tolist(), len(query)] if len(query) else [0]
     names = tuple(grouping.queries[query[b]].name for b in bounds[:-1])
     return Answers(names, bounds, table)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates.base import Partial, State
-from mullion.expressions.arrays import Index
+from mullion.aggregates.exact_sums import Residue
+from mullion.aggregates.extremes import Largest, Smallest
+from mullion.expressions.arrays import Array, Index
 from mullion.slices.base import Synopsis
+from mullion.slices.kernels.ranges import ADD, LEAST, MOST, over_ranges
+
+OPERATIONS = {Residue.kind: ADD, Smallest.kind: LEAST, Largest.kind: MOST}
+"""The states of one field that are added, or of which the least or the most is kept."""
 
 
 class Interval(Synopsis):
@@ -44,6 +52,10 @@ class Interval(Synopsis):
 
     def between(self, low: Index, high: Index) -> State:
         answer = self._partial.identity(len(low))
+        if self._operation is not None and len(answer) == 1:
+            nodes, first = self._tree
+            self.operations += over_ranges(nodes, first, self._operation, low, high, answer[0])
+            return answer
         active = np.flatnonzero(low < high)
         low, high = low[active], high[active]
         for level in self._levels:
@@ -55,6 +67,17 @@ class Interval(Synopsis):
             going = low < high
             active, low, high = active[going], low[going], high[going]
         return answer
+
+    @property
+    def _operation(self) -> int | None:
+        """What a compiled loop does with two states, if it can."""
+        return OPERATIONS.get(self._partial.kind) if self._partial.is_dense else None
+
+    @cached_property
+    def _tree(self) -> tuple[Array, Index]:
+        """All levels one after the other, and where each begins."""
+        sizes = [len(level[0]) for level in self._levels]
+        return np.concatenate([level[0] for level in self._levels]), np.cumsum([0, *sizes[:-1]])
 
     def _take(self, answer: State, level: State, active: Index, at: Index, wanted: npt.NDArray[np.bool_]) -> None:
         rows, nodes = active[wanted], at[wanted]

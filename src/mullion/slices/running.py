@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from mullion.aggregates.base import Invertible, Partial, State
-from mullion.expressions.arrays import Index
+from mullion.aggregates.integer_states import WholeNumbers
+from mullion.expressions.arrays import Array, Index
 from mullion.slices.base import Synopsis
+from mullion.slices.kernels.ranges import differences
 
 
 class Running(Synopsis):
@@ -32,7 +36,15 @@ class Running(Synopsis):
 
     def between(self, low: Index, high: Index) -> State:
         self.operations += len(low)
+        if isinstance(self._partial, WholeNumbers):
+            return tuple(_differences(field, low, high) for field in self._prefixes)
         high = high.clip(low)
         return self._partial.invert(
             tuple(field[high] for field in self._prefixes), tuple(field[low] for field in self._prefixes)
         )
+
+
+def _differences(prefixes: Array, low: Index, high: Index) -> Array:
+    out = np.empty(len(low), np.int64)
+    differences(prefixes, low, high, out)
+    return out

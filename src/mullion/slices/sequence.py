@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
@@ -13,12 +15,14 @@ from mullion.expressions.arrays import Index, Times
 from mullion.expressions.coding.dictionary import combine, ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
-from mullion.planner.slices import distinct
 from mullion.planner.synopsis_choice import walk_pays
+from mullion.slices.arrange import rank_of_keys
 from mullion.slices.base import Synopsis
 from mullion.slices.basic_interval import BasicInterval
 from mullion.slices.folded import Folded
 from mullion.slices.interval import Interval
+from mullion.slices.kernels import ranges
+from mullion.slices.kernels.ranges import Lines, Segments
 from mullion.slices.running import Running
 from mullion.slices.subwindow import Rows
 from mullion.slices.value_counts import Counted, ValueCounts
@@ -30,6 +34,9 @@ SYNOPSES: dict[str, type[Running] | type[Interval] | type[BasicInterval]] = {
 MOST_REMEMBERED = 1_000_000
 """Answers of a state that are kept for the next aggregate; more are computed anew to bound memory."""
 
+SPARSE = 4
+"""From so many possible lines a row on, lines are numbered by those that there are."""
+
 
 @dataclass
 class RowSequence:
@@ -37,14 +44,10 @@ class RowSequence:
 
     rows: Rows
     chosen: Index
-    ranks: npt.NDArray[np.int64]
-    """For each place, (slot * number of groups + group) * number of slices + rank of its slice: ascending."""
-    slices: npt.NDArray[np.int64]
+    lines: Lines
     groups: int
     present: npt.NDArray[np.int64]
-    """slot * number of groups + group, where that group has a row in that slot; ascending."""
-    first: Index
-    """A row of each of these, to take the keys from."""
+    """slot * number of groups + group of each line; ascending."""
     stored: dict[StateColumn, tuple[Vector, ...]] = field(default_factory=dict)
     synopses: dict[tuple[StateColumn, str], Synopsis] = field(default_factory=dict)
     answers: dict[StateColumn, tuple[Index, Index, tuple[Vector, ...]]] = field(default_factory=dict)
@@ -77,17 +80,49 @@ class RowSequence:
             self.stored[state] = tuple(v.take(self.chosen) for v in self.rows.state(state))
         return self.stored[state]
 
+    def segments(self, slot: Index, start: Times, end: Times) -> Segments:
+        """Windows, each of a slot, as segments in which they start and end one after the other."""
+        new = np.ones(len(slot), np.bool_)
+        new[1:] = (slot[1:] != slot[:-1]) | (start[1:] < start[:-1]) | (end[1:] < end[:-1])
+        first = np.flatnonzero(new)
+        begin = np.searchsorted(self.present, slot[first] * self.groups)
+        number = np.searchsorted(self.present, (slot[first] + 1) * self.groups) - begin
+        return Segments(np.append(first, len(slot)), begin, number, start, end)
+
+    def count_pairs(self, asked: Segments) -> Index:
+        """How many groups have a row in each window."""
+        count = np.zeros(len(asked.start), np.intp)
+        ranges.count_pairs(self.lines, asked, count)
+        return count
+
+    def find_pairs(self, asked: Segments, count: Index) -> tuple[Index, Index, Index]:
+        """For each window and group with a row in it, by window and then line: the line and the range of its rows."""
+        place = np.cumsum(count) - count
+        line, low, high = (np.empty(int(count.sum()), np.intp) for _ in range(3))
+        ranges.find_pairs(self.lines, asked, place, line, low, high)
+        return line, low, high
+
     def ranges(self, start: Times, end: Times, line: Times) -> tuple[Index, Index]:
-        """Where the rows of a slot and group within [start, end) lie."""
-        base = line * len(self.slices)
-        low = np.searchsorted(self.ranks, base + np.searchsorted(self.slices, start))
-        high = np.searchsorted(self.ranks, base + np.searchsorted(self.slices, end))
+        """Where the rows of a slot and group, given as in `present`, within [start, end) lie."""
+        low, high = np.empty(len(line), np.intp), np.empty(len(line), np.intp)
+        at = np.searchsorted(self.present, line)
+        if len(self.present):
+            at[self.present[np.minimum(at, len(self.present) - 1)] != line] = -1
+        else:
+            at[:] = -1
+        ranges.search_ranges(self.lines, at, start, end, low, high)
         return low, high
 
-    def lines(self, slot: Index) -> tuple[Index, Index]:
-        """For each slot given, where its groups begin in `present` and how many they are."""
-        begin = np.searchsorted(self.present, slot * self.groups)
-        return begin, np.searchsorted(self.present, (slot + 1) * self.groups) - begin
+    @cached_property
+    def keys(self) -> list[pa.Array]:
+        """The keys of each line."""
+        first = self.chosen[self.lines.starts[:-1]]
+        return [self.rows.values_of_key(i, first) for i in range(self.rows.group_keys)]
+
+    @cached_property
+    def key_rank(self) -> npt.NDArray[np.int64]:
+        """The rank of each line by its keys, to order answers by."""
+        return rank_of_keys(self.keys, len(self.present))
 
     def operations(self) -> int:
         states = sum(synopsis.operations for synopsis in self.synopses.values())
@@ -134,11 +169,24 @@ def sequence_of(
         kept = wanted[chosen]
         chosen, slot = chosen[kept], slot[kept]
     group, groups = rows.groups
-    slices = distinct(rows.slices)
-    line = slot * max(1, groups) + group[chosen]
-    ranks = line * len(slices) + np.searchsorted(slices, rows.slices)[chosen]
-    if len(ranks) and not (ranks[1:] >= ranks[:-1]).all():
-        order = np.argsort(ranks, kind="stable")
-        chosen, ranks, line = chosen[order], ranks[order], line[order]
-    starts = np.flatnonzero(np.concatenate([[True], line[1:] != line[:-1]])) if len(line) else chosen[:0]
-    return RowSequence(rows, chosen, ranks, slices, max(1, groups), line[starts], chosen[starts])
+    groups = max(1, groups)
+    line = slot * groups + group[chosen]
+    order, starts, present = _by_line(line, (int(slot.max(initial=0)) + 1) * groups)
+    times = rows.slices[chosen[order]]
+    if not ranges.is_in_order(times, starts):
+        order = order[np.lexsort((times, line[order]))]
+        times = rows.slices[chosen[order]]
+    return RowSequence(rows, chosen[order], Lines(times, starts), groups, present)
+
+
+def _by_line(line: Index, size: int) -> tuple[Index, Index, npt.NDArray[np.int64]]:
+    """An order of the rows by line, where each line that has some begins in it, and these lines."""
+    names = None
+    if size > SPARSE * len(line) + 1024:
+        names, line = np.unique(line, return_inverse=True)
+        size = len(names)
+    order, starts = np.empty(len(line), np.intp), np.empty(size + 1, np.intp)
+    ranges.sort_by_line(line, size, order, starts)
+    present = np.flatnonzero(starts[1:] > starts[:-1])
+    starts = np.append(starts[present], len(line))
+    return order, starts, present if names is None else names

@@ -8,7 +8,7 @@ the bits of a signature and the numbers of slots stand for is in the schema's me
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from mullion.aggregates import Partial
 from mullion.expressions.arrays import Index, Times
+from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.coding.dictionary import codes_of, combine, runs
 from mullion.expressions.vector import Vector, arrow_type, dtype_of
 from mullion.language.types import Type
@@ -165,11 +166,11 @@ def _merge_alike(entries: Sequence[PartialSubWindows], states: Sequence[StateCol
     table = pa.concat_tables([e.table for e in entries]).unify_dictionaries().combine_chunks()
     fields = {f"{s.name}.{j}" for s in states for j in range(len(s.partial.stored))}
     if not len(table) or any("." in n and n not in fields for n in table.schema.names):
-        return PartialSubWindows(table)
+        return PartialSubWindows(_with_used_codes(table))
     identity = [n for n in table.schema.names if n not in fields]
     order, starts = runs(combine([codes_of(table.column(n)) for n in identity], len(table))[0])
     if len(starts) == len(table):
-        return PartialSubWindows(table)
+        return PartialSubWindows(_with_used_codes(table))
     first = pa.array(np.arange(len(table))[order][starts])
     columns = {n: table.column(n).take(first) for n in identity}
     whole = PartialSubWindows(table)
@@ -180,7 +181,19 @@ def _merge_alike(entries: Sequence[PartialSubWindows], states: Sequence[StateCol
             merged = partial.store(partial.reduce(partial.load(stored), starts), stored)
             columns |= {f"{state.name}.{j}": v.to_arrow() for j, v in enumerate(merged)}
     arrays = [columns[n] for n in table.schema.names]
-    return PartialSubWindows(pa.table(arrays, schema=table.schema))
+    return PartialSubWindows(_with_used_codes(pa.table(arrays, schema=table.schema)))
+
+
+def _with_used_codes(table: pa.Table) -> pa.Table:
+    """Without the values of forgotten rows, which dictionaries would gather as long as a stream runs."""
+    for i, name in enumerate(table.schema.names):
+        column = table.column(i)
+        if pa.types.is_dictionary(column.type) and name.startswith("key"):
+            coded = in_one_piece(column)
+            if len(coded.dictionary) > 2 * len(coded):
+                fresh = coded.dictionary_decode().dictionary_encode().cast(column.type)
+                table = table.set_column(i, table.schema.field(i), fresh)
+    return table
 
 
 class Rows:
@@ -190,7 +203,7 @@ class Rows:
         self.entries = [e for e in entries if e.grouping == grouping.name]
         self.slices: Times = _concat([e.slices for e in self.entries], np.int64)
         self._key_types = grouping.key_types
-        self._group_keys = len(grouping.group_keys)
+        self.group_keys = len(grouping.group_keys)
 
     def __len__(self) -> int:
         return len(self.slices)
@@ -205,36 +218,38 @@ class Rows:
     @cached_property
     def groups(self) -> tuple[npt.NDArray[np.int64], int]:
         """The group of each row as a number, and how many groups there are."""
-        return combine([codes_of(self.key(i)) for i in range(self._group_keys)], len(self))
+        return combine([codes_of(self.key(i)) for i in range(self.group_keys)], len(self))
 
     def align(self, others: Sequence[Rows]) -> None:
         """Number the groups of all these rows alike."""
         every = (self, *others)
         bounds = np.cumsum([len(rows) for rows in every])
-        keys = [
-            pa.chunked_array([c for rows in every for c in rows.key(i).chunks], arrow_type(self._key_types[i]))
-            for i in range(self._group_keys)
-        ]
+        keys = [_in_one_type([c for rows in every for c in rows._chunks(i)], t) for i, t in self._typed_group_keys()]
         codes, size = combine([codes_of(key) for key in keys], int(bounds[-1]))
         for rows, own in zip(every, np.split(codes, bounds[:-1]), strict=True):
             rows.__dict__["groups"] = own, size
 
-    def key(self, index: int) -> pa.ChunkedArray:
-        chunks = [c for e in self.entries for c in e.table.column(f"key{index}").chunks]
-        return pa.chunked_array(chunks, arrow_type(self._key_types[index]))
+    def _typed_group_keys(self) -> Iterator[tuple[int, Type]]:
+        return zip(range(self.group_keys), self._key_types, strict=False)
 
-    @cached_property
-    def order(self) -> Index:
-        """The rows by group, then slice."""
-        groups, _ = self.groups
-        return np.lexsort((self.slices, groups)) if self._group_keys else np.argsort(self.slices, kind="stable")
+    def key(self, index: int) -> pa.ChunkedArray:
+        """A key of each row, coded where all sub-windows have it coded."""
+        return _in_one_type(self._chunks(index), self._key_types[index])
+
+    def _chunks(self, index: int) -> list[pa.Array]:
+        return [c for e in self.entries for c in e.table.column(f"key{index}").chunks]
+
+    def values_of_key(self, index: int, rows: Index) -> pa.Array:
+        """A key of some rows, without codes."""
+        column = in_one_piece(self.key(index)).take(pa.array(rows))
+        return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
     def members(self, slots: Mapping[str, int]) -> tuple[Index, Index]:
         """Pairs of a row and the number of a slot that it belongs to."""
-        if len(self.entries) == 1:
-            return self.entries[0].members(slots, self.order)
-        first = np.concatenate([[0], np.cumsum([len(e.slices) for e in self.entries])])
         parts = [e.members(slots, np.arange(len(e.slices))) for e in self.entries]
+        if len(parts) == 1:
+            return parts[0]
+        first = np.concatenate([[0], np.cumsum([len(e.slices) for e in self.entries])])
         rows = [rows + first[i] for i, (rows, _) in enumerate(parts)]
         return _concat(rows, np.intp), _concat([numbers for _, numbers in parts], np.intp)
 
@@ -248,6 +263,18 @@ class Rows:
             )
             for j, type_ in enumerate(state.partial.stored)
         )
+
+
+def _in_one_type(chunks: list[pa.Array], type_: Type) -> pa.ChunkedArray:
+    """Chunks of a key together: with codes where all have some, without where some have none."""
+    coded = [chunk for chunk in chunks if pa.types.is_dictionary(chunk.type)]
+    if not coded:
+        return pa.chunked_array(chunks, arrow_type(type_))
+    if len(coded) < len(chunks):
+        plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in chunks]
+        return pa.chunked_array(plain, arrow_type(type_))
+    common = pa.dictionary(pa.int32(), arrow_type(type_))
+    return pa.chunked_array([c if c.type == common else c.cast(common) for c in chunks], common)
 
 
 def _concat(arrays: Sequence[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:

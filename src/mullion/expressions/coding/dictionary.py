@@ -63,14 +63,23 @@ def combine(columns: Sequence[tuple[Codes, int]], length: int) -> tuple[Codes, i
     codes, size = columns[0]
     for more, width in columns[1:]:
         if size * width >= 2**62:
-            codes, size = _dense(codes)
+            codes, size = _dense(codes, size)
         codes, size = codes * width + more, size * width
     if len(columns) > 1:
-        codes, size = _dense(codes)
+        codes, size = _dense(codes, size)
     return codes, size
 
 
-def _dense(codes: Codes) -> tuple[Codes, int]:
+SPARSE = 8
+"""Up to so many possible codes for each that there is, codes are made dense by a table."""
+
+
+def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
+    if size <= SPARSE * len(codes) + (1 << 16):
+        occurs = np.zeros(size, np.bool_)
+        occurs[codes] = True
+        rank = np.cumsum(occurs) - 1
+        return rank[codes], int(rank[-1]) + 1 if size else 0
     distinct, dense = np.unique(codes, return_inverse=True)
     return dense.astype(np.int64), len(distinct)
 

@@ -1,0 +1,140 @@
+"""From what windows hold to the table of their answers: HAVING, ORDER BY, LIMIT and the items of a template.
+
+    found: (window, group) pairs --bad values counted--> --HAVING--> --ORDER BY, LIMIT--> items, keys, bounds
+
+Each step sees only the pairs that the one before left, and a column is made when a step first needs it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.expressions.arrays import Index, Times
+from mullion.expressions.evaluate import count_bad, evaluate
+from mullion.expressions.vector import Vector
+from mullion.instants import NO_START
+from mullion.language.query import Column, Expr, walk
+from mullion.planner.sliced import AnswerTemplate
+from mullion.slices.arrange import Ranks, bounds_of, order_within, ranks_of
+
+
+class Windows(NamedTuple):
+    """Windows by query and then by the end that is shown."""
+
+    query: Index
+    opens: Times
+    closes: Times
+    number: Index | None
+    """Where windows are not told apart by their ends."""
+
+
+class Found(Protocol):
+    """Pairs of a window and a group that has something in it, by window; or windows, where nothing is grouped by."""
+
+    which: Index
+    """The window of each pair."""
+
+    def keep(self, index: Index) -> None:
+        """Go on with these pairs, in this order."""
+
+    def key(self, at: int) -> pa.Array:
+        """A key of each pair."""
+
+    def key_vector(self, at: int) -> Vector: ...
+
+    def key_ranks(self, at: int, *, descending: bool, nulls_first: bool) -> npt.NDArray[np.int64]: ...
+
+    def group_ranks(self) -> npt.NDArray[np.int64]:
+        """The rank of each pair's group by its keys."""
+
+    def aggregate(self, aggregate: BoundAggregate) -> Vector: ...
+
+
+class AnswerTable:
+    """The answers of one template in the making."""
+
+    def __init__(self, template: AnswerTemplate, keys: int, windows: Windows, found: Found) -> None:
+        self._template, self._keys, self._windows, self._found = template, keys, windows, found
+        self._columns: dict[str, Vector] = {}
+
+    def bad(self) -> Index:
+        """The query of each bad value that the expressions above aggregates met."""
+        fallible = self._template.fallible
+        met = [count_bad(expr, self._needed(expr), len(self._found.which)) for expr in fallible]
+        return np.concatenate([self._query()[bad] for bad in met]) if met else np.empty(0, np.intp)
+
+    def choose(self) -> None:
+        """Go on with what HAVING leaves, in the order of ORDER BY, ties by key, up to LIMIT."""
+        template = self._template
+        if template.having is not None:
+            having = evaluate(template.having, self._needed(template.having), len(self._found.which))
+            self._keep(np.flatnonzero(having.values.astype(np.bool_) & having.valid))
+        if template.is_plain:
+            return
+        ranks: list[npt.NDArray[np.int64]] = []
+        for order in template.order_by:
+            ranks += self._ranks(order.expr, descending=order.descending, nulls_first=order.nulls_first)
+        if self._keys:
+            ranks.append(self._found.group_ranks())
+        self._keep(order_within(ranks, bounds_of(self._found.which), template.limit))
+
+    def made(self, *, arranged: bool) -> tuple[Index, pa.Table]:
+        """The query of each answer, and the answers. Without `arranged`, the columns that ORDER BY needs stay."""
+        template = self._template
+        arrays = {name: self._vector(name).to_arrow() for name in ("window_start", "window_end")}
+        for name, (expr, _) in zip(template.names, template.items, strict=True):
+            arrays[name] = self._array(expr)
+        if not arranged and not template.is_plain:
+            arrays |= {f"#o{i}": self._array(order.expr) for i, order in enumerate(template.order_by)}
+            arrays |= {f"#t{i}": self._found.key(i) for i in range(self._keys)}
+            if self._windows.number is not None:
+                arrays["#w"] = pa.array(self._windows.number[self._found.which])
+        return self._query(), pa.table(arrays)
+
+    def _query(self) -> Index:
+        return self._windows.query[self._found.which]
+
+    def _keep(self, index: Index) -> None:
+        if len(index) == len(self._found.which) and (index[1:] > index[:-1]).all():
+            return
+        self._found.keep(index)
+        self._columns = {name: vector.take(index) for name, vector in self._columns.items()}
+
+    def _ranks(self, expr: Expr, *, descending: bool, nulls_first: bool) -> Ranks:
+        if isinstance(expr, Column) and expr.name.startswith("#k"):
+            return [self._found.key_ranks(int(expr.name[2:]), descending=descending, nulls_first=nulls_first)]
+        vector = evaluate(expr, self._needed(expr), len(self._found.which))
+        return ranks_of(vector, descending=descending, nulls_first=nulls_first)
+
+    def _array(self, expr: Expr) -> pa.Array:
+        if isinstance(expr, Column):
+            if expr.name.startswith("#k"):
+                return self._found.key(int(expr.name[2:]))
+            return self._vector(expr.name).to_arrow()
+        return evaluate(expr, self._needed(expr), len(self._found.which)).to_arrow()
+
+    def _needed(self, expr: Expr) -> dict[str, Vector]:
+        return {node.name: self._vector(node.name) for node in walk(expr) if isinstance(node, Column)}
+
+    def _vector(self, name: str) -> Vector:
+        if name not in self._columns:
+            self._columns[name] = self._make(name)
+        return self._columns[name]
+
+    def _make(self, name: str) -> Vector:
+        which, type_ = self._found.which, self._template.bounds
+        if name == "window_start":
+            opens = self._windows.opens[which]
+            return Vector(type_, opens, opens != NO_START)
+        if name == "window_end":
+            return Vector(type_, self._windows.closes[which], np.ones(len(which), np.bool_))
+        at = int(name[2:])
+        return self._found.key_vector(at) if name[1] == "k" else self._found.aggregate(self._template.aggregates[at])
+
+
+__all__ = ["AnswerTable", "Found", "Windows"]

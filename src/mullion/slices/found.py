@@ -1,0 +1,91 @@
+"""What windows hold, as ranges of a sequence of rows."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.expressions.arrays import Index, Times
+from mullion.expressions.vector import Vector
+from mullion.planner.plan import Grouping, states_of
+from mullion.slices.arrange import ranked
+from mullion.slices.sequence import RowSequence
+from mullion.slices.value_counts import Counted
+
+
+class FoundRows:
+    """Pairs of a window and a line, and the range of rows of each: an `answer_table.Found`."""
+
+    def __init__(
+        self,
+        sequence: RowSequence,
+        grouping: Grouping,
+        start: Times,
+        end: Times,
+        which: Index,
+        line: Index,
+        low: Index,
+        high: Index,
+    ) -> None:
+        self._sequence, self._grouping = sequence, grouping
+        self._start, self._end = start, end
+        self.which, self._line, self._low, self._high = which, line, low, high
+        self._counted: dict[str, Counted] = {}
+
+    def keep(self, index: Index) -> None:
+        self.which, self._line = self.which[index], self._line[index]
+        self._low, self._high = self._low[index], self._high[index]
+        self._counted = {}
+        self.__dict__.pop("_taken", None)
+
+    @cached_property
+    def _taken(self) -> pa.Array:
+        return pa.array(self._line)
+
+    def key(self, at: int) -> pa.Array:
+        return self._sequence.keys[at].take(self._taken)
+
+    def key_vector(self, at: int) -> Vector:
+        return Vector.from_arrow(self._sequence.keys[at], self._grouping.key_types[at]).take(self._line)
+
+    def key_ranks(self, at: int, *, descending: bool, nulls_first: bool) -> npt.NDArray[np.int64]:
+        return ranked(self._sequence.keys[at], descending=descending, nulls_first=nulls_first)[self._line]
+
+    def group_ranks(self) -> npt.NDArray[np.int64]:
+        return self._sequence.key_rank[self._line]
+
+    def aggregate(self, aggregate: BoundAggregate) -> Vector:
+        if aggregate.values:
+            name = self._grouping.counts_of(aggregate)
+            return self._sequence.counted[name].lower(aggregate, self._values(name))
+        states = [self._sequence.answer(state, self._low, self._high) for state in states_of(aggregate)]
+        return aggregate.aggregate.lower(aggregate.argument_type, states)
+
+    def _values(self, name: str) -> Counted:
+        """The value counts of each pair, which aggregates over the same values share."""
+        if name not in self._counted:
+            start, end, line = self._start[self.which], self._end[self.which], self._sequence.present[self._line]
+            self._counted[name] = self._sequence.counted[name].within(start, end, line)
+        return self._counted[name]
+
+
+class FoundWindows(FoundRows):
+    """Windows of queries that group by nothing, whether there is anything in them or not."""
+
+    def _values(self, name: str) -> Counted:
+        if name not in self._counted:
+            start, end = self._start[self.which], self._end[self.which]
+            self._counted[name] = self._sequence.counted[name].within(start, end, self._line)
+        return self._counted[name]
+
+
+def found_windows(sequence: RowSequence, grouping: Grouping, start: Times, end: Times, slot: Index) -> FoundWindows:
+    low, high = sequence.ranges(start, end, slot)
+    return FoundWindows(sequence, grouping, start, end, np.arange(len(start)), slot, low, high)
+
+
+__all__ = ["FoundRows", "FoundWindows", "found_windows"]

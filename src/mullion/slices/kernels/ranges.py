@@ -1,0 +1,227 @@
+"""Where the rows of windows lie, and what they hold: loops over (window, line) pairs that are compiled.
+
+A line is a slot and a group. Its rows follow one another in the order of their slices, so the rows of a window are one
+range of them. The windows of a query start and end one after the other: ranges are found by going on from those of
+the window before, and pairs without a row cost nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from numba import njit
+
+from mullion.expressions.arrays import Array
+
+ADD, LEAST, MOST = 0, 1, 2
+"""What `over_ranges` does with two states."""
+
+
+class Lines(NamedTuple):
+    times: Array
+    """The slice of each row."""
+    starts: Array
+    """Line l has rows starts[l] to starts[l + 1], in the order of their slices."""
+
+
+class Segments(NamedTuple):
+    """Windows that start and end one after the other, and the lines that they are asked of."""
+
+    bounds: Array
+    """Segment s has windows bounds[s] to bounds[s + 1]."""
+    begin: Array
+    """Its first line."""
+    lines: Array
+    """How many lines it has."""
+    start: Array
+    end: Array
+    """Of each window."""
+
+
+@njit(cache=True, nogil=True)
+def sort_by_line(line: Array, size: int, order: Array, starts: Array) -> None:
+    """A stable counting sort: `order` are the rows line by line, `starts` has room for size + 1."""
+    starts[:] = 0
+    for i in range(len(line)):
+        starts[line[i] + 1] += 1
+    for i in range(size):
+        starts[i + 1] += starts[i]
+    at = starts[:-1].copy()
+    for i in range(len(line)):
+        order[at[line[i]]] = i
+        at[line[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def is_in_order(times: Array, starts: Array) -> bool:
+    """Whether the times ascend within each line."""
+    for line in range(len(starts) - 1):
+        for i in range(starts[line] + 1, starts[line + 1]):
+            if times[i] < times[i - 1]:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def seek(times: Array, at: int, stop: int, time: int) -> int:
+    """The first place from `at` on whose time is not before `time`, in steps that double: near places cost little."""
+    if at >= stop or times[at] >= time:
+        return at
+    step = 1
+    while at + step < stop and times[at + step] < time:
+        at += step
+        step <<= 1
+    low, high = at + 1, min(at + step, stop)
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def count_pairs(rows: Lines, asked: Segments, count: Array) -> None:
+    """For each window, the lines that have a row in it."""
+    for s in range(len(asked.begin)):
+        stop_window = asked.bounds[s + 1]
+        for line in range(asked.begin[s], asked.begin[s] + asked.lines[s]):
+            low, stop = rows.starts[line], rows.starts[line + 1]
+            window = asked.bounds[s]
+            while window < stop_window:
+                low = seek(rows.times, low, stop, asked.start[window])
+                if low == stop:
+                    break
+                if rows.times[low] < asked.end[window]:
+                    count[window] += 1
+                    window += 1
+                else:
+                    window = seek(asked.end, window + 1, stop_window, rows.times[low] + 1)
+
+
+@njit(cache=True, nogil=True)
+def find_pairs(rows: Lines, asked: Segments, place: Array, lines: Array, lows: Array, highs: Array) -> None:
+    """The line and the range of rows of each pair that has some. Those of window w go to place[w] and on, by line."""
+    for s in range(len(asked.begin)):
+        stop_window = asked.bounds[s + 1]
+        for line in range(asked.begin[s], asked.begin[s] + asked.lines[s]):
+            low, stop = rows.starts[line], rows.starts[line + 1]
+            high = low
+            window = asked.bounds[s]
+            while window < stop_window:
+                low = seek(rows.times, low, stop, asked.start[window])
+                if low == stop:
+                    break
+                if rows.times[low] < asked.end[window]:
+                    high = seek(rows.times, max(low, high), stop, asked.end[window])
+                    at = place[window]
+                    lines[at], lows[at], highs[at] = line, low, high
+                    place[window] = at + 1
+                    window += 1
+                else:
+                    window = seek(asked.end, window + 1, stop_window, rows.times[low] + 1)
+
+
+@njit(cache=True, nogil=True)
+def search_ranges(rows: Lines, line: Array, start: Array, end: Array, lows: Array, highs: Array) -> None:
+    """The rows of each (line, start, end), whatever their order; of line -1 there are none."""
+    for i in range(len(line)):
+        if line[i] < 0:
+            lows[i] = highs[i] = 0
+            continue
+        low, stop = rows.starts[line[i]], rows.starts[line[i] + 1]
+        for is_end in range(2):
+            time = end[i] if is_end else start[i]
+            high = stop
+            while low < high:
+                middle = (low + high) >> 1
+                if rows.times[middle] < time:
+                    low = middle + 1
+                else:
+                    high = middle
+            if is_end:
+                highs[i] = low
+            else:
+                lows[i] = low
+
+
+@njit(cache=True, nogil=True)
+def differences(prefixes: Array, low: Array, high: Array, out: Array) -> None:
+    for i in range(len(low)):
+        out[i] = prefixes[high[i]] - prefixes[low[i]] if high[i] > low[i] else 0
+
+
+@njit(cache=True, nogil=True)
+def over_ranges(nodes: Array, first: Array, operation: int, low: Array, high: Array, out: Array) -> int:
+    """The combination of each range through a tree of intervals: level k begins at node first[k]. `out` holds the
+    identity. Returns how many nodes were taken."""
+    taken = 0
+    for i in range(len(low)):
+        left, right, level, value = low[i], high[i], 0, out[i]
+        while left < right:
+            if left & 1:
+                value = _combined(value, nodes[first[level] + left], operation)
+                taken += 1
+            if right & 1:
+                value = _combined(value, nodes[first[level] + right - 1], operation)
+                taken += 1
+            left, right, level = (left + 1) >> 1, right >> 1, level + 1
+        out[i] = value
+    return taken
+
+
+@njit(cache=True, nogil=True)
+def _combined(a: float, b: float, operation: int) -> float:
+    if operation == ADD:
+        return a + b
+    if operation == LEAST:
+        return min(a, b)
+    return max(a, b)
+
+
+@njit(cache=True, nogil=True)
+def first_of_each(ranks: Array, bounds: Array, most: int, out: Array) -> int:
+    """Of the rows bounds[a] to bounds[a + 1] of each answer, the first ones by `ranks` (columns x rows), in order; rows
+    of equal ranks as they stand. Returns how many there are together."""
+    columns = len(ranks)
+    number = 0
+    for answer in range(len(bounds) - 1):
+        held = 0
+        for row in range(bounds[answer], bounds[answer + 1]):
+            if held == most and not _precedes(ranks, columns, row, out[number + held - 1]):
+                continue
+            at = number + (held if held < most else held - 1)
+            held = min(held + 1, most)
+            while at > number and _precedes(ranks, columns, row, out[at - 1]):
+                out[at] = out[at - 1]
+                at -= 1
+            out[at] = row
+        number += held
+    return number
+
+
+@njit(cache=True, nogil=True)
+def _precedes(ranks: Array, columns: int, a: int, b: int) -> bool:
+    for column in range(columns):
+        if ranks[column, a] != ranks[column, b]:
+            return bool(ranks[column, a] < ranks[column, b])
+    return False
+
+
+__all__ = [
+    "ADD",
+    "LEAST",
+    "MOST",
+    "Lines",
+    "Segments",
+    "count_pairs",
+    "differences",
+    "find_pairs",
+    "first_of_each",
+    "is_in_order",
+    "over_ranges",
+    "search_ranges",
+    "seek",
+    "sort_by_line",
+]
