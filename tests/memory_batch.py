@@ -21,10 +21,12 @@ from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns
 from mullion.planner.plan import FRAGMENTS, Grouping, Plan
+from mullion.planner.statistics import FOOTERS, Statistics
 from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables, collected, partials_of
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.kernels.partial import TIME, Input, Job
+from mullion.slices.sampling import MOST_SAMPLED, Sample, spread, statistics_of
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
 from mullion.spark.source_log import SourceLog
@@ -101,6 +103,14 @@ class MemoryBatch:
         job = self._job(replace(plan, groupings=(grouping,), methods=(FRAGMENTS,)), tables)
         sample = _numbered(self.events.slice(0, most))
         return tally(partials_of(sample, job, EVERYWHERE).taken[0], grouping).groups
+
+    def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
+        self.passes["statistics"] += 1
+        whole, times = len(self.events) <= MOST_SAMPLED, pc.min_max(self.events.column(TIME)).as_py()
+        sampled = self.events.take(pa.array(spread(len(self.events), MOST_SAMPLED)))
+        number = len(self.events)
+        known = number, number - self.events.column(TIME).null_count, times["min"], times["max"], FOOTERS, FOOTERS
+        return statistics_of(Sample(sampled, Input(self.stream.types), whole, *known), groupings, tables)
 
     def times(self, stretch: Stretch) -> Tally:
         self.passes["times"] += 1

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from mullion.kernels.lookup import Prepared
 from mullion.planner.plan import Grouping, Plan
+from mullion.planner.statistics import Statistics
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
 from mullion.slices.kernels.partial import TIME, Input, Job, partial_schema, partials
@@ -79,6 +80,10 @@ class Batch(Protocol):
 
     def groups(self, plan: Plan, grouping: Grouping, tables: Tables, most: int) -> int:
         """How many groups the first `most` events have."""
+
+    def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
+        """What can be known of the batch before it is read, for all queries of the groupings: from its files without
+        reading much of them, from the first events of other sources. Groupings that look up tables need these."""
 
     def times(self, stretch: Stretch) -> Tally:
         """How many events there are in a stretch of time, from when to when, and how many records have no time."""

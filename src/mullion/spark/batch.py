@@ -14,6 +14,7 @@ from mullion.algebra.streams import Stream
 from mullion.kernels.arrival import FileOrder
 from mullion.options import Options, Way
 from mullion.planner.plan import Grouping, Plan
+from mullion.planner.statistics import Statistics
 from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
@@ -30,6 +31,7 @@ from mullion.spark.pipeline import collect_partials, partials_frame, partials_wi
 from mullion.spark.shard_tasks import adopt, run_shards, write_shards
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import SOURCE, as_declared, look_for_columns, open_files, tells_files, with_source
+from mullion.spark.statistics import of_batch
 from mullion.spark.unseen import Unseen
 from mullion.storage.marks import Mark
 
@@ -84,6 +86,9 @@ class SparkBatch:
 
     def groups(self, plan: Plan, grouping: Grouping, tables: Tables, most: int) -> int:
         return sampled_groups(self._for(plan.groupings, tables), plan, grouping, most)
+
+    def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
+        return of_batch(replace(self._events, tables=tables), self._pieces_for(groupings), groupings, tables)
 
     def times(self, stretch: Stretch) -> Tally:
         row = self._events.of(stretch).select([f"count({TIME})", "count(1)", f"min({TIME})", f"max({TIME})"]).first()

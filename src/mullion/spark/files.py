@@ -28,7 +28,7 @@ from mullion.kernels.arrival import ARRIVAL
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import Type
 from mullion.slices.kernels.partial import TIME
-from mullion.spark.footers import WHOLE
+from mullion.spark.footers import WHOLE, footer
 
 MOST_FILES = 2000
 """Files of a batch whose footers the driver looks into."""
@@ -127,12 +127,12 @@ def _metadata(path: str, types: Mapping[str, Type]) -> pq.FileMetaData | None:
     if "=" in path:
         return None
     try:
-        file = pq.ParquetFile(path)
+        metadata, schema = footer(path)
     except (OSError, pa.ArrowException):
         return None
-    if any(key in LEGACY for key in file.metadata.metadata or {}) or not _is_as_declared(file.schema_arrow, types):
+    if any(key in LEGACY for key in metadata.metadata or {}) or not _is_as_declared(schema, types):
         return None
-    return file.metadata
+    return metadata
 
 
 def _is_as_declared(schema: pa.Schema, types: Mapping[str, Type]) -> bool:
@@ -174,10 +174,7 @@ def read(
     rows = 0
     for path, groups, first in _by_file(pieces):
         for table in _portions(path, groups, list({*columns, time}), texts):
-            at = _in_years(
-                table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64())
-            )
-            chunk.append(table.select(list(columns)).append_column(TIME, at))
+            chunk.append(_with_time(table, columns, time))
             if arrival:
                 chunk[-1] = chunk[-1].append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
             first += len(table)
@@ -187,6 +184,26 @@ def read(
                 chunk, rows = [], 0
     if chunk:
         yield pa.concat_tables(chunk)
+
+
+def heads(
+    pieces: Sequence[Piece], columns: Sequence[str], time: str, texts: Sequence[str], most: int
+) -> Iterator[pa.Table]:
+    """The first rows of each piece, at most so many; texts come with the dictionary of the whole piece."""
+    for piece in pieces:
+        try:
+            file = pq.ParquetFile(piece.path, memory_map=True, read_dictionary=list(texts))
+            batch = next(file.iter_batches(most, [piece.group], list({*columns, time}), use_threads=False), None)
+        except (OSError, pa.ArrowException) as problem:
+            raise _unreadable(piece.path, problem) from None
+        if batch is not None:
+            yield _with_time(pa.Table.from_batches([batch]), columns, time)
+
+
+def _with_time(table: pa.Table, columns: Sequence[str], time: str) -> pa.Table:
+    """The columns, and the event time as `t` in microseconds."""
+    at = _in_years(table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64()))
+    return table.select(list(columns)).append_column(TIME, at)
 
 
 def _in_years(times: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -209,7 +226,11 @@ def _portions(path: str, groups: list[int], columns: list[str], texts: Sequence[
         if empty:
             yield file.read_row_groups(groups, columns=columns, use_threads=False)
     except (OSError, pa.ArrowException) as problem:
-        raise SourceError(f"{path} cannot be read: {str(problem).splitlines()[0]}", hint=WHOLE) from None
+        raise _unreadable(path, problem) from None
+
+
+def _unreadable(path: str, problem: Exception) -> SourceError:
+    return SourceError(f"{path} cannot be read: {str(problem).splitlines()[0]}", hint=WHOLE)
 
 
 MOST_ROWS = 1_000_000

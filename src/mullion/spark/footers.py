@@ -1,4 +1,4 @@
-"""Whether Parquet files hold what is declared: told from their footers, before anything is read.
+"""What the footers of Parquet files tell before anything is read: whether they hold what is declared, and how much.
 
 Spark checks less than one would think. It reads 300 as the TINYINT 44, 4294967295 of an unsigned column as the DOUBLE
 -1, a date as the INT of its days, and leaves out a file of zero bytes. So a file is read only where every value comes
@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mullion.errors import SourceError
 from mullion.expressions.vector import has_arrow_type
+from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import (
     BIGINT,
     BINARY,
@@ -32,6 +35,7 @@ from mullion.language.types import (
     Type,
     decimal,
 )
+from mullion.planner.statistics import FOOTERS
 
 NANOSECONDS = Type("timestamp in nanoseconds")
 NOTHING = Type("nothing but NULLs, without a type")
@@ -64,11 +68,81 @@ def check_files(name: str, paths: Iterable[str], columns: Sequence[tuple[str, Ty
 
 def read_footer(name: str, path: str) -> pq.FileMetaData:
     try:
-        return pq.read_metadata(path)
+        return footer(path)[0]
     except FileNotFoundError:
         raise SourceError(f"{name}: {path} is gone", hint="put the file back; it was to be read just now") from None
     except (OSError, pa.ArrowException) as problem:
         raise SourceError(f"{name}: {path} {_damage(path, problem)}", hint=WHOLE) from None
+
+
+def footer(path: str) -> tuple[pq.FileMetaData, pa.Schema]:
+    """What a file says of itself, and the schema that it is read with; remembered as long as it does not change."""
+    status = os.stat(path)
+    return _footer(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=2048)
+def _footer(path: str, size: int, changed: int) -> tuple[pq.FileMetaData, pa.Schema]:
+    file = pq.ParquetFile(path)
+    return file.metadata, file.schema_arrow
+
+
+class Extent(NamedTuple):
+    """How many records some files hold, how many of them have a time, and from when to when, where that is known."""
+
+    records: int
+    events: int | None = None
+    oldest: int | None = None
+    newest: int | None = None
+    source: str = FOOTERS
+
+
+def extent_of(paths: Sequence[str], time: str) -> Extent | None:
+    """What the footers say; None where there is no footer. Files of old writers, or of times as INT96, have no times
+    in them."""
+    records = events = 0
+    times: list[tuple[int, int]] = []
+    is_told = True
+    try:
+        for path in paths:
+            metadata, schema = footer(path)
+            scale = _to_microseconds(schema, time)
+            at = next((i for i in range(metadata.num_columns) if metadata.schema.column(i).path == time), None)
+            for i in range(metadata.num_row_groups):
+                group = metadata.row_group(i)
+                records += group.num_rows
+                found = None if at is None or scale is None else _times_of(group.column(at).statistics, scale)
+                is_told = is_told and (found is not None or not group.num_rows)
+                if found is not None:
+                    events += group.num_rows - found[0]
+                    times += found[1]
+    except (OSError, pa.ArrowException):
+        return None
+    if not is_told:
+        return Extent(records)
+    oldest, newest = min((low for low, _ in times), default=None), max((high for _, high in times), default=None)
+    return Extent(records, events, oldest, newest)
+
+
+def _to_microseconds(schema: pa.Schema, time: str) -> int | None:
+    """What the numbers of a column of times are to be multiplied by."""
+    at = schema.get_all_field_indices(time)
+    if len(at) != 1 or not pa.types.is_timestamp(schema.field(at[0]).type):
+        return None
+    return {"us": 1, "ms": 1000}.get(schema.field(at[0]).type.unit)
+
+
+def _times_of(statistics: pq.Statistics | None, scale: int) -> tuple[int, list[tuple[int, int]]] | None:
+    """How many rows of a row group have no time, and the oldest and the newest of the others; None where it does not
+    say."""
+    if statistics is None or not statistics.has_null_count or statistics.physical_type != "INT64":
+        return None
+    if not statistics.num_values:
+        return statistics.null_count, []
+    if not statistics.has_min_max:
+        return None
+    low, high = statistics.min_raw * scale, statistics.max_raw * scale
+    return (statistics.null_count, [(low, high)]) if FIRST_TIME <= low <= high <= LAST_TIME else None
 
 
 def _damage(path: str, problem: Exception) -> str:

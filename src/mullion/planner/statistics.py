@@ -1,0 +1,297 @@
+"""What a batch holds, told before it is read: how many events, from when to when, of how many groups.
+
+| number | from |
+|---|---|
+| events, oldest and newest time | the footers of Parquet files; else a sample |
+| different groups of a key set | a sample, by GEE, and the dictionaries of the files that it touches |
+| the share of events that satisfies a predicate | a sample |
+| partials: pairs of a slice and a group that an event falls into | `expected_cells`, from all of these |
+
+GEE (Charikar, Chaudhuri, Motwani, Narasayya, 2000: Towards Estimation Error Guarantees for Distinct Values) takes a
+value that a sample of n of N events has more than once for a frequent one, which counts once, and lets each value that
+it has only once stand for sqrt(N / n). Its ratio to the truth is at most about sqrt(N / n), and no estimator has a
+better guarantee. The events of values that the sample does not have are as many as those of the values that it has
+once (Good, 1953).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.expressions.arrays import Codes
+from mullion.instants import EVERYTHING
+from mullion.language.query import Expr, Period
+from mullion.plural import plural
+
+Floats = npt.NDArray[np.float64]
+Truths = npt.NDArray[np.bool_]
+
+MOST_CLASSES = 64
+"""Classes of about equally frequent groups; each is computed with once."""
+
+CLASSES_A_DOUBLING = 3
+"""The same for those of single predicates, which have a class for every count up to 3."""
+
+FOOTERS, SAMPLE, COUNTED, SIZES, ASSUMED = "footers", "sample", "counted", "file sizes", "assumed"
+"""Where a number is from."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of some events: about how many there are, and how frequent those of the sample are there."""
+
+    number: int
+    frequencies: Floats
+    """The share of all events that each group of the sample has, in descending order."""
+    unseen: float = 0.0
+    """The share of events that groups have which the sample has not."""
+    is_exact: bool = False
+
+    @staticmethod
+    def of(counts: npt.NDArray[np.int64], sampled: int, events: int | None, *, at_least: int = 0) -> Groups:
+        """From the events that each group has in a sample of a batch; at least so many groups are known otherwise.
+
+        >>> Groups.of(np.array([6, 2, 1, 1]), sampled=10, events=1000).number
+        22
+        """
+        counts = np.sort(counts[counts > 0])[::-1]
+        frequencies = counts / max(1, sampled)
+        if events is not None and events <= sampled:
+            return Groups(len(counts), frequencies, is_exact=True)
+        once = int((counts == 1).sum())
+        most = sampled * len(counts) if events is None else events
+        stand_for = sqrt(most / max(1, sampled))
+        number = max(at_least, min(most, round(len(counts) - once + once * stand_for)))
+        number = max(number, len(counts))
+        unseen = once / max(1, sampled) if number > len(counts) else 0.0
+        total = float(frequencies.sum())
+        if total:
+            frequencies = frequencies * (max(0.0, total - unseen) / total)
+        return Groups(number, frequencies, unseen)
+
+    @cached_property
+    def classes(self) -> tuple[Floats, Floats]:
+        """Frequencies, and how many groups have about this one."""
+        frequencies, numbers = self.frequencies, np.ones(len(self.frequencies))
+        frequencies, numbers = frequencies[frequencies > 0], numbers[frequencies > 0]
+        if len(frequencies) > MOST_CLASSES:
+            scale = np.log(frequencies)
+            width = (scale[0] - scale[-1]) / (MOST_CLASSES - 1) or 1.0
+            at = np.clip(((scale[0] - scale) / width).astype(np.intp), 0, MOST_CLASSES - 1)
+            numbers = np.bincount(at, minlength=MOST_CLASSES).astype(np.float64)
+            sums = np.bincount(at, frequencies, MOST_CLASSES)
+            frequencies, numbers = sums[numbers > 0] / numbers[numbers > 0], numbers[numbers > 0]
+        more = self.number - len(self.frequencies)
+        if more > 0 and self.unseen > 0:
+            frequencies = np.append(frequencies, self.unseen / more)
+            numbers = np.append(numbers, more)
+        return frequencies, numbers
+
+
+ONE_GROUP = Groups(1, np.ones(1), is_exact=True)
+"""All events, without keys."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Events of a sample as the queries of one grouping see them: the group of each, and which predicates hold."""
+
+    groups: Codes
+    truths: Truths
+    columns: Mapping[Expr, int]
+    """The column of `truths` of each predicate."""
+
+    @cached_property
+    def classes(self) -> tuple[Floats, Floats]:
+        """Classes x predicates: events of the sample that a group of the class has, and the number of such groups."""
+        order = np.argsort(self.groups, kind="stable")
+        starts = np.flatnonzero(np.diff(self.groups[order], prepend=-1))
+        width = self.truths.shape[1]
+        if not len(starts):
+            return np.zeros((1, width)), np.zeros((1, width))
+        counts = np.add.reduceat(self.truths[order], starts, axis=0, dtype=np.int64)
+        class_of = np.log2(np.maximum(1, np.arange(len(self.truths) + 1)), dtype=np.float64) * CLASSES_A_DOUBLING
+        at = class_of.astype(np.int64)[counts] * width + np.arange(width)
+        size = (int(class_of[-1]) + 1) * width
+        held = counts > 0
+        numbers = np.bincount(at[held], minlength=size).reshape(-1, width).astype(np.float64)
+        sums = np.bincount(at[held], counts[held], size).reshape(-1, width)
+        return sums / np.maximum(1.0, numbers), numbers
+
+    def cells(self, columns: Sequence[int], slices: Floats, events: Floats, of: int, most_groups: int) -> Floats:
+        """`expected_cells` of queries, each with the groups of the events that its predicate selects. `events` are
+        those of its slices before the selection, `of` are all."""
+        counts, numbers = (of_classes[:, columns] for of_classes in self.classes)
+        sampled = max(1, len(self.truths))
+        selected, seen, once = (counts * numbers).sum(axis=0), numbers.sum(axis=0), numbers[0]
+        whole = of <= sampled
+        number = seen if whole else np.minimum(seen - once + once * sqrt(of / sampled), most_groups)
+        more = np.maximum(0.0, number - seen)
+        unseen = np.where(more > 0, once / sampled, 0.0)
+        kept = 1.0 - unseen * sampled / np.maximum(1, selected)
+        each = events / np.maximum(slices, 1e-9)
+        present = (-np.expm1(-counts * (each * kept / sampled)) * numbers).sum(axis=0)
+        present -= more * np.expm1(-each * unseen / np.maximum(more, 1e-9))
+        cells: Floats = np.minimum(slices * present, events * selected / sampled)
+        return cells
+
+    def truths_of(self, predicates: Sequence[Expr]) -> Truths:
+        return self.truths[:, [self.columns[predicate] for predicate in predicates]]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is known of a batch. Groupings go by their names (`planner.plan.Grouping.name`)."""
+
+    events: int | None = None
+    """None where nobody can tell without reading the batch."""
+    oldest: int | None = None
+    newest: int | None = None
+    sampled: int = 0
+    events_from: str = ASSUMED
+    times_from: str = ASSUMED
+    groups: Mapping[str, Groups] = field(default_factory=dict)
+    selections: Mapping[str, Sampled] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def span(self) -> int | None:
+        """The event time from the oldest to the newest event, in microseconds."""
+        return None if self.oldest is None or self.newest is None else self.newest - self.oldest + 1
+
+    def selectivity(self, grouping: str, predicate: Expr | None) -> float | None:
+        """The share of events that satisfies a predicate; None where the sample does not tell."""
+        if predicate is None:
+            return 1.0
+        sample = self.selections.get(grouping)
+        if sample is None or predicate not in sample.columns or not len(sample.truths):
+            return None
+        return float(sample.truths[:, sample.columns[predicate]].mean())
+
+    def selectivities(self, grouping: str) -> Mapping[Expr, float]:
+        """That of every predicate which the sample was asked for."""
+        sample = self.selections.get(grouping)
+        if sample is None or not len(sample.truths):
+            return {}
+        means = sample.truths.mean(axis=0).tolist()
+        return {predicate: means[at] for predicate, at in sample.columns.items()}
+
+    def fragments(self, grouping: str, predicates: Sequence[Expr], *, with_groups: bool = False) -> Groups | None:
+        """The fragments that these predicates make of the events (krishnamurthy 4.2), perhaps times the groups; events
+        that satisfy none are left out."""
+        sample = self.selections.get(grouping)
+        if sample is None or not predicates or any(predicate not in sample.columns for predicate in predicates):
+            return None
+        truths = sample.truths_of(predicates)
+        packed = np.packbits(truths, axis=1)
+        rows = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1])))[:, 0]
+        selected = truths.any(axis=1)
+        _, codes = np.unique(rows[selected], return_inverse=True)
+        if with_groups:
+            codes = codes.astype(np.int64) * (int(sample.groups.max(initial=0)) + 1) + sample.groups[selected]
+            _, codes = np.unique(codes, return_inverse=True)
+        return Groups.of(np.bincount(codes), len(truths), self.events)
+
+    def own_cells(self, grouping: str, queries: Sequence[tuple[Period, Expr | None]]) -> Floats | None:
+        """The partials of each query when it is cut by its own paired slices alone; None where too little is known.
+
+        A predicate may leave few of the groups, so that those of the events which satisfy it are counted.
+        """
+        groups = self.groups.get(grouping)
+        if groups is None or self.events is None or self.span is None:
+            return None
+        cells = np.zeros(len(queries))
+        windows = np.array([window[:2] for window, _ in queries], np.float64).reshape(-1, 2)
+        sample = self.selections.get(grouping)
+        known = {} if sample is None else sample.columns
+        for asked in (True, False):
+            at = np.array([i for i, (_, where) in enumerate(queries) if (where in known) is asked], np.intp)
+            range_, slide = windows[at].T
+            rest = np.where(range_ >= EVERYTHING, 0.0, np.fmod(range_, slide))
+            for length in (rest, slide - rest):
+                slices = np.where(length > 0, np.maximum(1.0, self.span / slide), 0.0)
+                events = self.events * length / slide
+                if asked and sample is not None:
+                    columns = [known[where] for where in (queries[i][1] for i in at.tolist()) if where is not None]
+                    cells[at] += sample.cells(columns, slices, events, self.events, groups.number)
+                else:
+                    cells[at] += expected_cells(slices, events, groups)
+        return cells
+
+    def text(self, names: Sequence[str] = ()) -> str:
+        """One line for people."""
+        if self.events is None:
+            events = "the number of events is assumed"
+        else:
+            about = "" if self.events_from in (FOOTERS, COUNTED) else "about "
+            events = f"{about}{plural(self.events, 'event')}"
+        times = "" if self.oldest is None else f" from {_instant(self.oldest)} to {_instant(self.newest)}"
+        line = f"{events}{times}{self._source}"
+        for name in names or self.groups:
+            groups = self.groups.get(name)
+            if name != "()":
+                line += f", {'groups' if groups is None else _groups_text(groups)} of {name} ({_source(groups)})"
+        return line
+
+    @property
+    def _source(self) -> str:
+        if self.events is None:
+            return "" if self.oldest is None else f" ({self.times_from})"
+        if self.times_from in (self.events_from, ASSUMED):
+            return f" ({self.events_from})"
+        return f" ({self.events_from}; times: {self.times_from})"
+
+
+def _groups_text(groups: Groups) -> str:
+    return f"{'' if groups.is_exact else 'about '}{plural(groups.number, 'group')}"
+
+
+def _source(groups: Groups | None) -> str:
+    if groups is None:
+        return ASSUMED
+    return COUNTED if groups.is_exact else SAMPLE
+
+
+def _instant(time: int | None) -> str:
+    assert time is not None
+    return str(np.datetime64(time, "us")).replace("T", " ").split(".", maxsplit=1)[0]
+
+
+def expected_cells(slices: npt.ArrayLike, events: npt.ArrayLike, groups: Groups) -> Floats:
+    """How many pairs of a slice and a group hold an event, for each query: its slices, and its events in all of them.
+
+    Events fall anywhere in time, so a group with the share p of them is missing in a slice of n events with the
+    probability exp(-n p), which is (1 - p)^n for small p. Bursts leave fewer pairs than that. The pairs are what
+    sharing by slices and fragments has to keep and combine (krishnamurthy Table 5; li 3.1-3.4).
+
+    Time: O(1) a query, whatever the number of groups.
+
+    >>> expected_cells(10, [10, 1000], ONE_GROUP).round(2).tolist()
+    [6.32, 10.0]
+    """
+    of_slices, of_events = np.broadcast_arrays(np.asarray(slices, np.float64), np.asarray(events, np.float64))
+    frequencies, numbers = groups.classes
+    each = of_events / np.maximum(of_slices, 1e-9)
+    present = -np.expm1(-each[..., None] * frequencies) @ numbers
+    cells: Floats = np.minimum(of_slices * present, of_events)
+    return cells
+
+
+__all__ = [
+    "ASSUMED",
+    "COUNTED",
+    "FOOTERS",
+    "ONE_GROUP",
+    "SAMPLE",
+    "SIZES",
+    "Floats",
+    "Groups",
+    "Sampled",
+    "Statistics",
+    "expected_cells",
+]

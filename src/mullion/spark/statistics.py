@@ -1,0 +1,179 @@
+"""Statistics of a batch before it is read: from the footers and some row groups of Parquet files, else from its head.
+
+Files that the kernel may read cost no job: their footers tell the number of events and their times, and a bounded part
+of row groups all over the batch is the sample. Of anything else Spark hands over the first events, in one job.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.algebra.streams import Stream
+from mullion.expressions.vector import arrow_type
+from mullion.language.types import Type
+from mullion.planner.plan import Grouping
+from mullion.planner.statistics import ASSUMED, FOOTERS, SAMPLE, SIZES, Statistics
+from mullion.runtime.batch import Tables
+from mullion.slices.inputs import kernel_columns
+from mullion.slices.kernels.partial import TIME, Input
+from mullion.slices.sampling import MOST_SAMPLED, Sample, scattered, spread, statistics_of
+from mullion.spark.events import Events, send
+from mullion.spark.files import MOST_FILES, Piece, can_tell_time, heads, local, pieces_of
+from mullion.spark.footers import Extent, extent_of
+from mullion.spark.options import reads_alike
+from mullion.spark.sources import TEXT_FORMATS, table_files
+
+MOST_PIECES = 16
+"""Row groups that a sample is taken from."""
+MOST_DECODED = 2 * MOST_SAMPLED
+"""Events that are read for it; half of them, evenly spread, are the sample."""
+HEAD = 1 << 16
+"""Bytes of a text file that tell how long its records are."""
+MOST_HEADS = 8
+CHOOSING = ("pathglobfilter", "modifiedbefore", "modifiedafter")
+"""Options that leave out files which lie there."""
+
+
+def of_batch(
+    events: Events, pieces: Sequence[Piece] | None, groupings: Sequence[Grouping], tables: Tables = ()
+) -> Statistics:
+    """Of a batch, from its pieces where the kernel may read all that the groupings need of them."""
+    stream = events.stream
+    needed = kernel_columns(groupings)
+    if pieces is None or needed is None:
+        return statistics_of(_first(events, groupings), groupings, tables)
+    return statistics_of(_from_pieces(pieces, stream, sorted(needed)), groupings, tables)
+
+
+def of_files_now(stream: Stream, groupings: Sequence[Grouping]) -> Statistics:
+    """Of the files that a stream would read now, without Spark: what can be known so."""
+    found = table_files(stream)
+    if found is None or any(name in CHOOSING for name, _ in stream.options):
+        return Statistics()
+    paths = [path for path, *_ in found]
+    needed = kernel_columns(groupings)
+    pieces = None
+    if stream.format == "parquet" and can_tell_time(stream) and needed is not None and reads_alike(stream.options):
+        pieces = pieces_of(paths, stream, needed)
+    if pieces is not None:
+        return statistics_of(_from_pieces(pieces, stream, sorted(needed or ())), groupings)
+    return _extent_alone(_extent(paths, stream))
+
+
+def _extent_alone(extent: Extent | None) -> Statistics:
+    if extent is None:
+        return Statistics()
+    times_from = ASSUMED if extent.oldest is None else FOOTERS
+    events = extent.records if extent.events is None else extent.events
+    return Statistics(events, extent.oldest, extent.newest, 0, extent.source, times_from)
+
+
+def _from_pieces(pieces: Sequence[Piece], stream: Stream, columns: Sequence[str]) -> Sample:
+    """Events from row groups all over the batch."""
+    rows = sum(piece.rows for piece in pieces)
+    types = {name: stream.types[name] for name in columns}
+    texts = [name for name, type_ in types.items() if type_.kind == "string"]
+    held = [piece for piece in pieces if piece.rows]
+    is_whole = rows <= MOST_SAMPLED
+    chosen = held if is_whole else [held[at] for at in spread(len(held), MOST_PIECES)]
+    share = 1 if is_whole else len(chosen)
+    found = heads(chosen, columns, stream.time_column, texts, MOST_DECODED // share)
+    parts = [table.take(pa.array(scattered(len(table), MOST_SAMPLED // share))) for table in found]
+    sampled = pa.concat_tables(parts).unify_dictionaries() if parts else _nothing(types)
+    dictionaries = {name: _different(sampled.column(name)) for name in texts}
+    inputs = Input(types)
+    extent = None if is_whole else extent_of(list(dict.fromkeys(piece.path for piece in pieces)), stream.time_column)
+    sample = Sample(sampled, inputs, is_whole, rows, events_from=FOOTERS, dictionaries=dictionaries)
+    return sample if extent is None else _extended(sample, extent)
+
+
+def _extended(sample: Sample, extent: Extent) -> Sample:
+    """With what footers or sizes tell of the whole batch."""
+    times_from = ASSUMED if extent.oldest is None else FOOTERS
+    return replace(
+        sample,
+        records=extent.records,
+        events=extent.events,
+        oldest=extent.oldest,
+        newest=extent.newest,
+        events_from=extent.source,
+        times_from=times_from,
+    )
+
+
+def _different(column: pa.ChunkedArray) -> int:
+    """How many texts the dictionaries of a column have, NULL being one of them. A file's has all of its row group,
+    also those that the sample has no event of."""
+    if not column.num_chunks or not pa.types.is_dictionary(column.type):
+        return 0
+    return len(column.chunk(0).dictionary) + bool(column.null_count)
+
+
+def _nothing(types: dict[str, Type]) -> pa.Table:
+    return pa.schema([(TIME, pa.int64()), *((name, arrow_type(type_)) for name, type_ in types.items())]).empty_table()
+
+
+def _first(events: Events, groupings: Sequence[Grouping]) -> Sample:
+    """The first events of a batch, handed over by Spark."""
+    frame, inputs = send(events.first(MOST_SAMPLED + 1), groupings)
+    rows = frame.toArrow()
+    if len(rows) <= MOST_SAMPLED:
+        return Sample(rows, inputs, is_whole=True)
+    extent = None if events.files is None else _extent_of_uris(events.files.uris, events.stream)
+    if extent is None:
+        return Sample(rows, inputs)
+    sample = _extended(Sample(rows, inputs), extent)
+    times = pc.min_max(rows.column(TIME)).as_py()
+    if sample.oldest is not None or times["min"] is None:
+        return sample
+    # The others come after the first ones, about as densely.
+    span = (times["max"] - times["min"]) * extent.records // len(rows)
+    return replace(sample, oldest=times["min"], newest=times["min"] + span, times_from=SAMPLE)
+
+
+def _extent_of_uris(uris: Sequence[str], stream: Stream) -> Extent | None:
+    paths = [local(uri) for uri in uris]
+    return None if None in paths else _extent([path for path in paths if path is not None], stream)
+
+
+def _extent(paths: Sequence[str], stream: Stream) -> Extent | None:
+    """How many events files hold; None where that cannot be told."""
+    if len(paths) > MOST_FILES:
+        return None
+    if stream.format == "parquet":
+        return extent_of(paths, stream.time_column)
+    if stream.format in TEXT_FORMATS and dict(stream.options).get("multiline", "false").lower() == "false":
+        return _by_sizes(paths)
+    return None
+
+
+def _by_sizes(paths: Sequence[str]) -> Extent | None:
+    """The number of records by the length of the first ones."""
+    try:
+        total = sum(os.path.getsize(path) for path in paths)
+        lines, read = 0, 0
+        for head in _heads(paths):
+            if head[:2] == b"\x1f\x8b":
+                return None
+            whole = head[: head.rfind(b"\n") + 1] if len(head) == HEAD else head
+            lines += whole.count(b"\n") + (not whole.endswith(b"\n") and bool(whole))
+            read += len(whole)
+    except OSError:
+        return None
+    if total and not read:
+        return None
+    return Extent(round(total * lines / max(1, read)), source=SIZES)
+
+
+def _heads(paths: Sequence[str]) -> Iterator[bytes]:
+    for at in spread(len(paths), MOST_HEADS).tolist():
+        with open(paths[at], "rb") as file:
+            yield file.read(HEAD)
+
+
+__all__ = ["of_batch", "of_files_now"]
