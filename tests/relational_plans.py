@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mullion.algebra.nodes import AntiJoin, Distinct, Filter, Join, Node, Project, Scan
 from mullion.algebra.relation import Relation
@@ -10,7 +11,10 @@ from mullion.expressions.typing import resolve_predicate
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column, Expr, Named, Window
 from mullion.language.types import INT, TIMESTAMP
-from mullion.operators.explain_relations import RelationExplanation, explain_relations
+from mullion.operators.structures import Structures
+from mullion.options import Expiry
+from mullion.planner.explain import Explanation
+from mullion.planner.explain_operators import OperatorPlans
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.optimiser import Chosen, optimise_together
 from mullion.planner.relation_stats import NO_STATS, Stats
@@ -69,10 +73,21 @@ def optimise(root: Node, stats: Stats = NO_STATS, strategy: str = "upa") -> Chos
     return chosen
 
 
-def as_written(relations: Sequence[Relation], stats: Stats = NO_STATS) -> RelationExplanation:
+def explained(
+    relations: Sequence[Relation],
+    stats: Stats = NO_STATS,
+    chosen: Sequence[Chosen] | None = None,
+    observed: Mapping[str, Any] | None = None,
+) -> Explanation:
+    """The plans that are chosen for queries over relations, or those that are given."""
+    plans = optimise_together([r.root for r in relations], stats, Expiry.PATTERN_AWARE) if chosen is None else chosen
+    operators = OperatorPlans(tuple(relations), tuple(plans), Structures(Expiry.PATTERN_AWARE), stats)
+    return Explanation((), "auto", observed=observed or {}, operators=operators)
+
+
+def as_written(relations: Sequence[Relation], stats: Stats = NO_STATS) -> Explanation:
     """The plans without any rewriting, to look at one plan in particular."""
-    chosen = [Chosen(r.root, CostModel(stats).plan(r.root), (), ()) for r in relations]
-    return explain_relations(relations, stats, chosen=chosen)
+    return explained(relations, stats, [Chosen(r.root, CostModel(stats).plan(r.root), (), ()) for r in relations])
 
 
 S1, S2, S3 = where(scan("S1"), "b > 10"), where(scan("S2"), "b < 500"), scan("S3")

@@ -85,9 +85,10 @@ def test_explain_says_which_way_and_why_in_text_json_and_picture() -> None:
     slices, operators = "aggregates over windows of one stream, by partials", "it joins rows of several windows"
     for text in (str(told), told.to_svg()):
         assert f"choose_slices: {slices}" in text and f"choose_operators: {operators}" in text
-    found = told.to_dict()
-    assert found["plans"][0]["reasons"][0]["rule"] == "choose_slices"
-    assert found["relations"][0]["why_operators"] == operators
+    by_slices, by_trees = told.to_dict()["plans"]
+    assert (by_slices["operator"], by_slices["reasons"][0]["rule"]) == ("SlicedAggregation", "choose_slices")
+    assert by_trees["reasons"][0] == {"rule": "choose_operators", "text": operators}
+    assert [[query["name"] for query in plan["queries"]] for plan in (by_slices, by_trees)] == [["counts"], ["pairs"]]
 
 
 def test_where_stays_as_it_was_written() -> None:

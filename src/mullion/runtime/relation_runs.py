@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.algebra.relation import Relation
-from mullion.operators.explain_relations import RelationExplanation, explain_relations
 from mullion.operators.materialized import KeptResult
 from mullion.operators.planning import plans_at_work
+from mullion.operators.structures import Structures
 from mullion.options import Options
+from mullion.planner.explain_operators import OperatorPlans
 from mullion.planner.optimiser import Chosen
 from mullion.planner.relation_stats import NO_STATS, Stats
 from mullion.runtime.relation_run import RelationRun
@@ -99,8 +100,8 @@ class RelationRuns:
         over = self.over(stream)
         return frozenset().union(*(run.columns_needed(stream) for run in over)) if over else None
 
-    def explain(self, relations: Sequence[Relation], observed: Mapping[str, Any]) -> RelationExplanation:
-        """The plans of relations and the reasons for them."""
+    def plans(self, relations: Sequence[Relation]) -> OperatorPlans:
+        """The plans at work, and for relations that are not yet at work those that would be chosen now."""
         chosen: dict[str, Chosen] = {}
         for streams in dict.fromkeys(relation.streams for relation in relations):
             own = [relation for relation in relations if relation.streams == streams]
@@ -110,9 +111,10 @@ class RelationRuns:
             for batch in together:
                 plans = plans_at_work(batch, at_work, stats, self._options.expiry)
                 chosen |= {relation.name: plan for relation, plan in zip(batch, plans, strict=True)}
-        ordered = [chosen[relation.name] for relation in relations]
+        ordered = tuple(chosen[relation.name] for relation in relations)
         known = reduce(Stats.together, (run.stats for run in self.runs.values()), NO_STATS)
-        return explain_relations(relations, known, self._options.expiry, observed, ordered)
+        expiry = self._options.expiry
+        return OperatorPlans(tuple(relations), ordered, Structures(expiry), known, expiry)
 
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""

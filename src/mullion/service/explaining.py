@@ -39,11 +39,11 @@ class Explainer:
         if name is not None:
             name = self._catalog.known(name).name
         plans = [plan for stream in self._catalog.streams.values() for plan in self._plans(stream, name)]
-        observed = {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
         named = [query for query in self._catalog.queries.values() if name in (None, query.name)]
-        shown = by_operators(named, self._catalog.streams)
-        relations = self._relations.explain(shown, self._relations.observed()) if shown else None
-        return Explanation(tuple(plans), self._options.sharing, name, observed, dict(self._pasts), relations)
+        operators = self._relations.plans(by_operators(named, self._catalog.streams))
+        observed = self._relations.observed() if operators.relations else {}
+        observed |= {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
+        return Explanation(tuple(plans), self._options.sharing, name, observed, dict(self._pasts), operators)
 
     def _plans(self, stream: Stream, name: str | None) -> list[Plan]:
         """The plans over a stream that serve the query, or all of them."""

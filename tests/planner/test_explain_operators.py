@@ -14,7 +14,6 @@ from mullion.algebra.nodes import Aggregated, Difference, Distinct, Join, Node, 
 from mullion.algebra.relation import Relation
 from mullion.language.query import Column
 from mullion.language.types import BIGINT, INT
-from mullion.operators.explain_relations import explain_relations
 from mullion.operators.structures import Structures
 from mullion.options import Expiry
 from mullion.planner.relation_stats import Stats
@@ -23,6 +22,7 @@ from relational_plans import (
     NEGATION_BELOW,
     as_written,
     column,
+    explained,
     join,
     keys_of,
     scan,
@@ -56,12 +56,12 @@ def golden(name: str) -> str:
 
 def test_the_left_plan_of_figure_3_5_reads_like_this() -> None:
     told = as_written([relation("left", NEGATION_ABOVE)], SEEN)
-    assert told.text + "\n" == golden("figure_3_5_left.txt")
+    assert str(told) + "\n" == golden("figure_3_5_left.txt")
 
 
 def test_the_right_plan_of_figure_3_5_reads_like_this() -> None:
     told = as_written([relation("right", NEGATION_BELOW)], SEEN)
-    assert told.text + "\n" == golden("figure_3_5_right.txt")
+    assert str(told) + "\n" == golden("figure_3_5_right.txt")
 
 
 def many_kinds() -> list[Relation]:
@@ -86,27 +86,27 @@ def many_kinds() -> list[Relation]:
 
 
 def test_explain_of_relations_reads_like_this() -> None:
-    told = explain_relations(many_kinds(), SEEN, observed={"S1": {"events": 12000, "late": 3}})
+    told = explained(many_kinds(), SEEN, observed={"S1": {"events": 12000, "late": 3}})
     assert str(told) + "\n" == golden("explain_relations.txt")
 
 
 def test_json_tells_the_same() -> None:
-    told = json.loads(json.dumps(explain_relations([relation("unpaid", NEGATION_BELOW)], SEEN).to_dict()))
-    (unpaid,) = told["relations"]
-    assert told["strategy"] == "upa"
-    assert (unpaid["pattern"], unpaid["plan"]["operator"]) == ("strict", "Negation")
-    assert unpaid["plan"]["state"] == {"left": "array or hash by key", "right": "end of each key, heap of ends"}
-    assert [below["pattern"] for below in unpaid["plan"]["inputs"]] == ["weak", "weakest"]
-    assert not unpaid["plan"]["negative_tuples"]
-    assert unpaid["rules"][-1]["rule"] == "pull_up_negation"
-    assert unpaid["rules"][-1]["after"] == unpaid["cost"] < unpaid["rejected"][0]["cost"]
-    assert unpaid["rejected"][0]["plan"]["operator"] == "Join" and unpaid["rejected"][0]["plan"]["negative_tuples"]
+    told = json.loads(explained([relation("unpaid", NEGATION_BELOW)], SEEN).to_json())
+    (unpaid,) = told["plans"]
+    assert told["expiry"] == "upa"
+    assert [query["name"] for query in unpaid["queries"]] == ["unpaid"]
+    assert (unpaid["pattern"], unpaid["operator"]) == ("strict", "Negation")
+    assert unpaid["state"] == {"left": "array or hash by key", "right": "end of each key, heap of ends"}
+    assert [below["pattern"] for below in unpaid["inputs"]] == ["weak", "weakest"]
+    assert not unpaid["negative_tuples"]
+    assert [reason["rule"] for reason in unpaid["reasons"]] == ["choose_operators", "project_keys", "pull_up_negation"]
+    assert unpaid["reasons"][-1]["after"] == unpaid["cost"] < unpaid["rejected"][0]["cost"]
+    assert unpaid["rejected"][0]["operator"] == "Join" and unpaid["rejected"][0]["negative_tuples"]
 
 
 def test_json_counts_the_queries_that_share_a_node() -> None:
-    told = explain_relations(many_kinds(), SEEN).to_dict()
-    shared = {r["name"]: r["plan"]["inputs"][0]["queries"] for r in told["relations"] if r["name"].startswith("above")}
-    assert set(shared.values()) == {6}
+    plans = {plan["queries"][0]["name"]: plan for plan in explained(many_kinds(), SEEN).to_dict()["plans"]}
+    assert {plans[name]["inputs"][0]["shared_by"] for name in plans if name.startswith("above")} == {6}
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,10 @@ def test_only_negative_tuples_materialise_windows_of_time() -> None:
 
 def test_many_queries_are_counted_and_not_drawn() -> None:
     queries = [relation(f"q{i}", where(scan("s"), f"b > {i}")) for i in range(25)]
-    told = explain_relations(queries)
-    assert told.text.count("\nquery ") + 1 == 20 and "and 5 more queries over relations" in told.text
-    assert len(told.to_dict()["relations"]) == 25
-    assert explain_relations([]).text == "no queries over relations"
+    told = explained(queries)
+    assert str(told).count("\nquery ") + 1 == 20 and "and 5 more queries over relations" in str(told)
+    assert len(told.to_dict()["plans"]) == 25
+    assert str(explained([])) == "no standing queries"
 
 
 def test_columns_of_joins_are_written_without_quotes() -> None:

@@ -1,0 +1,211 @@
+"""EXPLAIN of operators: every edge with its update pattern, every operator with its state, and why.
+
+query unpaid: RSTREAM every 1 min, strict, upa
+  strict ── NOT EXISTS id = k0  (left: array or hash by key; right: end of each key, heap of ends)
+            ├─ weakest ── orders [RANGE 10 min]
+            └─ weakest ── PROJECT order_id AS k0
+                          └─ weakest ── payments [RANGE 10 min]
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from mullion.algebra.nodes import Join, Node, nodes
+from mullion.algebra.relation import Relation
+from mullion.language.render import duration_text, render_window
+from mullion.options import Expiry
+from mullion.planner.drawing import Box
+from mullion.planner.explained import Explained, branched
+from mullion.planner.join_order import choose_order
+from mullion.planner.operator_cost import CostModel
+from mullion.planner.optimiser import Chosen
+from mullion.planner.physical import why_operators
+from mullion.planner.relation_stats import NO_STATS, Stats
+
+
+class States(Protocol):
+    """What operators keep, which they say themselves."""
+
+    def of(self, node: Node) -> dict[str, str]: ...
+    def hears_negatives(self, node: Node) -> bool: ...
+
+
+@dataclass(frozen=True)
+class OperatorPlans:
+    """The plans of queries that operators run. What several of them need is computed once."""
+
+    relations: tuple[Relation, ...] = ()
+    chosen: tuple[Chosen, ...] = ()
+    states: States | None = None
+    stats: Stats = NO_STATS
+    expiry: Expiry = Expiry.PATTERN_AWARE
+
+    def explained(self, pasts: Mapping[str, str]) -> list[ExplainedOperators]:
+        numbers: dict[Node, int] = {}
+        pairs = zip(self.relations, self.chosen, strict=True)
+        return [ExplainedOperators(self, relation, chosen, pasts, numbers) for relation, chosen in pairs]
+
+    @cached_property
+    def shared(self) -> Counter[Node]:
+        """How many queries need a node."""
+        return Counter(node for chosen in self.chosen for node in dict.fromkeys(nodes(chosen.root)))
+
+    def sources(self, root: Node) -> dict[str, list[str]]:
+        """Which numbers the cost of a plan stands on, by whether they were observed."""
+        model = CostModel(self.stats, self.expiry)
+        model.plan(root)
+        kinds = {"observed": {True}, "partly observed": {True, False}, "assumed": {False}}
+        return {how: [what for what, seen in model.sources.items() if seen == wanted] for how, wanted in kinds.items()}
+
+    def state_of(self, node: Node) -> dict[str, str]:
+        assert self.states is not None
+        return self.states.of(node)
+
+    def hears_negatives(self, node: Node) -> bool:
+        return self.states is not None and self.states.hears_negatives(node)
+
+    def probing_order(self, node: Node) -> list[int]:
+        """In which order a join of many looks into the others; nothing for other nodes."""
+        if not isinstance(node, Join) or len(node.parts) <= 2:
+            return []
+        return list(choose_order(CostModel(self.stats).join_inputs(node)).order)
+
+
+NO_OPERATORS = OperatorPlans()
+
+
+@dataclass(frozen=True)
+class ExplainedOperators(Explained):
+    """`numbers`: those of nodes that were told of with a query before and are shared."""
+
+    plans: OperatorPlans
+    relation: Relation
+    chosen: Chosen
+    pasts: Mapping[str, str]
+    numbers: dict[Node, int] = field(repr=False)
+
+    @property
+    def names(self) -> list[str]:
+        return [self.relation.name]
+
+    @property
+    def _why(self) -> list[dict[str, Any]]:
+        why = why_operators(self.relation)
+        return [] if why is None else [{"rule": "choose_operators", "text": why}]
+
+    def lines(self) -> list[str]:
+        return list(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        relation, chosen = self.relation, self.chosen
+        yield f"query {relation.name}: {_output_text(relation)}, {chosen.root.pattern.label}, {self.plans.expiry}"
+        yield from (f"  {line}" for line in self._tree(chosen.root))
+        yield from (f"  {why['rule']}: {why['text']}" for why in self._why)
+        known = "; ".join(f"{how} {', '.join(what)}" for how, what in self.plans.sources(chosen.root).items() if what)
+        yield f"  costs {chosen.cost:,.0f} accesses a second, from {known}"
+        rules = [
+            f"{use.name}: {use.reason} ({use.before:,.0f} before, {use.after:,.0f} after)" for use in chosen.applied
+        ]
+        yield from branched("  ", rules)
+        if relation.name in self.pasts:
+            yield f"  backfill: {self.pasts[relation.name]}"
+        if chosen.rejected:
+            root, cost = chosen.rejected[0]
+            others = len(chosen.rejected) - 1
+            more = f"; {others} more {'was' if others == 1 else 'were'} dearer" if others else ""
+            yield f"  rejected, since it costs {cost:,.0f} instead of {chosen.cost:,.0f}{more}:"
+            yield from (f"    {line}" for line in self._tree(root, number=False))
+
+    def _tree(self, node: Node, *, number: bool = True, above: int = 1) -> Iterator[str]:
+        """What several queries share is written with the first of them, and has a number. `above`: how many queries
+        share what stands above the node."""
+        label = f"{node.pattern.label} ── "
+        queries = self.plans.shared[node] if number else 0
+        if node in self.numbers and number:
+            yield f"{label}#{self.numbers[node]} {node.explained}, as above"
+            return
+        text = node.explained + self._details(node)
+        if queries > above:
+            self.numbers[node] = len(self.numbers) + 1
+            text = f"#{self.numbers[node]} {text}  shared by {queries} queries"
+        yield label + text
+        margin = " " * len(label)
+        for i, below in enumerate(node.inputs):
+            last = i == len(node.inputs) - 1
+            first, *rest = self._tree(below, number=number, above=max(above, queries))
+            yield f"{margin}{'└─' if last else '├─'} {first}"
+            yield from (f"{margin}{'  ' if last else '│ '} {line}" for line in rest)
+
+    def _details(self, node: Node) -> str:
+        """What the operator keeps, and what is particular about it."""
+        details = [f"{what}: {how}" for what, how in self.plans.state_of(node).items()]
+        if order := self.plans.probing_order(node):
+            details.append("probed in the order " + ", ".join(map(str, order)))
+        if isinstance(node, Join) and node.is_internal:
+            details.append("its results stay")
+        if self.plans.hears_negatives(node):
+            details.append("negative tuples")
+        return f"  ({'; '.join(details)})" if details else ""
+
+    def facts(self) -> dict[str, Any]:
+        relation, chosen = self.relation, self.chosen
+        past = self.pasts.get(relation.name)
+        rules = [
+            {"rule": use.name, "text": use.reason, "before": round(use.before, 3), "after": round(use.after, 3)}
+            for use in chosen.applied
+        ]
+        query = {
+            "name": relation.name,
+            "output": relation.output,
+            "restore": relation.restore,
+            "slide": None if relation.slide is None else duration_text(relation.slide),
+        } | ({} if past is None else {"backfill": past})
+        return {
+            **self._node(chosen.root),
+            "cost": round(chosen.cost, 3),
+            "statistics": self.plans.sources(chosen.root),
+            "queries": [query],
+            "reasons": [*self._why, *rules],
+            "rejected": [{"cost": round(cost, 3), **self._node(root)} for root, cost in chosen.rejected],
+        }
+
+    def _node(self, node: Node) -> dict[str, Any]:
+        order = self.plans.probing_order(node)
+        return {
+            "operator": node.kind_name(),
+            "text": node.explained,
+            "pattern": node.pattern.label,
+            "state": self.plans.state_of(node),
+            "negative_tuples": self.plans.hears_negatives(node),
+            "shared_by": self.plans.shared.get(node, 0),
+            **({"probing_order": order} if order else {}),
+            "inputs": [self._node(below) for below in node.inputs],
+        }
+
+    def box(self) -> Box:
+        why = (f"{why['rule']}: {why['text']}" for why in self._why)
+        head = (f"query {self.relation.name}", _output_text(self.relation), *why)
+        return Box(head, children=(self._box(self.chosen.root),))
+
+    def _box(self, node: Node) -> Box:
+        structure = tuple(f"{what}: {how}" for what, how in self.plans.state_of(node).items())
+        queries = self.plans.shared[node]
+        shared = (f"shared by {queries} queries",) if queries > 1 else ()
+        return Box((node.explained, *structure, *shared), node.pattern.label, tuple(map(self._box, node.inputs)))
+
+
+def _output_text(relation: Relation) -> str:
+    """What the query tells of its result, and when."""
+    text = "changes" if relation.output == "changes" else relation.output.upper()
+    if relation.output_window is not None:
+        text += f" {render_window(relation.output_window, quoted=False)}"
+    when = "at every change" if relation.slide is None else f"every {duration_text(relation.slide)}"
+    return f"{text}{' RESTORE' if relation.restore else ''} {when}"
+
+
+__all__ = ["NO_OPERATORS", "OperatorPlans"]
