@@ -133,7 +133,9 @@ class Engine(Status):
         self._entering = entering = Entering(catalog, runs, sink)
         self._batches = Batches(catalog, lock, runs, entering, sink, self._after_batch)
         self._operation = Operation(catalog, lock, places, answers, runs, entering, self._batches, backend)
-        self._explainer = Explainer(catalog, options, runs.streams, runs.relations, entering.pasts)
+        self._explainer = Explainer(
+            catalog, options, runs.streams, runs.relations, entering.pasts, backend.statistics_now
+        )
         self._statements = Statements(
             catalog,
             self.questions,

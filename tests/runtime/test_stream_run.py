@@ -19,6 +19,7 @@ from mullion.errors import CheckpointError
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP
 from mullion.options import Options
+from mullion.planner.expected import Expected
 from mullion.planner.physical import sliced_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime import sharding_choice
@@ -276,3 +277,14 @@ class TestRestart:
         course.run.set_queries(course.queries)
         with pytest.raises(CheckpointError, match="there is no commit of batch 1"):
             course.run.process(course.source.batch([event(9)], 2))
+
+
+def test_a_plan_that_expected_far_fewer_groups_says_so() -> None:
+    course = Course([query(BY_KEY), query(TOTAL, "t")])
+    course.take(event(1))
+    course.run.sets["shared"].expected = {"k": Expected(partials=3.0, groups=3.0), "()": Expected(1.0, 1.0)}
+    course.take(*(event(2, k=str(i)) for i in range(1500)))
+    assert course.run.counts.misjudged == {
+        "k of q": "1,500 partials instead of about 3, 1,500 groups instead of about 3"
+    }
+    assert course.run.sets["shared"].expected == {}, "the next batch is expected anew"

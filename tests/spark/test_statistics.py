@@ -126,7 +126,7 @@ def test_int96_tells_the_number_alone(tmp_path: Path) -> None:
 
 
 def test_files_of_nothing_hold_nothing(tmp_path: Path) -> None:
-    assert of_files_now(stream(tmp_path), groupings()).events == 0
+    assert of_files_now(stream(tmp_path), groupings()) == Statistics()
     pq.write_table(events(0, 1, 1).slice(1), tmp_path / "a.parquet")
     found = of_files_now(stream(tmp_path), groupings())
     assert (found.events, found.oldest, found.groups["k"].number) == (0, None, 0)

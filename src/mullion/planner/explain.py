@@ -17,6 +17,7 @@ from mullion.planner.explain_operators import NO_OPERATORS, OperatorPlans
 from mullion.planner.explain_slices import ExplainedSlices
 from mullion.planner.explained import MOST_SHOWN, Explained
 from mullion.planner.plan import Plan
+from mullion.planner.statistics import Statistics
 
 COUNTED_OF_SLICES = ("events", "slices", "fragments", "groups", "partial_operations", "final_operations")
 
@@ -32,6 +33,8 @@ class Explanation:
     pasts: Mapping[str, str] = field(default_factory=dict)
     """How queries with BACKFILL came by their past."""
     operators: OperatorPlans = NO_OPERATORS
+    held: Mapping[str, Statistics] = field(default_factory=dict)
+    """What streams hold that were not read yet."""
 
     @property
     def _parts(self) -> list[Explained]:
@@ -49,6 +52,7 @@ class Explanation:
             "expiry": self.operators.expiry,
             "plans": [part.facts() for part in self._parts],
             "observed": dict(self.observed),
+            "held": {name: known.facts() for name, known in self.held.items()},
         }
 
     def to_json(self) -> str:
@@ -73,7 +77,13 @@ class Explanation:
         blocks = ["\n".join(part.lines()) for part in self._shown]
         more = len(self._parts) - len(self._shown)
         blocks += [f"... and {more} more queries over relations"] if more else []
+        blocks += [f"now in {name}: {known.text()}" for name, known in self.held.items()]
         blocks += [f"seen so far in {name}: {_counts_text(counts)}" for name, counts in self.observed.items()]
+        blocks += [
+            f"misjudged in {name}: {whose}: {what}"
+            for name, counts in self.observed.items()
+            for whose, what in counts.get("misjudged", {}).items()
+        ]
         return "\n\n".join(blocks)
 
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +43,7 @@ FOOTERS, SAMPLE, COUNTED, SIZES, ASSUMED = "footers", "sample", "counted", "file
 """Where a number is from."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Groups:
     """The groups of some events: about how many there are, and how frequent those of the sample are there."""
 
@@ -98,7 +99,7 @@ ONE_GROUP = Groups(1, np.ones(1), is_exact=True)
 """All events, without keys."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sampled:
     """Events of a sample as the queries of one grouping see them: the group of each, and which predicates hold."""
 
@@ -222,6 +223,17 @@ class Statistics:
                 else:
                     cells[at] += expected_cells(slices, events, groups)
         return cells
+
+    def facts(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "events": self.events,
+            "oldest": self.oldest,
+            "newest": self.newest,
+            "events_from": self.events_from,
+            "times_from": self.times_from,
+            "groups": {name: {"number": g.number, "exact": g.is_exact} for name, g in self.groups.items()},
+        }
 
     def text(self, names: Sequence[str] = ()) -> str:
         """One line for people."""

@@ -33,6 +33,9 @@ class Counts:
     answers_by_query: dict[str, int] = field(default_factory=dict)
     """Of the queries that are answered now, since they entered."""
     bad_by_query: dict[str, int] = field(default_factory=dict)
+    misjudged: dict[str, str] = field(default_factory=dict)
+    """Plans that expected far more or fewer partials or groups than a batch had, the last time that they did: what was
+    expected and what came, by the key set and the queries that share it."""
 
     def add(self, tally: Tally) -> None:
         """Count what partials say of their events."""

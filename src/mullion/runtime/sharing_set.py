@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.planner.cost import NOTHING_SEEN, Observed
+from mullion.planner.expected import Expected, far_off
 from mullion.planner.plan import Grouping, Plan
 from mullion.runtime.sharding import Shards
 from mullion.slices.coverage import Coverage
@@ -28,6 +29,8 @@ class SharingSet:
     shards: dict[str, Shards] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
     """About how many groups a grouping has: from a sample before its first batch, from each batch after it."""
+    expected: dict[str, Expected] = field(default_factory=dict)
+    """What statistics made the plan expect of the next batch, by grouping; nothing when there were none."""
 
     def snapshot(self) -> dict[str, Any]:
         return {
@@ -43,12 +46,29 @@ class SharingSet:
         self.groups = dict(state["groups"])
         self.shards |= {name: Shards.restored(files, shards) for name, shards in state["shards"].items()}
 
+    def misjudged(self, taken: Sequence[CountedPartials]) -> dict[str, str]:
+        """What the plan expected and what came of it, where these are far apart; the next plan expects anew."""
+        made = {grouping.name: (counted.partials, counted.groups) for grouping, _, counted in taken}
+        wrong, self.expected = far_off(self.expected, made), {}
+        queries = {grouping.name: [query.name for query in grouping.queries] for grouping, _, _ in taken}
+        return {f"{name} of {listed(queries[name])}": text for name, text in wrong.items()}
+
 
 OLDEST_COUNT = 64
 """Batches by dense rows after which the number of fragments, which they do not show, counts as unknown again."""
 
 CountedPartials = tuple[Grouping, list[pa.Table] | None, Tally]
 """A grouping, its partials when they are on the driver, and what they say of the batch."""
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and how many there are besides.
+
+    >>> listed(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def observed(before: Observed, partials: Sequence[CountedPartials], span: int) -> Observed:

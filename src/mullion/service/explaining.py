@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from mullion.algebra.streams import Stream
@@ -10,18 +10,21 @@ from mullion.catalog.catalog import Catalog
 from mullion.language.query import TIME_AXIS, Axis
 from mullion.options import Options
 from mullion.planner.cost import NOTHING_SEEN, Observed
+from mullion.planner.expected import observed_before
 from mullion.planner.explain import Explanation
 from mullion.planner.physical import by_operators, sliced_of
-from mullion.planner.plan import Plan
+from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
+from mullion.planner.statistics import Statistics
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices.axis import by_axis
 
 
 class Explainer:
-    """`pasts` says how queries that entered late came by their past."""
+    """`pasts` says how queries that entered late came by their past, `statistics` what the source of a stream holds
+    now."""
 
     def __init__(
         self,
@@ -30,35 +33,56 @@ class Explainer:
         runs: Mapping[str, StreamRun],
         relations: RelationRuns,
         pasts: Mapping[str, str],
+        statistics: Callable[[Stream, Sequence[Grouping]], Statistics],
     ) -> None:
         self._catalog, self._options, self._runs, self._relations = catalog, options, runs, relations
-        self._pasts = pasts
+        self._pasts, self._statistics = pasts, statistics
 
     def explain(self, name: str | None = None) -> Explanation:
         """The shared plan of all queries, or the part of it that serves one."""
         if name is not None:
             name = self._catalog.known(name).name
-        plans = [plan for stream in self._catalog.streams.values() for plan in self._plans(stream, name)]
+        plans: list[Plan] = []
+        held: dict[str, Statistics] = {}
+        for stream in self._catalog.streams.values():
+            own, known = self._plans(stream, name)
+            plans += own
+            if own and known is not None:
+                held[stream.name] = known
         named = [query for query in self._catalog.queries.values() if name in (None, query.name)]
         operators = self._relations.plans(by_operators(named, self._catalog.streams))
         observed = self._relations.observed() if operators.relations else {}
         observed |= {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
-        return Explanation(tuple(plans), self._options.sharing, name, observed, dict(self._pasts), operators)
+        return Explanation(tuple(plans), self._options.sharing, name, observed, dict(self._pasts), operators, held)
 
-    def _plans(self, stream: Stream, name: str | None) -> list[Plan]:
-        """The plans over a stream that serve the query, or all of them."""
+    def _plans(self, stream: Stream, name: str | None) -> tuple[list[Plan], Statistics | None]:
+        """The plans over a stream that serve the query, or all of them, and what the stream holds if it was not read
+        yet."""
         queries = sliced_of(self._catalog.queries_over(stream.name), self._catalog.streams)
+        known, seen = self._known(stream, queries)
         alone = [[query] for query in queries if name in (None, query.name)]
-        return [
-            self._plan(stream, axis, placed)
+        plans = [
+            self._plan(stream, axis, placed, seen)
             for together in ([queries] if self._options.is_shared else alone)
             for axis, placed in _by_axis(together)
             if name is None or any(query.name == name for query in placed)
         ]
+        return plans, known
 
-    def _plan(self, stream: Stream, axis: Axis, queries: Sequence[SlicedAggregation]) -> Plan:
+    def _known(self, stream: Stream, queries: Sequence[SlicedAggregation]) -> tuple[Statistics | None, Observed]:
+        """What the source holds and would show, or what its last batch showed."""
         run = self._runs.get(stream.name)
-        seen = NOTHING_SEEN if run is None else run.observed
+        if run is not None and run.counts.batches:
+            return None, run.observed
+        if not queries:
+            return None, NOTHING_SEEN
+        timed = [query for query in queries if query.axis == TIME_AXIS]
+        groupings = make_plan(stream, timed, self._options).groupings if timed else ()
+        known = self._statistics(stream, groupings)
+        return None if known == Statistics() else known, observed_before(known, groupings)
+
+    def _plan(self, stream: Stream, axis: Axis, queries: Sequence[SlicedAggregation], seen: Observed) -> Plan:
+        run = self._runs.get(stream.name)
         if axis != TIME_AXIS:
             seen = Observed(events=seen.events, span=seen.events, groups=seen.groups)
         files = stream.format == "parquet" if run is None else run.reads_files

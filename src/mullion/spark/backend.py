@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mullion.algebra.streams import Stream
 from mullion.options import Options
 from mullion.planner.plan import Grouping
+from mullion.planner.statistics import Statistics
 from mullion.runtime.batch import Batch, Source
 from mullion.runtime.relation_shards import SHARDS
 from mullion.runtime.shard_step import ShardedStep, ShardOutcome
@@ -25,6 +26,7 @@ from mullion.spark.session import adopt
 from mullion.spark.shard_tasks import run_step
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import is_files, open_stream, tells_files, with_places
+from mullion.spark.statistics import of_files_now
 
 TIMES_ON_FEW_CORES = 25
 """How many times more events relations take on the driver before they go to shards, where cores are few."""
@@ -68,6 +70,16 @@ class SparkBackend:
         noted = is_files(stream) or (frame is not None and frame.isStreaming and tells_files(frame))
         log = SourceLog(notes) if noted else None
         return SparkSource(stream, lambda: self.session, log, plain=frame is None, options=self._options)
+
+    def statistics_now(self, stream: Stream, groupings: Sequence[Grouping]) -> Statistics:
+        """What a stream would read now, as far as that is known without reading it: files, or a static DataFrame."""
+        frame = self._frames.get(stream.name)
+        if frame is None:
+            return of_files_now(stream, groupings) if is_files(stream) else Statistics()
+        if frame.isStreaming:
+            return Statistics()
+        source = SparkSource(stream, lambda: self.session, None, plain=False, options=self._options)
+        return source.batch(frame, 0).statistics(groupings)
 
     def feed(
         self, run: StreamRun, notes: Path, process: Callable[[Batch], None], finish: Callable[[], None], every: int

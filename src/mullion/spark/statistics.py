@@ -53,7 +53,7 @@ def of_batch(
 def of_files_now(stream: Stream, groupings: Sequence[Grouping]) -> Statistics:
     """Of the files that a stream would read now, without Spark: what can be known so."""
     found = table_files(stream)
-    if found is None or any(name in CHOOSING for name, _ in stream.options):
+    if not found or any(name in CHOOSING for name, _ in stream.options):
         return Statistics()
     paths = [path for path, *_ in found]
     needed = kernel_columns(groupings)

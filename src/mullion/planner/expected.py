@@ -1,0 +1,92 @@
+"""What a plan expects of a batch, from its statistics, and whether the batch was as expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from mullion.planner.cost import NOTHING_SEEN, Observed
+from mullion.planner.plan import ROWS, Grouping, Plan
+from mullion.planner.slices import slices_of
+from mullion.planner.statistics import Statistics, expected_cells
+
+TOLERATED = 4.0
+"""How many times more or less there may be than expected."""
+FEW = 1000
+"""Partials or groups that are few whatever was expected."""
+
+
+class Expected(NamedTuple):
+    """The partials and groups that a grouping is expected to have in a batch."""
+
+    partials: float
+    groups: float
+
+
+def observed_before(statistics: Statistics, groupings: Sequence[Grouping]) -> Observed:
+    """What a batch would show, as far as it is known before; what is not known is assumed."""
+    events = statistics.events if statistics.events is not None else statistics.sampled or None
+    if events is None or statistics.span is None:
+        return NOTHING_SEEN if not events else Observed(events, NOTHING_SEEN.span * events // NOTHING_SEEN.events)
+    groups = max((statistics.groups[g.name].number for g in groupings if g.name in statistics.groups), default=1)
+    alphas = {g.name: sum(statistics.selectivities(g.name).get(p, 0.0) for p in g.predicates) for g in groupings}
+    most = max((g for g in groupings if g.predicates), key=lambda g: alphas[g.name], default=None)
+    fragments = None if most is None else statistics.fragments(most.name, most.predicates)
+    if most is None or fragments is None:
+        return Observed(events, statistics.span, max(1, groups))
+    k, alpha = max(1, min(fragments.number, events)), alphas[most.name]
+    held = float(fragments.frequencies.sum() + fragments.unseen)
+    return Observed(events, statistics.span, max(1, groups), k, alpha, alpha / held if held else 0.0)
+
+
+def expectations(plan: Plan, statistics: Statistics) -> dict[str, Expected]:
+    """For each grouping, by its name; nothing of one that too little is known of."""
+    expected = {}
+    for grouping, method in zip(plan.groupings, plan.methods, strict=True):
+        groups = statistics.groups.get(grouping.name)
+        partials = _partials(plan, grouping, method, statistics)
+        if groups is not None and partials is not None:
+            expected[grouping.name] = Expected(partials, groups.number)
+    return expected
+
+
+def _partials(plan: Plan, grouping: Grouping, method: str, statistics: Statistics) -> float | None:
+    groups, events, span = statistics.groups.get(grouping.name), statistics.events, statistics.span
+    if groups is None or events is None or span is None:
+        return None
+    if method == ROWS:
+        own = list(dict.fromkeys((query.window, query.predicate) for query in grouping.queries))
+        cells = statistics.own_cells(grouping.name, own)
+        return None if cells is None else float(cells.sum())
+    slices = slices_of(plan.windows, 0, span, plan.slicing)
+    if grouping.selective:
+        groups = statistics.fragments(grouping.name, grouping.predicates, with_groups=True)
+    elif grouping.predicates:
+        # Events that satisfy nothing make fragments of their own, at most one for each group.
+        pairs = statistics.fragments(grouping.name, grouping.predicates, with_groups=True)
+        rest = float(expected_cells(slices, events, groups))
+        return None if pairs is None else rest + float(expected_cells(slices, events, pairs))
+    return None if groups is None else float(expected_cells(slices, events, groups))
+
+
+def misjudged(expected: Expected, partials: int, groups: int) -> str | None:
+    """What a plan expected and what came, if these are far apart."""
+    wrong = [
+        f"{made:,} {what} instead of about {round(thought):,}"
+        for what, thought, made in (("partials", expected.partials, partials), ("groups", expected.groups, groups))
+        if max(thought, made) > FEW and max(thought, made) > TOLERATED * max(1.0, min(thought, made))
+    ]
+    return ", ".join(wrong) or None
+
+
+def far_off(expected: Mapping[str, Expected], made: Mapping[str, tuple[int, int]]) -> dict[str, str]:
+    """The groupings that were misjudged, by their names, of what they made: partials and groups.
+
+    >>> far_off({"k": Expected(9000.0, 20.0)}, {"k": (500_000, 21), "other": (7, 7)})
+    {'k': '500,000 partials instead of about 9,000'}
+    """
+    found = {name: misjudged(expected[name], *of) for name, of in made.items() if name in expected}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+__all__ = ["Expected", "expectations", "far_off", "misjudged", "observed_before"]

@@ -1,0 +1,87 @@
+"""What plans expect of a batch, against what the batch makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from by_slices import bind
+from memory_batch import MemoryBatch, as_events
+from mullion.algebra.streams import Stream
+from mullion.language.parse import parse_query
+from mullion.language.types import BIGINT, STRING, TIMESTAMP
+from mullion.options import Method, Options
+from mullion.planner.cost import NOTHING_SEEN
+from mullion.planner.expected import Expected, expectations, far_off, misjudged, observed_before
+from mullion.planner.plan import Plan
+from mullion.planner.rules import make_plan
+from mullion.planner.statistics import Statistics
+from mullion.slices.bounds import EVERYWHERE
+from mullion.slices.tally import tally
+
+STREAM = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("x", BIGINT)), "ts")
+SECOND = 1_000_000
+QUERIES = (
+    "SELECT k, count(*) AS n FROM s [RANGE 18 s SLIDE 15 s] WHERE x < 40 GROUP BY k",
+    "SELECT k, sum(x) AS n FROM s [RANGE 60 s SLIDE 20 s] WHERE x >= 80 GROUP BY k",
+    "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]",
+    "SELECT count(*) AS n FROM s [RANGE 30 s SLIDE 10 s] WHERE k = '3'",
+)
+
+
+def plan(method: str, *texts: str) -> Plan:
+    found = [bind(parse_query(text, name=f"q{i}"), {"s": STREAM}) for i, text in enumerate(texts)]
+    return make_plan(STREAM, found, Options(method=Method(method)))
+
+
+@pytest.fixture(scope="module")
+def batch() -> MemoryBatch:
+    """20,000 events in ten minutes, of 50 groups of very different sizes."""
+    dice = np.random.default_rng(1)
+    times, keys = dice.integers(-300 * SECOND, 300 * SECOND, 20_000), dice.zipf(1.5, 20_000) % 50
+    numbers = dice.integers(0, 100, 20_000)
+    rows: list[dict[str, Any]] = [
+        {"ts": t, "k": str(k), "x": x} for t, k, x in zip(times.tolist(), keys.tolist(), numbers.tolist(), strict=True)
+    ]
+    return MemoryBatch(STREAM, as_events(STREAM, rows), 0)
+
+
+@pytest.mark.parametrize("method", ["fragments", "rows"])
+def test_partials_are_about_as_many_as_expected(batch: MemoryBatch, method: str) -> None:
+    made = plan(method, *QUERIES)
+    expected = expectations(made, batch.statistics(made.groupings))
+    taken = batch.partials(made, (), EVERYWHERE, None).taken
+    assert expected.keys() == {"k", "()"}
+    for grouping, (table,) in zip(made.groupings, taken, strict=True):
+        counted = tally(table, grouping)
+        assert expected[grouping.name].partials == pytest.approx(counted.partials, rel=0.25)
+        assert expected[grouping.name].groups == counted.groups
+        assert misjudged(expected[grouping.name], counted.partials, counted.groups) is None
+
+
+def test_what_is_known_before_is_what_a_batch_shows(batch: MemoryBatch) -> None:
+    made = plan("fragments", *QUERIES[:2])
+    seen = observed_before(batch.statistics(made.groupings), made.groupings)
+    assert (seen.events, seen.groups, seen.fragments) == (20_000, 50, 2)
+    assert seen.alpha == pytest.approx(0.6, abs=0.02)
+    assert seen.beta == pytest.approx(1.0)
+    assert 590 * SECOND < seen.span <= 600 * SECOND
+
+
+def test_what_is_not_known_is_assumed() -> None:
+    made = plan("fragments", QUERIES[0])
+    assert observed_before(Statistics(), made.groupings) is NOTHING_SEEN
+    assert expectations(made, Statistics()) == {}
+    of_sizes = observed_before(Statistics(events=3 * NOTHING_SEEN.events), made.groupings)
+    assert (of_sizes.events, of_sizes.span) == (3 * NOTHING_SEEN.events, 3 * NOTHING_SEEN.span)
+
+
+def test_more_than_four_times_off_is_misjudged() -> None:
+    assert misjudged(Expected(10_000, 50), 40_000, 50) is None
+    assert misjudged(Expected(10_000, 50), 40_001, 50) == "40,001 partials instead of about 10,000"
+    assert misjudged(Expected(10_000, 50), 2_000, 50) == "2,000 partials instead of about 10,000"
+    assert misjudged(Expected(10_000, 50), 9_000, 5_000) == "5,000 groups instead of about 50"
+    assert misjudged(Expected(10, 1), 900, 200) is None, "few, whatever was expected"
+    assert far_off({}, {"k": (10, 10)}) == {}
