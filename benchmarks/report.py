@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import Timing
-from mullion.spark.session import machine_bytes
+from mullion.memory import machine_bytes
 
 _SENSES = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, "==": operator.eq}
 

@@ -29,6 +29,7 @@ from mullion.slices.kernels.partial import TIME, Input, Job
 from mullion.slices.sampling import MOST_SAMPLED, Sample, spread, statistics_of
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
+from mullion.spark.backlog import Backlog
 from mullion.spark.source_log import SourceLog
 from mullion.storage.files import serialised
 from mullion.storage.marks import Mark
@@ -173,6 +174,7 @@ class MemorySource:
     sized: bool = True
     failures: tuple[type[BaseException], ...] = ()
     given: dict[int, pa.Table] = field(default_factory=dict)
+    backlog: Backlog | None = None
 
     def batch(self, rows: Rows | pa.Table, number: int) -> MemoryBatch:
         events = rows if isinstance(rows, pa.Table) else as_events(self.stream, rows)
@@ -181,6 +183,11 @@ class MemorySource:
 
     def offsets_of(self, batch: int) -> Sequence[int]:
         return range(batch, batch + 1) if self.log is None else self.log.offsets_of(batch)
+
+    def still_to_come(self, batch: int) -> int | None:
+        if self.backlog is None or self.log is None:
+            return None
+        return self.backlog.oldest_after(self.log.files_of(batch))
 
     def cannot_read_again(self) -> str | None:
         return "the source of the stream cannot be read twice" if self.forgets else None

@@ -17,6 +17,7 @@ LAYERS = (
     "plural",
     "instants",
     "arguments",
+    "memory",
     "options",
     "closing",
     "language",

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,6 +39,7 @@ from mullion.runtime.stream_run import StreamRun
 from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import Input
 from mullion.spark.backend import SparkBackend
+from mullion.spark.backlog import Backlog
 from mullion.spark.feed import Feed
 from mullion.spark.source_log import SourceLog
 
@@ -51,6 +53,9 @@ def in_turn(step: ShardedStep, write: ShardWriter | None = None) -> list[ShardOu
 
 class ListedFeed(Feed):
     """The files of a directory in batches, as Spark's file source gives them: one each time that somebody waits."""
+
+    most_bytes = 1 << 60
+    """Of the files that a batch takes, unless it takes but one."""
 
     def start(self) -> None:
         pass
@@ -78,10 +83,12 @@ class ListedFeed(Feed):
         found = sorted(folder.glob("*.parquet")) if folder.exists() else []
         new = [str(path) for path in found if str(path) not in seen]
         new = new[: int(options.get("maxfilespertrigger", len(new)))]
+        sizes = list(accumulate(Path(path).stat().st_size for path in new))
+        new = new[: max(1, sum(size <= self.most_bytes for size in sizes))]
         if not new:
             return None
-        entries = [{"path": f"file://{p}", "timestamp": 0, "batchId": last + 1, "action": "add"} for p in new]
-        self._note("sources/0", last + 1, *map(json.dumps, entries))
+        entries = [{"path": f"file://{p}", "timestamp": 0, "batchId": last + 1} for p in new]
+        self._note("sources/0", last + 1, *(json.dumps(entry, separators=(",", ":")) for entry in entries))
         self._note("offsets", last + 1, "{}", json.dumps({"logOffset": last + 1}))
         return last + 1, new
 
@@ -135,7 +142,8 @@ class FilesBackend(MemoryBackend):
     ) -> ListedFeed:
         source = run.source
         assert isinstance(source, MemorySource)
-        return ListedFeed(
+        source.backlog = Backlog.of(run.stream, self.memory, SourceLog(notes))
+        feed = ListedFeed(
             stream=run.stream,
             frame=None,
             open=lambda: None,  # type: ignore[arg-type,return-value]
@@ -145,6 +153,8 @@ class FilesBackend(MemoryBackend):
             finish=finish,
             follow=not run.bounded,
         )
+        feed.most_bytes = int(source.backlog.options.get("maxbytespertrigger", feed.most_bytes))
+        return feed
 
 
 class EngineOfFiles(Engine):

@@ -12,6 +12,7 @@ from typing import Any
 
 from mullion.arguments import require
 from mullion.errors import MullionError
+from mullion.memory import LEAST, default_limit, parse_size, size_text
 
 
 class Sharing(StrEnum):
@@ -72,6 +73,9 @@ class Options:
     """Rows that one batch may answer for one query before it is stopped."""
     most_held: int = 50_000_000
     """Rows that one query over relations may hold, or a join of it give in one step, before it is stopped."""
+    memory: int | str | None = None
+    """What all processes of a run may take together, in bytes or as text such as '4GB'; None for half of the machine or
+    of its container. It becomes a number of bytes."""
     strict: bool = False
     """Refuse declared columns that no file has, instead of a warning."""
     compact: bool = True
@@ -89,6 +93,7 @@ class Options:
             require(name, rows, int, "a number of rows, at least 1")
             if rows < 1:
                 raise MullionError(f"{name} is a number of rows, at least 1, not {rows}")
+        object.__setattr__(self, "memory", _checked_memory(self.memory))
         for name, choices in _CHOICES.items():
             object.__setattr__(self, name, _chosen(name, choices, getattr(self, name)))
 
@@ -100,6 +105,11 @@ class Options:
         False
         """
         return Options(**given)
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes that all processes of a run may take together."""
+        return self.memory if isinstance(self.memory, int) else default_limit()
 
     @property
     def is_shared(self) -> bool:
@@ -118,6 +128,17 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "method": Method,
     "expiry": Expiry,
 }
+
+
+def _checked_memory(given: Any) -> int | None:
+    require("memory", given, (int, str), "a size such as '4GB'", none=True)
+    size = parse_size(given) if isinstance(given, str) else given
+    if size is not None and size < LEAST:
+        raise MullionError(
+            f"memory is {size_text(size)}, and at least {size_text(LEAST)} are needed",
+            hint="Java and Python take about 1 GB before they have read anything",
+        )
+    return size
 
 
 def _chosen(name: str, choices: type[StrEnum], value: Any) -> StrEnum:

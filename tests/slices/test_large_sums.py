@@ -31,7 +31,6 @@ from mullion.slices.kernels import rows as dense
 from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.kernels.rows import MOST_EVENTS, UNITS, in_units
 from mullion.slices.running import Running
-from mullion.spark import files
 from mullion.spark.files import Piece, pieces_of, read
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", DOUBLE), ("k", INT), ("n", INT)), "ts")
@@ -191,7 +190,7 @@ def test_residues_are_added_in_blocks() -> None:
         assert total == pytest.approx(float(sum(map(Fraction, values[low:high].tolist()))), rel=1e-12)
 
 
-def test_a_large_row_group_is_read_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_row_group_is_read_in_portions(tmp_path: Path) -> None:
     length = 1000
     table: dict[str, Any] = {
         "ts": pa.array(range(length), pa.timestamp("us", "UTC")),
@@ -203,11 +202,10 @@ def test_a_large_row_group_is_read_in_portions(tmp_path: Path, monkeypatch: pyte
     stream = Stream("s", (("ts", TIMESTAMP), ("x", DOUBLE)), "ts")
     pieces = pieces_of([path, path], stream, ["x"])
     assert pieces is not None and len(pieces) == 2
-    monkeypatch.setattr(files, "MOST_ROWS", 300)
     empty = str(tmp_path / "empty.parquet")
     pq.write_table(pa.table(table).slice(0, 0), empty)
-    assert [len(part) for part in read([Piece(empty, 0, 0)], ["x", "k"], "ts", ["k"])] == [0]
-    found = list(read(pieces, ["x", "k"], "ts", ["k"], arrival=True))
+    assert [len(part) for part in read([Piece(empty, 0, 0)], ["x", "k"], "ts", ["k"], most=300)] == [0]
+    found = list(read(pieces, ["x", "k"], "ts", ["k"], arrival=True, most=300))
     assert max(map(len, found)) < 600
     whole = pa.concat_tables(found)
     assert whole.column("x").to_pylist() == [float(i % length) for i in range(2 * length)]

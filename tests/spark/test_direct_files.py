@@ -141,13 +141,12 @@ def test_time_must_be_a_timestamp() -> None:
     assert not can_tell_time(Stream("s", (("d", BIGINT), ("x", DOUBLE)), "d"))
 
 
-def test_reading_gives_columns_and_times_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_gives_columns_and_times_in_their_order(tmp_path: Path) -> None:
     paths = [written(tmp_path, events(), f"{i}.parquet", row_group_size=1) for i in range(2)]
     pieces = pieces_of(paths, STREAM, ["x", "name"])
     assert pieces is not None and len(pieces) == 6
     for most, chunks in ((1_000_000, 1), (2, 3), (1, 6)):
-        monkeypatch.setattr(files, "MOST_ROWS", most)
-        found = list(read(pieces, ["x", "name"], "ts", ["name"]))
+        found = list(read(pieces, ["x", "name"], "ts", ["name"], most=most))
         assert len(found) == chunks
         whole = pa.concat_tables(found).to_pydict()
         assert whole == {"x": [1, None, 3] * 2, "name": ["a", "ä", None] * 2, TIME: [1, 2, None] * 2}

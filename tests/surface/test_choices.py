@@ -26,7 +26,8 @@ def test_the_command_line_offers_all_that_make_sense_there() -> None:
     wanted = {name: default for name, default in DEFAULTS.items() if name != "keep_answers"}
     assert {name: offered[name].default for name in wanted} == wanted
     types = get_type_hints(run)
-    assert {name: types[name] for name in wanted} == {name: type(default) for name, default in wanted.items()}
+    kinds = {name: type(default) for name, default in wanted.items()} | {"memory": str | None}
+    assert {name: types[name] for name in wanted} == kinds
 
 
 @pytest.mark.parametrize("name", [name for name, default in DEFAULTS.items() if isinstance(default, str)])
@@ -48,9 +49,21 @@ def test_expiry_and_way_are_different_choices() -> None:
     [
         ({"most_answers": 0}, "most_answers is a number of rows, at least 1, not 0"),
         ({"most_held": "all"}, "most_held is a number of rows, at least 1, not the str 'all'"),
+        ({"memory": "4"}, "memory is a size such as '4GB', not '4'"),
+        ({"memory": "many GB"}, "memory is a size such as '4GB', not 'many GB'"),
+        ({"memory": "-4GB"}, "memory is a size such as '4GB', not '-4GB'"),
+        ({"memory": 4.5}, "memory is a size such as '4GB' or None, not the float 4.5"),
+        ({"memory": "1GB"}, "memory is 1.0 GB, and at least 1.5 GB are needed"),
+        ({"memory": 100}, "memory is 100 bytes, and at least 1.5 GB are needed"),
         ({"strict": "no"}, "strict is True or False, not the str 'no'"),
     ],
 )
 def test_wrong_values_are_refused(given: dict[str, object], sentence: str) -> None:
-    with pytest.raises(MullionError, match=f"^{sentence}$"):
+    with pytest.raises(MullionError, match=f"^{sentence}(\\n|$)"):
         Options.of(**given)
+
+
+def test_memory_is_a_number_of_bytes() -> None:
+    assert [Options(memory=size).memory for size in ("4GB", "4096 MB", 4 << 30, None)] == [4 << 30] * 3 + [None]
+    assert Options(memory="4GB").memory_limit == 4 << 30
+    assert Options().memory_limit > 0

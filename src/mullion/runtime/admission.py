@@ -97,7 +97,8 @@ class Admission:
                 assert query.after is not None
                 since = first_end(query.after, query.window) - query.window.range
                 late, limits = bool(state.counts.late), state.ahead.by_offset()
-                job = Backfill(state.stream, query, state.source, since, late, limits, state.lookups.table)
+                table, holds = state.lookups.table, dict(state.holding.by_offset)
+                job = Backfill(state.stream, query, state.source, since, late, limits, table, holds)
                 self._side_jobs.start(query.name, job.run)
         for sharing_set in state.sets.values():
             sharing_set.tier.waiting = {query.name for query in waiting}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,8 @@ class Backfill:
     limits: Mapping[int, int]
     """From which time on events were too far ahead, at offsets that had such events."""
     table: TableAt
+    holds: Mapping[int, int] = field(default_factory=dict)
+    """The watermark at offsets where it was held back."""
 
     def run(self) -> Past:
         assert self.query.entered_after is not None
@@ -55,7 +57,7 @@ class Backfill:
         apart = self.some_were_late or bool(self.limits)
         for offset, batch in self.source.past(self.query.entered_after, apart=apart):
             watermark = None if newest is None else newest - self.stream.lateness
-            low = watermark if self.some_were_late else self.since
+            low = self.holds.get(offset, watermark) if self.some_were_late else self.since
             counted, part = self._partials(batch, Stretch(low, self.limits.get(offset)))
             if counted.newest is not None:
                 newest = counted.newest if newest is None else max(newest, counted.newest)

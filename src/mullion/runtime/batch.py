@@ -104,6 +104,9 @@ class Source(Protocol):
     def offsets_of(self, batch: int) -> Sequence[int]:
         """The offsets of the source that a batch took; none where the source has no such notes."""
 
+    def still_to_come(self, batch: int) -> int | None:
+        """When the oldest event lies that the source knows to come after a batch; None when it knows of none."""
+
     def cannot_read_again(self) -> str | None:
         """Why the events of earlier batches cannot be read again; None when they can."""
 

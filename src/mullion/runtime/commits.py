@@ -14,6 +14,7 @@ from mullion.errors import CheckpointError
 from mullion.runtime.batch import Batch
 from mullion.runtime.batch_input import RECORDED, BatchInput, Notes
 from mullion.runtime.counts import Counts
+from mullion.runtime.holding import Holding
 from mullion.runtime.intake import new_intake
 from mullion.runtime.kept_events import Keeper
 from mullion.runtime.ordered import restored_synopses
@@ -96,6 +97,7 @@ class Commits:
         recorded = {
             "oldest": state.oldest,
             "newest": state.newest,
+            "holding": state.holding.snapshot(),
             "counts": asdict(state.counts),
             "backfilled": sorted(state.backfilled),
             "rows": state.rows_of_static,
@@ -145,6 +147,7 @@ class Commits:
         state.inputs = [BatchInput(**noted) for link in chain for noted in link.state["inputs"]][-RECORDED:]
         state.is_restored = True
         state.oldest, state.newest = recorded["oldest"], recorded["newest"]
+        state.holding = Holding.restored(recorded.get("holding", (None, ())))
         state.counts = Counts(**recorded["counts"])
         state.backfilled = set(recorded["backfilled"])
         state.rows_of_static = recorded["rows"]

@@ -110,14 +110,16 @@ class StreamRun(StreamState):
         aside.warn_of_odd_times(seen)
         aside.malformed(seen.malformed)
         self.counts.batches += 1
-        self._advance(seen)
+        self._advance(seen, batch.number)
         self._admission.take_side_jobs(wait=self.bounded)
         self._answering.answer(mark, self.watermark)
         self._commits.commit(mark)
         self.counts.seconds += time.perf_counter() - began
 
-    def _advance(self, seen: Tally) -> None:
-        """Let event time go on to what a batch held."""
+    def _advance(self, seen: Tally, batch: int) -> None:
+        """Let event time go on to what a batch held, but not past what the source knows to come."""
+        offsets = () if self.holding.until is None else self.source.offsets_of(batch)
+        self.holding.go_on(self.watermark, offsets, self.source.still_to_come(batch))
         if seen.newest is None or seen.oldest is None:
             return
         self.newest = max(seen.newest, seen.newest if self.newest is None else self.newest)

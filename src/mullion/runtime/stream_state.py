@@ -17,6 +17,7 @@ from mullion.runtime.ahead import Ahead
 from mullion.runtime.batch import Source
 from mullion.runtime.batch_input import BatchInput, Notes
 from mullion.runtime.counts import Counts
+from mullion.runtime.holding import Holding
 from mullion.runtime.kept_events import Keeper
 from mullion.runtime.lookup_tables import LookupTables, TableAt, no_table
 from mullion.runtime.ordered import Ordered
@@ -67,6 +68,7 @@ class StreamState:
         self.limits = Limits(options.most_answers)
         self.oldest: int | None = None
         self.newest: int | None = None
+        self.holding = Holding()
         self.sets: dict[str, SharingSet] = {}
         self.ordered = Ordered(stream)
         self.queries: tuple[SlicedAggregation, ...] = ()
@@ -93,7 +95,9 @@ class StreamState:
 
     @property
     def watermark(self) -> int | None:
-        return None if self.newest is None else self.newest - self.stream.lateness
+        if self.newest is None:
+            return None
+        return self.holding.held(self.newest - self.stream.lateness)
 
     @property
     def closed(self) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion.algebra.streams import Stream
+from mullion.memory import Memory
 from mullion.options import Options
 from mullion.planner.plan import Grouping
 from mullion.planner.statistics import Statistics
@@ -25,7 +25,7 @@ from mullion.spark.own_session import OwnSession
 from mullion.spark.session import adopt
 from mullion.spark.shard_tasks import run_step
 from mullion.spark.source_log import SourceLog
-from mullion.spark.sources import is_files, open_stream, tells_files, with_places
+from mullion.spark.sources import is_files, tells_files, with_places
 from mullion.spark.statistics import of_files_now
 
 TIMES_ON_FEW_CORES = 25
@@ -35,7 +35,7 @@ TIMES_ON_FEW_CORES = 25
 class SparkBackend:
     def __init__(self, given: SparkSession | None, config: Mapping[str, str], options: Options) -> None:
         self._options = options
-        self._own = OwnSession(given, config)
+        self._own = OwnSession(given, config, options.memory_limit)
         self._frames: dict[str, DataFrame] = {}
 
     @property
@@ -47,6 +47,11 @@ class SparkBackend:
     def session_in_use(self) -> SparkSession | None:
         """The session, if one was needed so far."""
         return self._own.current
+
+    @property
+    def memory(self) -> Memory:
+        """The limit of memory, as it is divided between Java and Python."""
+        return self._own.memory
 
     def check_open(self) -> None:
         """Refuse what cannot be done any more when the engine is closed."""
@@ -69,7 +74,8 @@ class SparkBackend:
         frame = self._frames.get(stream.name)
         noted = is_files(stream) or (frame is not None and frame.isStreaming and tells_files(frame))
         log = SourceLog(notes) if noted else None
-        return SparkSource(stream, lambda: self.session, log, plain=frame is None, options=self._options)
+        plain = frame is None
+        return SparkSource(stream, lambda: self.session, log, plain, self._options, memory=lambda: self.memory)
 
     def statistics_now(self, stream: Stream, groupings: Sequence[Grouping]) -> Statistics:
         """What a stream would read now, as far as that is known without reading it: files, or a static DataFrame."""
@@ -90,7 +96,7 @@ class SparkBackend:
         return Feed(
             stream=run.stream,
             frame=self._frames.get(run.stream.name),
-            open=partial(open_stream, self.session, run.stream.stored),
+            open=source.open,
             session=self.session,
             directory=notes,
             process=lambda frame, number: process(source.batch(frame, number)),

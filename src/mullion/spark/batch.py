@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mullion.algebra.streams import Stream
 from mullion.kernels.arrival import FileOrder
+from mullion.memory import Memory, default_limit
 from mullion.options import Options, Way
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.statistics import Statistics
@@ -22,6 +23,8 @@ from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.partial import Input
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
+from mullion.spark.backlog import Backlog
+from mullion.spark.batch_size import row_bytes
 from mullion.spark.events import TIME, Events, selection, send
 from mullion.spark.failures import SparkFailure
 from mullion.spark.files import Piece, by_change, can_tell_time, files_of, pieces_of, read, uris_of
@@ -30,7 +33,15 @@ from mullion.spark.options import reads_alike
 from mullion.spark.pipeline import collect_partials, partials_frame, partials_within, sampled_groups
 from mullion.spark.shard_tasks import adopt, run_shards, write_shards
 from mullion.spark.source_log import SourceLog
-from mullion.spark.sources import SOURCE, as_declared, look_for_columns, open_files, tells_files, with_source
+from mullion.spark.sources import (
+    SOURCE,
+    as_declared,
+    look_for_columns,
+    open_files,
+    open_stream,
+    tells_files,
+    with_source,
+)
 from mullion.spark.statistics import of_batch
 from mullion.spark.unseen import Unseen
 from mullion.storage.marks import Mark
@@ -128,11 +139,19 @@ class SparkSource:
     log: SourceLog | None
     plain: bool
     options: Options
+    memory: Callable[[], Memory] = lambda: Memory.divided(default_limit())
     failures: tuple[type[BaseException], ...] = SparkFailure
 
     def __post_init__(self) -> None:
         self._unseen = Unseen(self.stream.stored, strict=self.options.strict)
         self._last: DataFrame | None = None
+        self._backlog: Backlog | None = None
+
+    def open(self) -> DataFrame:
+        """Begin to read."""
+        stored = self.stream.stored
+        self._backlog = Backlog.of(stored, self.memory(), self.log)
+        return open_stream(self.engine_session(), stored, self._backlog.options)
 
     @property
     def _session(self) -> SparkSession:
@@ -158,7 +177,13 @@ class SparkSource:
             batch = as_declared(self.stream.stored, batch, order)
             look_for_columns(self._unseen, batch, order)
         files = FileOrder(tuple(order)) if order else None
-        return Events(batch, self.stream, number=number, files=files), paths
+        return Events(batch, self.stream, number=number, files=files, portion=self._portion), paths
+
+    @property
+    def _portion(self) -> int:
+        """Rows that the kernel takes at once."""
+        tasks = self._session.sparkContext.defaultParallelism
+        return self.memory().portion_rows(row_bytes(self.stream.types.values()), tasks)
 
     @property
     def _may_read_files(self) -> bool:
@@ -169,6 +194,11 @@ class SparkSource:
 
     def offsets_of(self, batch: int) -> Sequence[int]:
         return range(0) if self.log is None else self.log.offsets_of(batch)
+
+    def still_to_come(self, batch: int) -> int | None:
+        if self._backlog is None or not self._backlog.waiting or self.log is None:
+            return None
+        return self._backlog.oldest_after(self.log.files_of(batch))
 
     def cannot_read_again(self) -> str | None:
         return None if self.log is not None and self.plain else "the source of the stream cannot be read twice"
@@ -181,7 +211,7 @@ class SparkSource:
             parts = [(0, list(order.uris))] if parts else []
         for offset, paths in parts:
             frame = open_files(self._session, self.stream.stored, paths)
-            events = Events(frame, self.stream, files=order)
+            events = Events(frame, self.stream, files=order, portion=self._portion)
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:

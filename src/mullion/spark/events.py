@@ -13,6 +13,7 @@ from mullion.algebra.streams import Stream
 from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, in_order, place_text
 from mullion.kernels.lookup import Prepared
 from mullion.language.limits import FIRST_TIME, LAST_TIME
+from mullion.memory import AT_ONCE
 from mullion.planner.plan import Grouping
 from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import input_for
@@ -44,6 +45,8 @@ class Events:
     """The number of the batch."""
     files: FileOrder | None = None
     """The files of the batch in their order, where its rows say which they stand in."""
+    portion: int = AT_ONCE
+    """Rows that the kernel takes at once."""
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """SELECT columns FROM the events, in the order of arrival."""

@@ -27,6 +27,7 @@ from mullion.expressions.vector import arrow_type, has_arrow_type
 from mullion.kernels.arrival import ARRIVAL
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import Type
+from mullion.memory import AT_ONCE
 from mullion.slices.kernels.partial import TIME
 from mullion.spark.footers import WHOLE, footer
 
@@ -166,20 +167,26 @@ def shares(pieces: Sequence[Piece], tasks: int) -> list[list[Piece]]:
 
 
 def read(
-    pieces: Sequence[Piece], columns: Sequence[str], time: str, texts: Sequence[str], *, arrival: bool = False
+    pieces: Sequence[Piece],
+    columns: Sequence[str],
+    time: str,
+    texts: Sequence[str],
+    *,
+    arrival: bool = False,
+    most: int = AT_ONCE,
 ) -> Iterator[pa.Table]:
     """The columns of the pieces, with the event time as `t` in microseconds and, if asked for, the place within the
-    batch. Each portion holds some pieces or, of a large row group, a part: at most twice MOST_ROWS."""
+    batch. Each portion holds some pieces or, of a large row group, a part: less than twice `most` rows."""
     chunk: list[pa.Table] = []
     rows = 0
-    for path, groups, first in _by_file(pieces):
-        for table in _portions(path, groups, list({*columns, time}), texts):
+    for path, groups, first in _by_file(pieces, most):
+        for table in _portions(path, groups, list({*columns, time}), texts, most):
             chunk.append(_with_time(table, columns, time))
             if arrival:
                 chunk[-1] = chunk[-1].append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
             first += len(table)
             rows += len(table)
-            if rows >= MOST_ROWS:
+            if rows >= most:
                 yield pa.concat_tables(chunk)
                 chunk, rows = [], 0
     if chunk:
@@ -215,12 +222,12 @@ def _in_years(times: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(inside, times, pa.scalar(None, pa.int64()))
 
 
-def _portions(path: str, groups: list[int], columns: list[str], texts: Sequence[str]) -> Iterator[pa.Table]:
+def _portions(path: str, groups: list[int], columns: list[str], texts: Sequence[str], most: int) -> Iterator[pa.Table]:
     """The row groups in parts of bounded length; at least one, perhaps empty."""
     empty = True
     try:
         file = pq.ParquetFile(path, memory_map=True, read_dictionary=list(texts))
-        for batch in file.iter_batches(MOST_ROWS, groups, columns, use_threads=False):
+        for batch in file.iter_batches(most, groups, columns, use_threads=False):
             empty = False
             yield pa.Table.from_batches([batch])
         if empty:
@@ -233,16 +240,12 @@ def _unreadable(path: str, problem: Exception) -> SourceError:
     return SourceError(f"{path} cannot be read: {str(problem).splitlines()[0]}", hint=WHOLE)
 
 
-MOST_ROWS = 1_000_000
-"""Rows that the kernel takes at once."""
-
-
-def _by_file(pieces: Sequence[Piece]) -> Iterator[tuple[str, list[int], int]]:
+def _by_file(pieces: Sequence[Piece], most: int) -> Iterator[tuple[str, list[int], int]]:
     """Neighbouring row groups of the same file, as many as the kernel takes at once, and the place of the first row."""
     at: list[Piece] = []
     for piece in pieces:
         if at and (
-            piece.path != at[0].path or sum(p.rows for p in at) + piece.rows > MOST_ROWS or not _follows(at[-1], piece)
+            piece.path != at[0].path or sum(p.rows for p in at) + piece.rows > most or not _follows(at[-1], piece)
         ):
             yield at[0].path, [p.group for p in at], at[0].first
             at = []

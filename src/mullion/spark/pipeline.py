@@ -31,9 +31,6 @@ from mullion.spark.files import Piece, read, shares
 from mullion.spark.native import native_frame, native_partials
 from mullion.storage.files import serialised
 
-AT_ONCE = 500_000
-"""Rows that the kernel is given together."""
-
 
 def collect_partials(events: Events, plan: Plan, bounds: Stretch, expected: int | None) -> Collected:
     """The partials of each grouping of the plan, on the driver. About so many events are expected."""
@@ -91,7 +88,7 @@ def _from_kernel(events: Events, plan: Plan, bounds: Stretch, expected: int | No
     job = _job(plan, inputs, events)
     if expected is not None and expected <= FEW:
         return [partials_of(frame.toArrow(), job, bounds)]
-    return _returned(frame.mapInArrow(partial(_run, job, bounds), RETURNED))
+    return _returned(frame.mapInArrow(partial(_run, job, bounds, events.portion), RETURNED))
 
 
 def _job(plan: Plan, inputs: Input, events: Events) -> Job:
@@ -106,18 +103,18 @@ RETURNED = "kind string, payload binary"
 some events are ahead."""
 
 
-def _run(job: Job, bounds: Stretch, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for table in _in_chunks(batches):
+def _run(job: Job, bounds: Stretch, most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for table in _in_chunks(batches, most):
         yield _sent_back(partials_of(table, job, bounds))
 
 
-def _in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _in_chunks(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
     chunk: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         chunk.append(batch)
         rows += len(batch)
-        if rows >= AT_ONCE:
+        if 2 * rows >= most:
             yield pa.Table.from_batches(chunk)
             chunk, rows = [], 0
     if chunk:
@@ -151,7 +148,7 @@ def _from_files(events: Events, plan: Plan, pieces: Sequence[Piece], bounds: Str
     types = {name: stream.types[name] for name in stream.types if name in needed}
     job = _job(plan, Input(types), events)
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
-    load = partial(_load, job, list(types), stream.time_column, texts, events.within, bounds)
+    load = partial(_load, job, list(types), stream.time_column, texts, events.within, bounds, events.portion)
     if sum(piece.rows for piece in pieces) <= FEW:
         return list(load(pieces))
     session = events.batch.sparkSession
@@ -174,9 +171,10 @@ def _load(
     texts: Sequence[str],
     stretch: Stretch,
     bounds: Stretch,
+    most: int,
     pieces: Sequence[Piece],
 ) -> Iterator[Portion]:
-    for table in read(pieces, columns, time, texts, arrival=takes_order(job.groupings)):
+    for table in read(pieces, columns, time, texts, arrival=takes_order(job.groupings), most=most):
         yield partials_of(stretch.of(table), job, bounds)
 
 

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mullion.errors import EnvironmentProblem
 from mullion.kernels.arrival import PIECE
+from mullion.memory import MB, Memory, default_limit
 from mullion.spark.cluster import cores_of, is_local, on_this_machine, require_master
 from mullion.spark.java import cache_dir, find_java, write_atomically
 from mullion.spark.jvm import forget_dead, is_dead, note_start
@@ -56,6 +57,8 @@ STATIC = {
     "spark.python.worker.reuse": "true",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.catalogImplementation": "in-memory",
+    # What the driver collects is bounded by what batches and portions hold, not by a number of Spark's own.
+    "spark.driver.maxResultSize": "0",
     # Nobody looks at the history of jobs, and a service runs for months.
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
@@ -109,6 +112,12 @@ def local_session(
 def is_running() -> bool:
     """Whether this process has a Spark already."""
     return SparkContext._active_spark_context is not None and not is_dead()
+
+
+def heap_bytes(session: SparkSession) -> int:
+    """How far the heap of a session's JVM may grow."""
+    jvm: Any = session._jvm
+    return int(jvm.java.lang.Runtime.getRuntime().maxMemory())
 
 
 OF_PIECES = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
@@ -171,7 +180,7 @@ def settings(
         **SPEED,
         **MEANING,
         "spark.app.name": app_name,
-        "spark.driver.memory": memory or f"{driver_megabytes(machine_bytes())}m",
+        "spark.driver.memory": memory or f"{Memory.divided(default_limit()).heap // MB}m",
         **asked,
     }
     cores = cores_of(chosen) if cluster else _cores(chosen["spark.master"])
@@ -185,26 +194,6 @@ def _submitted() -> dict[str, str]:
         return {}
     SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())
-
-
-def driver_megabytes(total: int) -> int:
-    """A quarter of the machine, but no less than Spark needs and no more than short jobs can use.
-
-    >>> [driver_megabytes(gigabytes << 30) for gigabytes in (2, 8, 64)]
-    [1024, 2048, 4096]
-    """
-    return min(4096, max(1024, total // 4 >> 20))
-
-
-def machine_bytes() -> int:
-    """The memory that this process may use: the machine's, or its container's where that is less."""
-    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            sizes.append(int(Path(limit).read_text()))
-        except (OSError, ValueError):
-            continue
-    return min(sizes)
 
 
 def _cores(master: str) -> int:

@@ -47,6 +47,12 @@ class SourceLog:
             by_offset.setdefault(file.offset, []).append(file.path)
         yield from by_offset.items()
 
+    def all_files(self) -> set[str]:
+        """The files that were ever noted."""
+        if not self._folder.exists():
+            return set()
+        return {file.path for entry in self._folder.iterdir() for file in _noted_in(entry)}
+
     @staticmethod
     def _in_order(files: set[ReadFile]) -> list[ReadFile]:
         """By the offset, the time of the last change and the path: as Spark takes them."""

@@ -104,11 +104,11 @@ def _options(format_: str, options: Mapping[str, str]) -> dict[str, str]:
     return given
 
 
-def open_stream(spark: SparkSession, stream: Stream) -> DataFrame:
-    """The stream as a streaming DataFrame."""
+def open_stream(spark: SparkSession, stream: Stream, more: Mapping[str, str]) -> DataFrame:
+    """The stream as a streaming DataFrame, with some more options."""
     options = dict(stream.options)
     path = options.get("path")
-    reader = spark.readStream.format(stream.format).options(**_options(stream.format, options))
+    reader = spark.readStream.format(stream.format).options(**_options(stream.format, {**options, **more}))
     try:
         if stream.format not in FILE_FORMATS or path is None:
             frame = reader.load()

@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from mullion.errors import MullionError
+from mullion.memory import machine_bytes
 from mullion.spark.java import find_java
-from mullion.spark.session import local_session, machine_bytes
+from mullion.spark.session import local_session
 
 OLDEST_PYTHON = (3, 11)
 LEAST_MEMORY = 2 << 30

@@ -58,6 +58,10 @@ MostAnswers = Annotated[
 MostHeld = Annotated[
     int, _option("Stop a join, DISTINCT, ... that holds more rows than this.", metavar="ROWS", least=1)
 ]
+Memory = Annotated[
+    str | None,
+    _option("What all processes may take together, for example 4GB; half of the machine unless given.", metavar="SIZE"),
+]
 
 
 def run(
@@ -80,6 +84,7 @@ def run(
     conf: Conf = None,
     most_answers: MostAnswers = DEFAULTS.most_answers,
     most_held: MostHeld = DEFAULTS.most_held,
+    memory: Memory = None,
     stats: Stats = None,
     strict: Strict = DEFAULTS.strict,
     log: LogForm = None,
@@ -93,11 +98,11 @@ def run(
     Sources that never end (kafka, rate, socket) are followed until stopped. Relative paths in the script are relative
     to the current directory. Ctrl-C or SIGTERM stops after the current batch, with the exit code 130 or 143.
     """
-    options = Options(
-        sharing, slicing, way, method, expiry, shard_above,
-        most_answers=most_answers, most_held=most_held, strict=strict, compact=compact, overwrite=overwrite,
-    )  # fmt: skip
     with errors_to_exit_code():
+        options = Options(
+            sharing, slicing, way, method, expiry, shard_above, most_answers=most_answers, most_held=most_held,
+            memory=memory, strict=strict, compact=compact, overwrite=overwrite,
+        )  # fmt: skip
         text = read_script(script)
         seconds = None if for_ is None else _seconds(for_)
         places = _checked_places(out, checkpoint, stats)

@@ -1,0 +1,151 @@
+"""How much memory a run may take, and who gets which part of it.
+
+    limit |== Java: heap ==|= overhead =|============== Python: driver and workers ==============|
+                                         |= sub-windows: a half =|= portions: a quarter =| rest  |
+
+Nothing here depends on how large the input is. A batch and a portion of it are cut so that they fit, sub-windows beyond
+their part go to disk, and a run that needs more than there is says which query needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mullion.errors import MullionError
+
+MB, GB = 1 << 20, 1 << 30
+_UNITS = {unit: 1 << (10 * power) for power, unit in enumerate(("B", "KB", "MB", "GB", "TB"))}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?B)", re.IGNORECASE)
+
+LEAST = 1536 * MB
+"""Java and Python take about 1 GB before there is any event."""
+LEAST_HEAP, MOST_HEAP = 512 * MB, 4 * GB
+OVERHEAD = 384 * MB
+"""What a JVM takes besides its heap, as Spark itself reckons (spark.driver.memoryOverhead)."""
+BATCHES = 64
+"""A batch's events are such a part of the limit: they become partials of many queries, rows of relations, answers."""
+WORKING = 8
+"""The kernel takes about so many times the bytes of its events: columns, codes, orders, partials."""
+LEAST_AT_ONCE, AT_ONCE = 20_000, 1_000_000
+"""Rows that the kernel takes at once. Fewer cost more in calls than they save; more are no faster."""
+ANSWERING = 3
+"""To answer windows, about so many times the bytes of a grouping's sub-windows are at work."""
+
+
+def parse_size(text: str) -> int:
+    """Bytes from text; a KB has 1024.
+
+    >>> parse_size("4GB"), parse_size("1.5 gb"), parse_size("512MB") == 512 * MB
+    (4294967296, 1610612736, True)
+    >>> parse_size("4")
+    Traceback (most recent call last):
+        ...
+    mullion.errors.MullionError: memory is a size such as '4GB', not '4'
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise MullionError(
+            f"memory is a size such as '4GB', not '{text}'", hint="write a number and KB, MB, GB or TB, such as '512MB'"
+        )
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def size_text(size: int) -> str:
+    """
+    >>> size_text(1536 * MB), size_text(300 * MB), size_text(10)
+    ('1.5 GB', '300 MB', '10 bytes')
+    """
+    if size >= GB:
+        return f"{size / GB:.1f} GB"
+    return f"{size / MB:.0f} MB" if size >= MB else f"{size} bytes"
+
+
+def default_limit() -> int:
+    """Half of the machine, or of its container; what is needed at the least where that is more."""
+    machine = machine_bytes()
+    return max(machine // 2, min(machine, LEAST))
+
+
+def machine_bytes() -> int:
+    """The memory that this process may use: the machine's, or its container's where that is less."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in _cgroup_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")):
+        try:
+            sizes.append(int(limit.read_text()))
+        except (OSError, ValueError):  # "max" is no limit
+            continue
+    return min(size for size in sizes if size > 0)
+
+
+def _cgroup_limits(own: Path, mounted: Path) -> Iterator[Path]:
+    """The files that may limit this process: those of its group and of the groups around it. A container sees its own
+    group as the outermost, while /proc may tell the name that it has outside."""
+    yield from (mounted / "memory.max", mounted / "memory" / "memory.limit_in_bytes")
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        number, controllers, name = line.split(":", 2)
+        if number == "0" and not controllers:
+            base, limit = mounted, "memory.max"
+        elif "memory" in controllers.split(","):
+            base, limit = mounted / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = base / name.strip("/")
+        while group != base and base in group.parents:
+            yield group / limit
+            group = group.parent
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A limit, and how it is divided."""
+
+    limit: int
+    heap: int
+    """Of the JVM that this process starts, or found."""
+
+    @staticmethod
+    def divided(limit: int, heap: int | None = None) -> Memory:
+        """The JVM gets a quarter of the limit, within bounds, unless its heap is given.
+
+        >>> [Memory.divided(size * GB).heap // MB for size in (2, 8, 64)]
+        [512, 2048, 4096]
+        >>> Memory.divided(6 * GB).python // MB
+        4224
+        """
+        return Memory(limit, min(MOST_HEAP, max(LEAST_HEAP, limit // 4)) if heap is None else heap)
+
+    @property
+    def python(self) -> int:
+        """What is left for Python; a JVM that the user made larger than the limit leaves it a quarter."""
+        return max(self.limit - self.heap - OVERHEAD, self.limit // 4)
+
+    @property
+    def batch(self) -> int:
+        """Bytes of events, as columns in memory, that a batch should hold."""
+        return self.limit // BATCHES
+
+    @property
+    def held(self) -> int:
+        """Bytes of sub-windows that stay in memory; others lie on disk and are mapped."""
+        return self.python // 2
+
+    @property
+    def answered(self) -> int:
+        """Bytes that the sub-windows of one grouping may have, so that windows can be answered from them."""
+        return self.python // ANSWERING
+
+    def portion_rows(self, row_bytes: int, tasks: int) -> int:
+        """Rows that the kernel takes at once, where so many tasks run beside each other."""
+        rows = self.python // 4 // max(1, tasks) // (max(1, row_bytes) * WORKING)
+        return max(LEAST_AT_ONCE, min(AT_ONCE, rows))
+
+
+__all__ = ["AT_ONCE", "GB", "LEAST", "MB", "Memory", "default_limit", "machine_bytes", "parse_size", "size_text"]

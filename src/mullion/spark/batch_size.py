@@ -1,0 +1,80 @@
+"""How much of a backlog a batch takes: bytes, derived from the memory limit; options that the user gives win.
+
+Spark counts the bytes of files as they lie on the disk, memory those of columns. How many of one are one of the other
+is estimated before anything is read: for Parquet from the rows that some footers tell, for other formats by what text
+and compression usually take. Answers do not depend on it, so an estimate will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from mullion.algebra.streams import Stream
+from mullion.expressions.vector import arrow_type, has_arrow_type
+from mullion.language.types import Type
+from mullion.memory import Memory
+from mullion.spark.footers import footer
+
+WIDE = 16
+"""Bytes that are reckoned for a value whose length varies: a short text, and where it begins."""
+RECORD = 256
+"""Bytes that are reckoned for a record of Kafka, before anybody has seen one."""
+FOOTERS = 16
+"""Files whose footers are looked into."""
+ON_DISK = {"parquet": 8.0, "orc": 8.0, "avro": 2.0, "csv": 1.0, "json": 0.5, "text": 1.0}
+"""Bytes in memory for one on the disk, where nothing is known of the files."""
+COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz")
+PACKED = 5.0
+"""Bytes of text in one byte of a compressed file."""
+_FILES = ("maxfilespertrigger", "maxbytespertrigger")
+_KAFKA = "maxoffsetspertrigger"
+
+
+def row_bytes(columns: Iterable[Type]) -> int:
+    """About how many bytes an event has in memory."""
+    return sum(_width(type_) for type_ in columns)
+
+
+def _width(type_: Type) -> int:
+    if not has_arrow_type(type_):
+        return WIDE
+    try:
+        return max(1, arrow_type(type_).bit_width // 8)
+    except ValueError:
+        return WIDE
+
+
+def bounded(stream: Stream, files: Sequence[tuple[str, int]], memory: Memory) -> dict[str, str]:
+    """The options that make batches fit, for a source that has such options and a user who has not chosen."""
+    given: Mapping[str, str] = dict(stream.options)
+    if stream.format == "kafka":
+        least = int(given.get("minoffsetspertrigger", "0")) if given.get("minoffsetspertrigger", "0").isdigit() else 0
+        return {} if _KAFKA in given else {_KAFKA: str(max(1, least, memory.batch // RECORD))}
+    if stream.format not in ON_DISK or any(option in given for option in _FILES):
+        return {}
+    return {"maxbytespertrigger": str(max(1, int(memory.batch / expansion(stream, files))))}
+
+
+def expansion(stream: Stream, files: Sequence[tuple[str, int]]) -> float:
+    """Bytes in memory for one on the disk. Files come with their sizes."""
+    spread = files[:: max(1, len(files) // FOOTERS)][:FOOTERS]
+    if stream.format == "parquet":
+        known = [(rows, size) for path, size in spread if (rows := _rows(path)) is not None]
+        on_disk, rows = sum(size for _, size in known), sum(rows for rows, _ in known)
+        if on_disk and rows:
+            return max(0.1, rows * row_bytes(type_ for _, type_ in stream.columns) / on_disk)
+    packed = bool(spread) and all(path.lower().endswith(COMPRESSED) for path, _ in spread)
+    return ON_DISK[stream.format] * (PACKED if packed else 1)
+
+
+def _rows(path: str) -> int | None:
+    """The rows of a file; None where that cannot be told, which reading it will."""
+    try:
+        return int(footer(path)[0].num_rows)
+    except (OSError, pa.ArrowException):
+        return None
+
+
+__all__ = ["bounded", "expansion", "row_bytes"]

@@ -1,0 +1,73 @@
+"""What Spark makes of the size of batches that Mullion chooses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mullion.engine import Engine
+from mullion.memory import GB, Memory
+from mullion.spark import backlog
+from mullion.spark.session import heap_bytes, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COUNTS = "SELECT k, count(*) AS n FROM s [RANGE 20 s SLIDE 10 s] GROUP BY k"
+KEYS = "SELECT DISTINCT k FROM s [RANGE 10 s SLIDE 10 s]"
+
+
+def write(folder: Path, number: int, seconds: range) -> Path:
+    folder.mkdir(exist_ok=True)
+    times = pa.array([second * 1_000_000 for second in seconds], pa.timestamp("us", "UTC"))
+    path = folder / f"{number}.parquet"
+    pq.write_table(pa.table({"ts": times, "k": pa.array(["xy"[second % 2] for second in seconds])}), path)
+    os.utime(path, (number, number))
+    return path
+
+
+def run(spark: SparkSession, base: Path, place: str, **how: Any) -> tuple[dict[str, list[Any]], int, int]:
+    with Engine(spark, out=base / place / "out", checkpoint=base / place / "state") as engine:
+        engine.execute(
+            f"CREATE STREAM s (ts TIMESTAMP, k STRING) USING parquet OPTIONS (path '{base / 's'}') TIMESTAMP BY ts"
+        )
+        engine.query(COUNTS, name="counts")
+        engine.query(KEYS, name="keys")
+        engine.run(**how)
+        found = {name: sorted(map(repr, engine.results(name).to_arrow().to_pylist())) for name in ("counts", "keys")}
+        counts = engine.counts["s"]
+        return found, counts.batches, counts.late
+
+
+def test_a_backlog_in_batches_answers_what_it_answers_at_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark keeps to the size of batches in a bounded run, over files in disorder, and a second run goes on."""
+    sizes = [write(tmp_path / "s", i, range(low, low + 40)).stat().st_size for i, low in enumerate((80, 0, 40))]
+    assert run(spark, tmp_path, "once")[1:] == (1, 0)
+    monkeypatch.setattr(backlog, "bounded", lambda stream, files, memory: {"maxbytespertrigger": str(max(sizes) + 1)})
+    first, batches, late = run(spark, tmp_path, "often")
+    assert (batches, late) == (3, 0)
+    write(tmp_path / "s", 3, range(160, 200))
+    write(tmp_path / "s", 4, range(120, 160))
+    often, batches, late = run(spark, tmp_path, "often", close=True)
+    assert (batches, late) == (5, 0) and len(often["counts"]) > len(first["counts"]) > 0
+    monkeypatch.undo()
+    once, batches, late = run(spark, tmp_path, "once", close=True)
+    assert (batches, late) == (2, 0) and once == often
+
+
+def test_the_heap_is_a_part_of_the_limit(spark: SparkSession) -> None:
+    assert settings(memory="700m")["spark.driver.memory"] == "700m"
+    assert settings(memory="700m", config={"spark.driver.memory": "2g"})["spark.driver.memory"] == "2g"
+    assert settings()["spark.driver.maxResultSize"] == "0"
+    engine = Engine(spark, memory="8GB")
+    assert engine.session is not None
+    assert engine._backend.memory == Memory(8 * GB, heap_bytes(spark))
