@@ -35,6 +35,7 @@ from mullion.language.types import (
     decimal,
 )
 from mullion.planner.fragments import PredicateIndex, compared_in
+from mullion.slices.kernels.selection import Compared, Selection
 from mullion.slices.kernels.signature import Masks, bytes_for, fragments, masks, unpack
 from strategies import Draw
 
@@ -164,8 +165,18 @@ def plainly(expressions: Sequence[Expr], events: Rows) -> list[list[bool]]:
     return [[v is True for v in evaluate(expr, vectors, len(events)).to_list()] for expr in expressions]
 
 
+def regions(index: PredicateIndex, columns: Columns) -> tuple[Selection, int]:
+    return Selection(Compared.of([index]), columns), columns.length
+
+
+def by_selection(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
+    selection, length = regions(index, columns)
+    held = [np.broadcast_to(selection.selected(tree), (length,)).astype(np.bool_) for tree in index.trees]
+    return [list(map(bool, own)) for own in held]
+
+
 def by_fragments(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
-    found = fragments(index, columns)
+    found = fragments(index, *regions(index, columns))
     assert found.signatures.shape[1] == bytes_for(len(index))
     assert len({row.tobytes() for row in found.signatures}) == len(found.signatures)
     satisfied = unpack(found.signatures, len(index))
@@ -173,7 +184,7 @@ def by_fragments(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
 
 
 def by_masks(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
-    found: Masks = masks(index, columns, len(index) + 1)
+    found: Masks = masks(index, *regions(index, columns), len(index) + 1)
     rows = found.table[found.first[:, None] + found.codes]
     satisfied = rows.min(axis=0) == 1
     assert satisfied[:, -1].all()
@@ -184,7 +195,7 @@ def check(texts: Sequence[str], events: Rows, form: str = "plain") -> None:
     expressions = [resolved(text) for text in texts]
     wanted = plainly(expressions, events)
     index = PredicateIndex(expressions, TYPES)
-    for way, found in (("fragments", by_fragments), ("masks", by_masks)):
+    for way, found in (("fragments", by_fragments), ("masks", by_masks), ("selection", by_selection)):
         for text, got, right in zip(texts, found(index, columns_of(events, form)), wanted, strict=True):
             wrong = [e for e, a, b in zip(events, got, right, strict=True) if a != b]
             assert not wrong, f"{way}: {text}\n{wrong[0]}"
@@ -203,7 +214,8 @@ def test_three_predicates_of_two_attributes() -> None:
         [True, True, True, True, False],
         [False, True, True, True, False],
     ]
-    assert len(fragments(PredicateIndex(expressions, TYPES), columns_of(events)).signatures) == 4
+    index = PredicateIndex(expressions, TYPES)
+    assert len(fragments(index, *regions(index, columns_of(events))).signatures) == 4
     check(texts, events)
 
 
@@ -247,5 +259,5 @@ def test_what_a_predicate_compares_is_told_once() -> None:
 def test_no_predicates() -> None:
     index = PredicateIndex([], TYPES)
     columns = columns_of([event(), event(i=1)])
-    assert fragments(index, columns).number.tolist() == [0, 0]
-    assert masks(index, columns, 1).table.tolist() == [[1]]
+    assert fragments(index, *regions(index, columns)).number.tolist() == [0, 0]
+    assert masks(index, *regions(index, columns), 1).table.tolist() == [[1]]

@@ -18,6 +18,7 @@ from memory_batch import MemorySource
 from mullion import reference
 from mullion.algebra.streams import Stream, Table
 from mullion.expressions.vector import Vector, arrow_type
+from mullion.kernels.arrival import ARRIVAL
 from mullion.language.parse import parse_query
 from mullion.language.query import Query
 from mullion.language.types import Type
@@ -27,7 +28,7 @@ from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
 from mullion.slices import limits
 from mullion.slices import tier as tiers
-from mullion.slices.kernels.partial import ARRIVAL, TIME
+from mullion.slices.kernels.partial import TIME
 from mullion.storage.journal import Journal
 from mullion.storage.scratch import Scratch
 from strategies import Event, Example, examples

@@ -237,16 +237,9 @@ class PredicateIndex:
 
     def truth(self, tree: Tree, regions: dict[int, npt.NDArray[Any]]) -> Truth:
         """The answer of a tree for combinations of regions, given as one array for each attribute that it reads."""
-        if isinstance(tree, Comparison):
-            at = self._numbers[tree.expr]
-            truth: Truth = self.attributes[at].truth(tree)[regions[at]]
-            return truth
-        parts = [self.truth(part, regions) for part in tree.parts]
-        if tree.op == "not":
-            return (TRUE - parts[0]).astype(np.int8)
-        combine = np.minimum if tree.op == "and" else np.maximum
-        answer: Truth = combine.reduce(parts)
-        return answer
+        by_expr = {self.attributes[at].expr: at for at in regions}
+        attributes = {expr: self.attributes[at] for expr, at in by_expr.items()}
+        return truth_of(tree, attributes, {expr: regions[at] for expr, at in by_expr.items()})
 
     @cached_property
     def tables(self) -> list[tuple[tuple[int, ...], Bytes]]:
@@ -264,10 +257,10 @@ class PredicateIndex:
         return [((at,), np.ascontiguousarray(table.T)) for at, table in tables.items()]
 
     def for_rows(self) -> PredicateIndex:
-        """What dense rows need of it: tables, and the factors that have none."""
+        """What dense rows need of it: tables, the factors that have none, and the predicates themselves."""
         slim = copy(self)
         wide, tables = self.wide_factors, self.tables
-        slim.trees, slim.factors = [], []
+        slim.factors = []
         slim.__dict__.update(wide_factors=wide, tables=tables)
         return slim
 
@@ -286,6 +279,19 @@ class PredicateIndex:
         """The size of `tables`, known before they are made."""
         alone = {f.attributes[0] for factors in self.factors for f in factors if len(f.attributes) == 1}
         return sum(self.attributes[at].regions for at in alone) * len(self)
+
+
+def truth_of(tree: Tree, attributes: Mapping[Expr, Attribute], regions: Mapping[Expr, npt.NDArray[Any]]) -> Truth:
+    """The answer of a tree for combinations of regions, given as one array for each expression that it compares."""
+    if isinstance(tree, Comparison):
+        truth: Truth = attributes[tree.expr].truth(tree)[regions[tree.expr]]
+        return truth
+    parts = [truth_of(part, attributes, regions) for part in tree.parts]
+    if tree.op == "not":
+        return (TRUE - parts[0]).astype(np.int8)
+    combine = np.minimum if tree.op == "and" else np.maximum
+    answer: Truth = combine.reduce(parts)
+    return answer
 
 
 def _fill(row: Bytes, tree: Tree, attribute: Attribute) -> bool:

@@ -187,7 +187,7 @@ class Grouping:
             PredicateSlot(None, str(i)) if slot.condition is not None else slot for i, slot in enumerate(self.slots)
         )
         slim = replace(self, queries=(), slots=nameless)
-        index = self.index.for_rows() if method == ROWS else self.index
+        index = self.index.for_rows() if method == ROWS and not self.keys else self.index
         slim.__dict__.update(index=index, progressions=self.progressions)
         return slim
 

@@ -21,6 +21,7 @@ from mullion.planner.fragments import PredicateIndex
 from mullion.planner.plan import Grouping
 from mullion.planner.statistics import ASSUMED, COUNTED, ONE_GROUP, SAMPLE, Groups, Sampled, Statistics
 from mullion.slices.kernels.partial import TIME, Input
+from mullion.slices.kernels.selection import Compared, Selection
 from mullion.slices.kernels.signature import fragments, unpack
 
 MOST_SAMPLED = 50_000
@@ -172,7 +173,8 @@ def _selections(
     asked = scattered(len(rows), min(MOST_ASKED, max(LEAST_ASKED, MOST_TRUTHS // len(predicates))))
     if len(asked) < len(rows):
         columns = _joined(rows.take(pa.array(asked)), inputs, tables)
-    found = fragments(PredicateIndex(predicates, groupings[0].types), columns)
+    index = PredicateIndex(predicates, groupings[0].types)
+    found = fragments(index, Selection(Compared.of([index]), columns), columns.length)
     truths = unpack(found.signatures, len(predicates))[found.number]
     numbers = {predicate: i for i, predicate in enumerate(predicates)}
     selections = {}

@@ -57,11 +57,10 @@ class Values(NamedTuple):
 
 
 class DenseRows(NamedTuple):
-    """Rows: the predicate, the start of its slice, an event of it (for its keys), how many events, and the states."""
+    """Rows: the predicate, the start of its slice, how many events, and the states."""
 
     slot: Array
     slices: Array
-    event: Array
     rows: Array
     whole: Array
     real: Array
@@ -72,7 +71,6 @@ class DenseRows(NamedTuple):
         return DenseRows(
             np.empty(number, np.int32),
             np.empty(number, np.int64),
-            np.zeros(number, np.intp),
             np.empty(number, np.int64),
             np.empty((whole, number), np.int64),
             np.empty((real, number), np.float64),
@@ -154,7 +152,7 @@ def states_by_slice(
     edges, ending, ending_from = cut
     codes, table, first = predicates
     whole, real, least = values
-    out_slot, out_slice, _, out_rows, out_whole, out_real, out_least = out
+    out_slot, out_slice, out_rows, out_whole, out_real, out_least = out
     slots = table.shape[1]
     mask = np.empty(slots, np.uint8)
     counted = np.zeros(slots, np.int64)
@@ -202,51 +200,6 @@ def states_by_slice(
             low, own_lows = least[f, i], lows[f]
             for q in range(slots):
                 own_lows[q] = min(own_lows[q], low if mask[q] else NO_VALUE)
-    return rows
-
-
-@njit(cache=True, nogil=True)
-def states_by_group(
-    slices: Array, groups: Array, own: Array, predicates: Predicates, values: Values, out: DenseRows
-) -> int:
-    """Dense rows with groups: a row for each group, predicate and slice of the predicate's own that an event falls in.
-
-    Events come in the order of group, then slice; `own[s, q]` numbers the slices of predicate q, and so do the slices
-    that are written. Returns how many rows were written, or -1 when there was no room for all of them.
-    """
-    codes, table, first = predicates
-    whole, real, least = values
-    out_slot, out_own, out_event, out_rows, out_whole, out_real, out_least = out
-    slots = table.shape[1]
-    mask = np.empty(slots, np.uint8)
-    current = np.full(slots, -1, np.int64)
-    at = np.zeros(slots, np.int64)
-    rows, group = 0, -1
-    for i in range(len(slices)):
-        if groups[i] != group:
-            group = groups[i]
-            current[:] = -1
-        satisfied(codes, table, first, i, mask)
-        numbers = own[slices[i]]
-        for q in range(slots):
-            if mask[q]:
-                if current[q] != numbers[q]:
-                    if rows == len(out_slot):
-                        return -1
-                    current[q], at[q] = numbers[q], rows
-                    out_slot[rows], out_own[rows], out_event[rows], out_rows[rows] = q, numbers[q], i, 0
-                    out_whole[:, rows] = 0
-                    out_real[:, rows] = 0.0
-                    out_least[:, rows] = NO_VALUE
-                    rows += 1
-                row = at[q]
-                out_rows[row] += 1
-                for f in range(whole.shape[0]):
-                    out_whole[f, row] += whole[f, i]
-                for f in range(real.shape[0]):
-                    out_real[f, row] += real[f, i]
-                for f in range(least.shape[0]):
-                    out_least[f, row] = min(out_least[f, row], least[f, i])
     return rows
 
 

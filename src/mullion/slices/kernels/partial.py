@@ -15,31 +15,36 @@ By dense rows, a row belongs to one predicate, its `slot`, instead of to the fra
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.aggregates.base import Places
 from mullion.algebra.lookups import Lookup
-from mullion.expressions.coding.canonical import canonical_floats
-from mullion.expressions.coding.dictionary import codes_of, combine, runs
-from mullion.expressions.vector import Vector, arrow_type
-from mullion.kernels.arrival import ARRIVAL, FILES, FileOrder, parts_of
-from mullion.kernels.columns import Columns
-from mullion.kernels.lookup import Prepared, attach, probe
+from mullion.expressions.arrays import Array, Times, Whole
+from mullion.expressions.coding.dictionary import combine, runs
+from mullion.expressions.vector import arrow_type
+from mullion.kernels.arrival import FileOrder
+from mullion.kernels.lookup import Prepared
 from mullion.language.query import Expr, Period
-from mullion.language.types import BIGINT, Type
+from mullion.language.types import Type
 from mullion.planner.plan import FRAGMENTS, ROWS, Grouping
-from mullion.slices.kernels.rows import MOST_OWN, Fields, dense_rows
-from mullion.slices.kernels.signature import bytes_for, fragments, masks
-from mullion.slices.kernels.slicing import slice_starts
+from mullion.planner.slices import residues
+from mullion.slices.kernels.events import TIME, Context, Events
+from mullion.slices.kernels.fields import Column, Lifted
+from mullion.slices.kernels.groups import Groups
+from mullion.slices.kernels.own_slices import OwnRows, own_rows
+from mullion.slices.kernels.rows import LEAST_LANES, Fields, dense_rows
+from mullion.slices.kernels.selection import Compared
+from mullion.slices.kernels.signature import Fragments, bytes_for, fragments, masks
+from mullion.slices.kernels.slicing import Cut
 
-TIME = "#t"
-"""The event time in microseconds; NULL for a record that has no place in time."""
 SLOT = "lane"
 """The column that numbers the predicate slot of dense rows. Checkpoints have it under this name."""
 
@@ -74,6 +79,19 @@ class Job:
     files: FileOrder | None = None
     """The files of the batch, where a state asks for the order of events."""
 
+    @cached_property
+    def compared(self) -> dict[tuple[Lookup, ...], Compared]:
+        """What predicates compare, of all groupings that look up the same."""
+        by_lookups: dict[tuple[Lookup, ...], list[Grouping]] = {}
+        for grouping in self.groupings:
+            by_lookups.setdefault(grouping.lookups, []).append(grouping)
+        return {lookups: Compared.of([g.index for g in own]) for lookups, own in by_lookups.items()}
+
+    @property
+    def context(self) -> Context:
+        known = self.inputs.columns, self.inputs.evaluated, self.inputs.bad
+        return Context(*known, self.tables, self.compared, self.batch, self.files)
+
 
 def takes_order(groupings: Sequence[Grouping]) -> bool:
     """Whether a state needs to know where events stand in the order of the stream."""
@@ -106,122 +124,221 @@ def signature_array(numbers: npt.NDArray[Any], signatures: npt.NDArray[np.uint8]
     return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), bits)
 
 
-def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
+T = TypeVar("T")
+
+
+def partials(batch: pa.RecordBatch | pa.Table, job: Job, *, threads: int = 1) -> list[pa.Table]:
     """The partials of one batch of events for each grouping.
 
-    Time: O(n log n) for n events, O(n) when they come in time order and without keys; dense rows O(n p) bytes for p
-    predicates. Guarantee: every event is in exactly one partial, or by dense rows in one of each predicate that it
-    satisfies.
+    Time: O(n) for n events in time order and each predicate of the method `rows`; O(n log n) for fragments. Dense rows
+    take O(n p) bytes for p predicates. Guarantee: every event is in exactly one partial, or by dense rows in one of
+    each predicate that it satisfies. Compiled parts of several groupings run in so many threads.
     """
-    present = batch.column(TIME).is_valid()
-    malformed = len(batch) - (
-        present.true_count if isinstance(present, pa.Array) else present.combine_chunks().true_count
-    )
-    if malformed:
-        batch = batch.filter(present)
-    events = _Events(batch, job)
-    return [
-        _with_slices(events, events.joined(grouping.lookups), grouping, method, windows, malformed)
+    events, malformed = Events.of(batch, job.context)
+    made = [
+        _Made(events, events.joined(grouping.lookups), grouping, method, residues(windows, job.slicing), malformed)
         for grouping, method, windows in zip(job.groupings, job.methods, job.windows, strict=True)
     ]
+    with _in_threads(threads) as run:
+        run(_Made.prepare, made)
+        lanes = [(one, slot) for one in made for slot in range(one.lanes)]
+        rows = iter(run(lambda lane: lane[0].lane(lane[1]), lanes))
+        owned = [(one, [next(rows) for _ in range(one.lanes)]) for one in made]
+        return run(lambda own: own[0].table(own[1]), owned)
 
 
-class _Events:
-    """The events of a batch and what all groupings ask of them."""
-
-    def __init__(self, batch: pa.RecordBatch | pa.Table, job: Job) -> None:
-        self.batch, self.job, self.inputs = batch, job, job.inputs
-        self.length = len(batch)
-        self.columns = Columns.of(batch, job.inputs.columns, job.inputs.evaluated)
-        times = batch.column(TIME)
-        self.times = np.asarray(times if isinstance(times, pa.Array) else times.combine_chunks(), np.int64)
-        self._slices: dict[Windows, npt.NDArray[np.int64]] = {}
-        self._by_slice: dict[Windows, tuple[Any, npt.NDArray[np.intp]]] = {}
-
-    def joined(self, lookups: tuple[Lookup, ...]) -> _Events:
-        """The events with what the lookups find. Where a lookup finds several rows, they are other events."""
-        prepared = {table.lookup: table for table in self.job.tables}
-        events = self
-        for at, lookup in enumerate(lookups):
-            if lookup.matched in events.columns:
-                continue
-            keys = [events.columns.array(key) for key, _ in lookup.keys]
-            repeated, row = probe(prepared[lookup], keys, events.length)
-            if repeated is not None:
-                events = events._repeated(repeated, lookups[:at])
-            events.columns.attach(attach(prepared[lookup], row))
-        return events
-
-    def _repeated(self, index: npt.NDArray[np.int64], lookups: tuple[Lookup, ...]) -> _Events:
-        """Events with the earlier lookups done, as often as the index has them."""
-        events = _Events(self.batch.take(pa.array(index)), self.job)
-        for lookup in lookups:
-            found = self.columns.attached(lookup.matched)
-            events.columns.attach(attach(found.prepared, found.row[index]))
-        return events
-
-    def bad(self, check: Expr) -> npt.NDArray[np.bool_]:
-        column = self.inputs.bad.get(check)
-        if column is None:
-            return self.columns.bad(check)
-        return self.columns[column].values & self.columns[column].valid
-
-    def places(self, where: Expr | None) -> Places:
-        arrival = self.batch.column(ARRIVAL)
-        place = np.asarray(arrival if isinstance(arrival, pa.Array) else arrival.combine_chunks(), np.int64)
-        present = np.ones(self.length, np.bool_)
-        if where is not None:
-            satisfied = self.columns.value(where)
-            present = satisfied.values.astype(np.bool_) & satisfied.valid
-        parts = np.full(self.length, self.job.batch << FILES)
-        within = parts_of(self.batch, self.job.files)
-        return Places(self.times, parts if within is None else parts | within, place, present)
-
-    def slices(self, windows: Windows) -> npt.NDArray[np.int64]:
-        if windows not in self._slices:
-            self._slices[windows] = slice_starts(self.times, windows, slicing=self.job.slicing)
-        return self._slices[windows]
-
-    def by_slice(self, windows: Windows) -> tuple[Any, npt.NDArray[np.intp]]:
-        if windows not in self._by_slice:
-            self._by_slice[windows] = runs(self.slices(windows))
-        return self._by_slice[windows]
+@contextmanager
+def _in_threads(threads: int) -> Iterator[Callable[[Callable[[Any], T], Sequence[Any]], list[T]]]:
+    if threads <= 1:
+        yield lambda work, items: [work(item) for item in items]
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield lambda work, items: list(pool.map(work, items))
 
 
-def _with_slices(
-    events: _Events, joined: _Events, grouping: Grouping, method: str, windows: Windows, malformed: int
-) -> pa.Table:
-    """The partials of a grouping, and a row for each slice that holds an event, whatever the lookups make of it."""
-    rows = ROWS if method == ROWS and _is_worth_cutting(joined, grouping) else FRAGMENTS
-    partial_columns = _rows(joined, grouping) if rows == ROWS else _shards(joined, grouping, windows)
-    schema = partial_schema(grouping, rows)
-    order, starts = events.by_slice(windows)
-    counted: dict[str, Any] = {
-        "slice": events.slices(windows)[order][starts],
-        "events": np.diff(np.append(starts, events.length)),
-        "t_min": _reduce(np.minimum, events.times[order], starts),
-        "t_max": _reduce(np.maximum, events.times[order], starts),
-    }
-    for i, check in enumerate(grouping.checks):
-        if joined is events:
-            counted[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[order], starts)
-        elif len(starts):
-            counted[f"bad{i}"] = np.append(np.zeros(len(starts) - 1, np.int64), joined.bad(check).sum())
-    tables = [_table(partial_columns, schema), _table(counted, schema)]
-    if malformed:
-        tables.append(_table({"slice": pa.nulls(1, pa.int64()), "events": np.array([malformed])}, schema))
-    return pa.concat_tables(tables)
+class _Made(NamedTuple):
+    """The partials of a grouping in the making."""
 
+    events: Events
+    joined: Events
+    grouping: Grouping
+    asked: str
+    windows: Times
+    """Where fragments are cut, as rows (first, step)."""
+    malformed: int
 
-def _is_worth_cutting(events: _Events, grouping: Grouping) -> bool:
-    """Very fine windows have more edges than events: then events are sought out, not edges."""
-    if not events.length:
-        return True
-    low, high = int(events.times.min()), int(events.times.max())
-    edges = grouping.progressions.most(low, high)
-    if grouping.keys and edges * len(grouping.slots) > MOST_OWN:
-        return False
-    return edges <= 4 * events.length + 100_000
+    @property
+    def method(self) -> str:
+        return self.asked if self.grouping.keys or self.asked == FRAGMENTS or self._is_worth_cutting() else FRAGMENTS
+
+    def _is_worth_cutting(self) -> bool:
+        """Very fine windows have more edges than events: then events are sought out, not edges."""
+        times = self.joined.times
+        if not len(times) or len(self.grouping.slots) < LEAST_LANES:
+            return True
+        return self.grouping.progressions.most(int(times[0]), int(times[-1])) <= 4 * len(times) + 100_000
+
+    @property
+    def lanes(self) -> int:
+        """How many predicates are gone through one by one."""
+        own = self.grouping.keys or len(self.grouping.slots) < LEAST_LANES
+        return len(self.grouping.slots) if self.asked == ROWS and own else 0
+
+    def prepare(self) -> None:
+        """What is shared with other groupings is found before they meet in threads."""
+        grouping, joined = self.grouping, self.joined
+        selection = joined.selection(grouping.lookups)
+        for attribute in grouping.index.attributes:
+            selection.regions(attribute.expr)
+        for check in grouping.checks:
+            joined.bad(check)
+        if self.lanes or all(state.partial.is_dense for state in grouping.states):
+            _ = [joined.lifted(state) for state in grouping.states]
+        if grouping.keys:
+            joined.groups(grouping.keys)
+
+    def lane(self, slot: int) -> OwnRows:
+        """The rows of one predicate, cut at the edges of its own windows."""
+        grouping, joined = self.grouping, self.joined
+        trees = grouping.index.trees
+        selected = joined.selection(grouping.lookups).selected(trees[slot]) if slot < len(trees) else True
+        own = grouping.progressions
+        groups = joined.groups(grouping.keys) if grouping.keys else None
+        return own_rows(joined.cut(own.rows[own.slot == slot]), selected, groups, self._columns)
+
+    @property
+    def _states(self) -> list[Lifted]:
+        return [self.joined.lifted(state) for state in self.grouping.states]
+
+    @property
+    def _checks(self) -> list[Column | None]:
+        return [self.joined.bad_column(check) for check in self.grouping.checks[: self.grouping.selected_checks]]
+
+    @property
+    def _columns(self) -> list[Column]:
+        checks = [column for column in self._checks if column is not None]
+        return [*(column for state in self._states for column in state.columns), *checks]
+
+    def table(self, lanes: Sequence[OwnRows]) -> pa.Table:
+        """The partials, and a row for each slice that holds an event, whatever the lookups make of it."""
+        method = self.method
+        if self.lanes:
+            columns = self._of_lanes(lanes)
+        else:
+            columns = self._dense() if method == ROWS else self._shards()
+        schema = partial_schema(self.grouping, method)
+        tables = [_table(columns, schema), _table(self._counted(), schema)]
+        if self.malformed:
+            lost = {"slice": pa.nulls(1, pa.int64()), "events": np.array([self.malformed])}
+            tables.append(_table(lost, schema))
+        return pa.concat_tables(tables)
+
+    def _counted(self) -> dict[str, Any]:
+        events, cut = self.events, self.events.cut(self.windows)
+        first, last = cut.bounds[:-1], cut.bounds[1:] - 1
+        counted: dict[str, Any] = {
+            "slice": cut.starts,
+            "events": cut.lengths,
+            "t_min": events.times[first],
+            "t_max": events.times[last],
+        }
+        for i, check in enumerate(self.grouping.checks):
+            bad = self.joined.bad(check)
+            number = np.zeros(len(cut.starts), np.int64)
+            if bad is not None and self.joined is events:
+                number = _reduce(np.add, bad.astype(np.int64), first)
+            elif bad is not None and len(number):
+                number[-1] = bad.sum()
+            counted[f"bad{i}"] = number
+        return counted
+
+    def _of_lanes(self, lanes: Sequence[OwnRows]) -> dict[str, Any]:
+        slot = np.repeat(np.arange(len(lanes), dtype=np.int32), [len(rows) for rows in lanes])
+        columns: dict[str, Any] = {"slice": _joined([rows.slices for rows in lanes]), SLOT: slot}
+        if self.grouping.keys:
+            groups = self.joined.groups(self.grouping.keys)
+            columns |= _keys(groups, [rows.group for rows in lanes if rows.group is not None])
+        counted = _joined([rows.rows for rows in lanes])
+        sums = [_joined([rows.columns[i] for rows in lanes]) for i in range(len(lanes[0].columns))]
+        return columns | self._stored(counted, sums)
+
+    def _stored(self, rows: Whole, sums: Sequence[Array]) -> dict[str, Any]:
+        """The columns of states and checks, from what their columns came to."""
+        columns: dict[str, Any] = {}
+        rest = iter(sums)
+        for i, state in enumerate(self._states):
+            stored = state.stored(rows, [next(rest) for _ in state.columns])
+            columns |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
+        for i, check in enumerate(self._checks):
+            columns[f"bad{i}"] = np.zeros(len(rows), np.int64) if check is None else next(rest)
+        return columns
+
+    def _dense(self) -> dict[str, Any]:
+        """Dense rows: one row for each predicate and slice of its own."""
+        grouping, joined = self.grouping, self.joined
+        selection = joined.selection(grouping.lookups)
+        satisfied = masks(grouping.index, selection, joined.length, len(grouping.slots))
+        fields = Fields(self._states, [check for check in self._checks if check is not None])
+        rows = dense_rows(joined.times, satisfied, fields, grouping.progressions)
+        return {"slice": rows.slices, SLOT: rows.slot} | self._stored(rows.rows, fields.columns(rows))
+
+    def _shards(self) -> dict[str, Any]:
+        """Fragments by hash: one row for each slice, fragment and group (krishnamurthy 5)."""
+        grouping, joined = self.grouping, self.joined
+        fragmented = fragments(grouping.index, joined.selection(grouping.lookups), joined.length)
+        wanted = np.asarray(fragmented.signatures.any(axis=1)) if grouping.selective else None
+        cut = joined.cut(self.windows)
+        if all(state.partial.is_dense for state in grouping.states):
+            return self._dense_shards(fragmented, wanted, cut)
+        return self._sorted_shards(fragmented, wanted, cut)
+
+    def _dense_shards(self, fragmented: Fragments, wanted: npt.NDArray[np.bool_] | None, cut: Cut) -> dict[str, Any]:
+        grouping, joined, number = self.grouping, self.joined, len(fragmented.signatures)
+        groups = joined.groups(grouping.keys) if grouping.keys else None
+        coded = [(fragmented.number, number)]
+        if groups is not None:
+            coded.append((groups.codes.astype(np.int64), groups.size))
+        codes, size = combine(coded, joined.length)
+        selected = wanted is None or wanted[fragmented.number].view(np.uint8)
+        own = Groups(codes.astype(np.int32), size, ())
+        rows = own_rows(cut, selected, own, self._columns)
+        first = own.firsts()[rows.group]
+        columns: dict[str, Any] = {
+            "slice": rows.slices,
+            "signature": signature_array(fragmented.number[first], fragmented.signatures),
+        }
+        if groups is not None:
+            columns |= _keys(groups, [groups.codes[first]])
+        return columns | self._stored(rows.rows, rows.columns)
+
+    def _sorted_shards(self, fragmented: Fragments, wanted: npt.NDArray[np.bool_] | None, cut: Cut) -> dict[str, Any]:
+        grouping, joined = self.grouping, self.joined
+        selected: Any = slice(None)
+        if wanted is not None and not wanted.all():
+            selected = np.flatnonzero(wanted[fragmented.number])
+        slices, fragment = cut.of_events()[selected], fragmented.number[selected]
+        numbers = np.repeat(np.arange(len(cut.starts)), cut.lengths)[selected]
+        coded = [(numbers, len(cut.starts)), (fragment, len(fragmented.signatures))] if len(slices) else [(slices, 0)]
+        groups = joined.groups(grouping.keys) if grouping.keys else None
+        if groups is not None:
+            coded.append((groups.codes[selected].astype(np.int64), groups.size))
+        order, starts = runs(combine(coded, len(slices))[0])
+        columns: dict[str, Any] = {
+            "slice": slices[order][starts],
+            "signature": signature_array(fragment[order][starts], fragmented.signatures),
+        }
+        if groups is not None:
+            columns |= _keys(groups, [groups.codes[selected][order][starts]])
+        for i, state in enumerate(grouping.states):
+            values = joined.values(state.argument)
+            places = joined.places(state.where).take(selected).take(order) if state.partial.takes_order else None
+            stored = state.partial.gather(values.take(selected).take(order), starts, places)
+            columns |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
+        for i, check in enumerate(grouping.checks[: grouping.selected_checks]):
+            bad = joined.bad(check)
+            sums = np.zeros(len(starts), np.int64)
+            columns[f"bad{i}"] = sums if bad is None else _reduce(np.add, bad.astype(np.int64)[selected][order], starts)
+        return columns
 
 
 def _table(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
@@ -237,75 +354,27 @@ def _table(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
-def _shards(events: _Events, grouping: Grouping, windows: Windows) -> dict[str, Any]:
-    """Fragments by hash: one row for each slice, fragment and group (krishnamurthy 5)."""
-    fragmented = fragments(grouping.index, events.columns)
-    selected: Any = slice(None)
-    if grouping.selective:
-        wanted = np.asarray(fragmented.signatures.any(axis=1))
-        if not wanted.all():
-            selected = np.flatnonzero(wanted[fragmented.number])
-    fragment, slices = fragmented.number[selected], events.slices(windows)[selected]
-    keys = [_key(events, key, selected) for key in grouping.keys]
-    length = len(slices)
-    coded = [_coded_slices(slices), (fragment, len(fragmented.signatures))] if length else [(slices, 0)]
-    coded += [codes_of(key) for key in keys]
-    order, starts = runs(combine(coded, length)[0])
-    partial_columns: dict[str, Any] = {
-        "slice": slices[order][starts],
-        "signature": signature_array(fragment[order][starts], fragmented.signatures),
-    }
-    first = pa.array(np.arange(length)[order][starts])
-    partial_columns |= {f"k{i}": key.take(first) for i, key in enumerate(keys)}
-    for i, state in enumerate(grouping.states):
-        values = _ones(events.length) if state.argument is None else events.columns.value(state.argument)
-        places = events.places(state.where).take(selected).take(order) if state.partial.takes_order else None
-        stored = state.partial.gather(values.take(selected).take(order), starts, places)
-        partial_columns |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
-    for i, check in enumerate(grouping.checks[: grouping.selected_checks]):
-        partial_columns[f"bad{i}"] = _reduce(np.add, events.bad(check).astype(np.int64)[selected][order], starts)
-    return partial_columns
+def _keys(groups: Groups, of_rows: Sequence[npt.NDArray[np.int32]]) -> dict[str, Any]:
+    rows = _joined(of_rows)
+    return {f"k{i}": groups.key(i, rows) for i in range(len(groups.keys))}
 
 
-def _coded_slices(slices: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
-    """Slices as dense numbers; events mostly come in the order of their times."""
-    steps = np.diff(slices)
-    if (steps < 0).any():
-        return codes_of(pa.array(slices))
-    codes = np.concatenate([[0], np.cumsum(steps > 0)])
-    return codes, int(codes[-1]) + 1
+def _joined(arrays: Sequence[Array]) -> Array:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _rows(events: _Events, grouping: Grouping) -> dict[str, Any]:
-    """Dense rows: one row for each predicate, slice of its own, and group."""
-    satisfied = masks(grouping.index, events.columns, len(grouping.slots))
-    keys = [_key(events, key, slice(None)) for key in grouping.keys]
-    groups = combine([codes_of(key) for key in keys], events.length)[0] if keys else None
-    ones = _ones(events.length)
-    states = [(s.partial, ones if s.argument is None else events.columns.value(s.argument)) for s in grouping.states]
-    checks = grouping.checks[: grouping.selected_checks]
-    fields = Fields.of(states, [events.bad(check) for check in checks])
-    rows = dense_rows(events.times, groups, satisfied, fields, grouping.progressions)
-    partial_columns: dict[str, Any] = {"slice": rows.slices, SLOT: rows.slot}
-    events_of = pa.array(rows.event)
-    partial_columns |= {f"k{i}": key.take(events_of) for i, key in enumerate(keys)}
-    for i, stored in enumerate(fields.stored(rows.rows, rows.whole, rows.real, rows.least)):
-        partial_columns |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
-    for i in range(len(checks)):
-        partial_columns[f"bad{i}"] = rows.whole[len(rows.whole) - len(checks) + i]
-    return partial_columns
-
-
-def _key(events: _Events, key: Expr, selected: Any) -> pa.Array:
-    array = events.columns.array(key)
-    if not (isinstance(selected, slice) and selected == slice(None)):
-        array = array.take(pa.array(selected))
-    return canonical_floats(array) if pa.types.is_floating(array.type) else array
-
-
-def _ones(length: int) -> Vector:
-    return Vector(BIGINT, np.ones(length, np.int64), np.ones(length, np.bool_))
-
-
-def _reduce(ufunc: np.ufunc, values: npt.NDArray[np.int64], starts: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+def _reduce(ufunc: np.ufunc, values: npt.NDArray[np.int64], starts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return ufunc.reduceat(values, starts) if len(starts) else values[:0]
+
+
+__all__ = [
+    "SLOT",
+    "TIME",
+    "Input",
+    "Job",
+    "partial_schema",
+    "partials",
+    "signature_array",
+    "signature_type",
+    "takes_order",
+]

@@ -9,14 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from mullion.expressions.coding.dictionary import combine
 from mullion.expressions.vector import Vector
-from mullion.kernels.columns import Columns
 from mullion.planner.fragments import TRUE, Attribute, Bytes, PredicateIndex
 from mullion.slices.kernels.compiled import regions
 
@@ -57,22 +56,20 @@ def from_words(words: Sequence[npt.NDArray[np.int64]], predicates: int) -> Bytes
     return pack(np.concatenate(columns, axis=1))
 
 
-def region_codes(attribute: Attribute, columns: Columns) -> SmallCodes:
-    """The region that each event's value falls into."""
-    found = columns.by_dictionary(attribute.expr)
-    if found is not None:
-        codes, values = found
-        return _regions(attribute, values)[codes]
-    return _regions(attribute, columns.value(attribute.expr))
+class RegionCodes(Protocol):
+    """Where the regions of events come from."""
+
+    def codes(self, attribute: Attribute) -> SmallCodes:
+        """The region that each event's value falls into."""
 
 
-def _regions(attribute: Attribute, values: Vector) -> SmallCodes:
+def regions_of(attribute: Attribute, values: Vector) -> SmallCodes:
     if values.values.dtype == np.object_:
         found = [_region_of(attribute.constants, value) for value in values.to_list()]
         return np.array(found, np.int32)
     out = np.empty(len(values), np.int32)
     if values.values.dtype == np.bool_:
-        out[:] = _regions(attribute, Vector(values.type, np.array([0, 1], np.int8), np.ones(2, np.bool_)))[
+        out[:] = regions_of(attribute, Vector(values.type, np.array([0, 1], np.int8), np.ones(2, np.bool_)))[
             values.values.astype(np.int8)
         ]
     else:
@@ -113,15 +110,13 @@ class Fragments:
     signatures: Bytes
 
 
-def fragments(index: PredicateIndex, columns: Columns) -> Fragments:
+def fragments(index: PredicateIndex, regions: RegionCodes, length: int) -> Fragments:
     """Fragments by hash: AND, OR and NOT are evaluated once for each distinct combination of regions.
 
     Time: O(n) searches for each attribute, and O(k p) for k combinations and p predicates.
     """
-    coded = [region_codes(attribute, columns) for attribute in index.attributes]
-    number, first_events = _distinct(
-        [(c, a.regions) for c, a in zip(coded, index.attributes, strict=True)], columns.length
-    )
+    coded = [regions.codes(attribute) for attribute in index.attributes]
+    number, first_events = _distinct([(c, a.regions) for c, a in zip(coded, index.attributes, strict=True)], length)
     combinations = {i: c[first_events] for i, c in enumerate(coded)}
     truths = [index.truth(tree, combinations) == TRUE for tree in index.trees]
     signatures = pack(np.stack(truths, axis=1)) if truths else np.zeros((len(first_events), 0), np.uint8)
@@ -160,20 +155,20 @@ class Masks:
     table: Bytes
 
 
-def masks(index: PredicateIndex, columns: Columns, slots: int) -> Masks:
+def masks(index: PredicateIndex, regions: RegionCodes, length: int, slots: int) -> Masks:
     """Membership bytes (design decision 4), small attributes multiplied into one. Slots beyond the predicates belong to
     queries without one."""
-    parts = _small_together([(region_codes(index.attributes[at], columns), table) for (at,), table in index.tables])
+    parts = _small_together([(regions.codes(index.attributes[at]), table) for (at,), table in index.tables])
     for read, factors in index.wide_factors.items():
-        coded = [(region_codes(index.attributes[at], columns), index.attributes[at].regions) for at in read]
-        number, some = _distinct(coded, columns.length)
+        coded = [(regions.codes(index.attributes[at]), index.attributes[at].regions) for at in read]
+        number, some = _distinct(coded, length)
         combinations = {at: c[some] for at, (c, _) in zip(read, coded, strict=True)}
         table = np.ones((len(some), len(index)), np.uint8)
         for predicate, tree in factors:
             table[:, predicate] = index.truth(tree, combinations) == TRUE
         parts.append((number.astype(np.int32), table))
     if not parts:
-        parts = [(np.zeros(columns.length, np.int32), np.ones((1, len(index)), np.uint8))]
+        parts = [(np.zeros(length, np.int32), np.ones((1, len(index)), np.uint8))]
     tables = [np.pad(t, ((0, 0), (0, slots - len(index))), constant_values=1) for _, t in parts]
     first = np.concatenate([[0], np.cumsum([len(t) for t in tables])[:-1]]).astype(np.int64)
     return Masks([c for c, _ in parts], first, np.ascontiguousarray(np.concatenate(tables)))

@@ -1,0 +1,174 @@
+"""The events of a batch, and what all groupings ask of them: each thing is found once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.aggregates.base import Partial, Places
+from mullion.algebra.lookups import Lookup
+from mullion.expressions.arrays import Mask, Times
+from mullion.expressions.coding.canonical import canonical_floats
+from mullion.expressions.vector import Vector
+from mullion.kernels.arrival import ARRIVAL, FILES, FileOrder, parts_of
+from mullion.kernels.columns import Columns
+from mullion.kernels.lookup import Prepared, attach, probe
+from mullion.language.query import Expr
+from mullion.language.types import BIGINT, Type
+from mullion.planner.plan import StateColumn
+from mullion.slices.kernels.fields import ADD, Column, Lifted, Split, lift, split_of
+from mullion.slices.kernels.groups import Groups
+from mullion.slices.kernels.selection import Compared, Selection
+from mullion.slices.kernels.slicing import Cut
+
+TIME = "#t"
+"""The event time in microseconds; NULL for a record that has no place in time."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Context(NamedTuple):
+    """What is known of all batches of a job."""
+
+    columns: Mapping[str, Type]
+    evaluated: Mapping[Expr, str]
+    bad: Mapping[Expr, str]
+    tables: Sequence[Prepared]
+    compared: Mapping[tuple[Lookup, ...], Compared]
+    batch: int
+    files: FileOrder | None
+
+
+class Events:
+    """Events in the order of time."""
+
+    def __init__(self, batch: pa.RecordBatch | pa.Table, context: Context, lookups: tuple[Lookup, ...] = ()) -> None:
+        self.batch, self.context, self.lookups = batch, context, lookups
+        self.length = len(batch)
+        self.columns = Columns.of(batch, context.columns, context.evaluated)
+        self.times: Times = _numbers(batch, TIME)
+        self._joined: dict[tuple[Lookup, ...], Events] = {(): self}
+        self._cuts: dict[bytes, Cut] = {}
+        self._groups: dict[tuple[Expr, ...], Groups] = {}
+        self._lifted: dict[tuple[Partial, Expr | None], Lifted] = {}
+        self._splits: dict[Expr | None, Split] = {}
+        self._bad: dict[Expr, Mask | None] = {}
+        self._selections: dict[tuple[Lookup, ...], Selection] = {}
+
+    @staticmethod
+    def of(batch: pa.RecordBatch | pa.Table, context: Context) -> tuple[Events, int]:
+        """The events, and how many records have no place in time."""
+        present = batch.column(TIME).is_valid()
+        valid = present if isinstance(present, pa.Array) else present.combine_chunks()
+        malformed = len(batch) - valid.true_count
+        if malformed:
+            batch = batch.filter(valid)
+        times = _numbers(batch, TIME)
+        if (times[1:] < times[:-1]).any():
+            batch = batch.take(pa.array(np.argsort(times, kind="stable")))
+        return Events(batch, context), malformed
+
+    def joined(self, lookups: tuple[Lookup, ...]) -> Events:
+        """The events with what the lookups find. Where a lookup finds several rows, they are other events."""
+        if lookups not in self._joined:
+            self._joined[lookups] = self._join(lookups)
+        return self._joined[lookups]
+
+    def _join(self, lookups: tuple[Lookup, ...]) -> Events:
+        prepared = {table.lookup: table for table in self.context.tables}
+        events = self
+        for at, lookup in enumerate(lookups):
+            if lookup.matched in events.columns:
+                continue
+            keys = [events.columns.array(key) for key, _ in lookup.keys]
+            repeated, row = probe(prepared[lookup], keys, events.length)
+            if repeated is not None:
+                events = events._repeated(repeated, lookups[:at])
+            events.columns.attach(attach(prepared[lookup], row))
+        return events
+
+    def _repeated(self, index: npt.NDArray[np.int64], lookups: tuple[Lookup, ...]) -> Events:
+        """Events with the earlier lookups done, as often as the index has them."""
+        events = Events(self.batch.take(pa.array(index)), self.context)
+        for lookup in lookups:
+            found = self.columns.attached(lookup.matched)
+            events.columns.attach(attach(found.prepared, found.row[index]))
+        return events
+
+    def selection(self, lookups: tuple[Lookup, ...]) -> Selection:
+        if lookups not in self._selections:
+            self._selections[lookups] = Selection(self.context.compared[lookups], self.columns)
+        return self._selections[lookups]
+
+    def cut(self, progressions: Times) -> Cut:
+        """The slices between the edges on progressions, given as rows (first, step)."""
+        key = progressions.tobytes()
+        if key not in self._cuts:
+            self._cuts[key] = Cut.at(self.times, progressions)
+        return self._cuts[key]
+
+    def groups(self, keys: tuple[Expr, ...]) -> Groups:
+        if keys not in self._groups:
+            self._groups[keys] = Groups.of([self.key(key) for key in keys], self.length)
+        return self._groups[keys]
+
+    def key(self, key: Expr) -> pa.Array:
+        array = self.columns.array(key)
+        return canonical_floats(array) if pa.types.is_floating(array.type) else array
+
+    def values(self, argument: Expr | None) -> Vector:
+        """What a state is made of; ones where it only counts events."""
+        if argument is not None:
+            return self.columns.value(argument)
+        return Vector(BIGINT, np.ones(self.length, np.int64), np.ones(self.length, np.bool_))
+
+    def lifted(self, state: StateColumn) -> Lifted:
+        """A dense state, ready to be added up."""
+        key = state.partial, state.argument
+        if key not in self._lifted:
+            values = self.values(state.argument)
+            self._lifted[key] = lift(state.partial, values, lambda: self._split(state.argument, values))
+        return self._lifted[key]
+
+    def _split(self, argument: Expr | None, values: Vector) -> Split:
+        if argument not in self._splits:
+            self._splits[argument] = split_of(values)
+        return self._splits[argument]
+
+    def bad(self, check: Expr) -> Mask | None:
+        """Where the expression met a bad value; None where it met none."""
+        if check not in self._bad:
+            found = self._find_bad(check)
+            self._bad[check] = found if found.any() else None
+        return self._bad[check]
+
+    def _find_bad(self, check: Expr) -> Mask:
+        column = self.context.bad.get(check)
+        if column is None:
+            return self.columns.bad(check)
+        met: Mask = self.columns[column].values & self.columns[column].valid
+        return met
+
+    def bad_column(self, check: Expr) -> Column | None:
+        found = self.bad(check)
+        return None if found is None else Column.of(ADD, found.astype(np.int64))
+
+    def places(self, where: Expr | None) -> Places:
+        place = _numbers(self.batch, ARRIVAL)
+        present = np.ones(self.length, np.bool_)
+        if where is not None:
+            satisfied = self.columns.value(where)
+            present = satisfied.values.astype(np.bool_) & satisfied.valid
+        parts = np.full(self.length, self.context.batch << FILES)
+        within = parts_of(self.batch, self.context.files)
+        return Places(self.times, parts if within is None else parts | within, place, present)
+
+
+def _numbers(batch: pa.RecordBatch | pa.Table, name: str) -> Any:
+    column = batch.column(name)
+    return np.asarray(column if isinstance(column, pa.Array) else column.combine_chunks(), np.int64)

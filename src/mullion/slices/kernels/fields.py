@@ -1,0 +1,134 @@
+"""The states of events, lifted and laid out for the compiled loops, and the way back.
+
+A state is columns of numbers that are added up, or of which the least or the most is kept. What several states need is
+lifted once: sums, extremes and averages of an integer column that has no NULL all read the column itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.aggregates.base import Partial
+from mullion.aggregates.count import Count
+from mullion.aggregates.exact_sums import CARRY, COARSE, FINE, LARGEST_SPLIT, CoarseSum, Residue
+from mullion.aggregates.extremes import Largest, Smallest
+from mullion.aggregates.sum import SumOfIntegers
+from mullion.expressions.arrays import Array, Real, Whole
+from mullion.expressions.vector import Vector
+from mullion.slices.kernels.compiled import split_doubles
+
+ADD, ADD_DOUBLES, LEAST, MOST = "add", "add doubles", "least", "most"
+NO_LEAST, NO_MOST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+
+
+class Column(NamedTuple):
+    """Numbers of events, and what is done with them."""
+
+    op: str
+    values: Array
+
+    @property
+    def kind(self) -> str:
+        return ADD_DOUBLES if self.values.dtype == np.float64 else self.op
+
+    def room(self, rows: int) -> Array:
+        """Rows that hold nothing yet."""
+        if self.op == ADD:
+            return np.zeros(rows, np.float64 if self.values.dtype == np.float64 else np.int64)
+        return np.full(rows, NO_LEAST if self.op == LEAST else NO_MOST, np.int64)
+
+    @staticmethod
+    def of(op: str, values: Array) -> Column:
+        """Read-only, so that the loops are compiled once."""
+        plain = np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64).view()
+        plain.flags.writeable = False
+        return Column(op, plain)
+
+
+class Lifted(NamedTuple):
+    """A state of events as columns; none where counting rows is all there is to it."""
+
+    partial: Partial
+    columns: tuple[Column, ...]
+    loaded: tuple[Vector, ...] = ()
+    joined: Callable[[Whole], tuple[Array, ...]] | None = None
+    """What one sum is kept as, where two were added as one."""
+
+    def stored(self, rows: Whole, sums: Sequence[Array]) -> tuple[Vector, ...]:
+        """The kept form of rows for which the columns came to these numbers."""
+        state: tuple[Array, ...] = tuple(sums) if self.columns else (rows,)
+        if self.joined is not None:
+            state = self.joined(sums[0])
+        return self.partial.store(state, self.loaded)
+
+
+Split = tuple[Whole, Whole, Real]
+
+
+def lift(partial: Partial, events: Vector, split: Callable[[], Split]) -> Lifted:
+    """A dense state of events. `split` splits doubles: both partials of their sum need it, so it is done once."""
+    if isinstance(partial, Count) and events.valid.all():
+        return Lifted(partial, ())
+    if isinstance(partial, CoarseSum | Residue) and events.values.dtype == np.float64:
+        return _lift_doubles(partial, *split())
+    if isinstance(partial, SumOfIntegers) and _may_be_one(events):
+        numbers = events.values if events.valid.all() else np.where(events.valid, events.values, 0)
+        halves = _halves if len(partial.stored) == 2 else None
+        return Lifted(partial, (Column.of(ADD, numbers),), (), halves)
+    if isinstance(partial, Smallest | Largest):
+        op = LEAST if isinstance(partial, Smallest) else MOST
+        if events.values.dtype.kind == "i" and events.valid.all():
+            return Lifted(partial, (Column.of(op, events.values),), (events,))
+        return Lifted(partial, (Column.of(op, partial.load((events,))[0]),), (events,))
+    lifted = partial.lift(events)
+    return Lifted(partial, tuple(Column.of(ADD, field) for field in partial.load(lifted)), lifted)
+
+
+def _lift_doubles(partial: Partial, coarse: Whole, fine: Whole, rest: Real) -> Lifted:
+    if isinstance(partial, Residue):
+        return Lifted(partial, (Column.of(ADD, rest),))
+    if fits_one(coarse):
+        return Lifted(partial, (Column.of(ADD, (coarse << CARRY) + fine),), (), _coarse_and_fine)
+    return Lifted(partial, (Column.of(ADD, coarse), Column.of(ADD, fine)))
+
+
+def _halves(sums: Whole) -> tuple[Array, ...]:
+    return sums >> 32, sums & 0xFFFFFFFF
+
+
+def _coarse_and_fine(sums: Whole) -> tuple[Array, ...]:
+    return sums >> CARRY, sums & (2**CARRY - 1)
+
+
+def _may_be_one(events: Vector) -> bool:
+    """Whether the sum of any of these integers stays within 63 bits."""
+    if not len(events):
+        return True
+    largest = max(abs(int(events.values.min())), abs(int(events.values.max())))
+    return largest * len(events) < 2**62
+
+
+def fits_one(coarse: Whole) -> bool:
+    """Whether sums of any of these stay within 63 bits when coarse and fine parts are one number: n of them are each
+    less than (|coarse| + 1) 2^26, as |fine| is at most 2^25, and together less than 2^62."""
+    largest = max(abs(int(coarse.min(initial=0))), abs(int(coarse.max(initial=0)))) + 1
+    return bool(largest * max(1, len(coarse)) < 2 ** (62 - CARRY))
+
+
+def split_of(events: Vector) -> Split:
+    """`aggregates.exact_sums.split` of doubles, compiled."""
+    length = len(events)
+    parts = np.empty(length, np.int64), np.empty(length, np.int64), np.empty(length, np.float64)
+    values, valid = np.ascontiguousarray(events.values), np.ascontiguousarray(events.valid)
+    split_doubles(values, valid, LARGEST_SPLIT, COARSE, FINE, *parts)
+    return parts
+
+
+def stacked(fields: Sequence[Any], dtype: npt.DTypeLike, length: int) -> Any:
+    if len(fields) == 1:
+        return np.ascontiguousarray(fields[0], dtype).reshape(1, -1)
+    return np.ascontiguousarray(np.stack(fields), dtype) if fields else np.empty((0, length), dtype)

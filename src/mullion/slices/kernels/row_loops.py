@@ -1,0 +1,175 @@
+"""The compiled loops of a predicate's own slices.
+
+Events come in the order of time. Those that a predicate selects are told their row: one for each slice of the
+predicate's own and group. Then each column is added up, row by row.
+
+    events        0   1   2   3   4   5         groups 0..1
+    selected      x   -   x   x   x   x
+    group         0   0   1   0   1   1
+    slice         [-- 0 --]   [----- 1 ----]
+    row           0       1   2   3   3         rows of a slice are new: `row_of` a group is older than the slice or not
+
+No state is kept for a group that has none: rows are as many as there are answers to keep, and all that is held beside
+them is one number for each group.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mullion.expressions.arrays import Array
+
+
+@njit(cache=True, nogil=True)
+def select(bounds: Array, selected: Array, event: Array, upto: Array) -> int:
+    """The events that are selected, and how many there are up to the end of each slice; there is room for one more."""
+    count = 0
+    for s in range(len(bounds) - 1):
+        for i in range(bounds[s], bounds[s + 1]):
+            event[count] = i
+            count += selected[i]
+        upto[s] = count
+    return count
+
+
+@njit(cache=True, nogil=True)
+def rows_of_events(event: Array | None, upto: Array, groups: Array, row_of: Array, row: Array, group_of: Array) -> int:
+    """The row of each event, and the group of each row; `upto` becomes the number of rows up to the end of each slice.
+
+    `row_of` has a place for each group, -1 before the first call. `event` is None where all are selected.
+    """
+    rows, begin = 0, 0
+    for s in range(len(upto)):
+        first, end = rows, upto[s]
+        for j in range(begin, end):
+            group = groups[j] if event is None else groups[event[j]]
+            # Without branches: whether a group is new in its slice cannot be foreseen.
+            known = row_of[group]
+            is_new = known < first
+            own = rows if is_new else known
+            group_of[rows] = group
+            row_of[group] = own
+            row[j] = own
+            rows += is_new
+        begin = end
+        upto[s] = rows
+    return rows
+
+
+@njit(cache=True, nogil=True)
+def count_rows(row: Array, out: Array) -> None:
+    for j in range(len(row)):
+        out[row[j]] += 1
+
+
+@njit(cache=True, nogil=True)
+def add_up(event: Array | None, row: Array, values: Array, out: Array) -> None:
+    for j in range(len(row)):
+        out[row[j]] += values[j] if event is None else values[event[j]]
+
+
+@njit(cache=True, nogil=True)
+def with_next(total: float, lost: float, value: float) -> tuple[float, float]:
+    """A sum of doubles and what rounding took from it, with one more added (Neumaier)."""
+    added = total + value
+    if abs(total) >= abs(value):
+        return added, lost + ((total - added) + value)
+    return added, lost + ((value - added) + total)
+
+
+@njit(cache=True, nogil=True)
+def rounded(total: float, lost: float) -> float:
+    """The double nearest to both. Where the sum is infinite or NaN, what is lost means nothing."""
+    return total + lost if np.isfinite(lost) else total
+
+
+@njit(cache=True, nogil=True)
+def add_up_doubles(event: Array | None, row: Array, values: Array, out: Array) -> None:
+    lost = np.zeros(len(out))
+    for j in range(len(row)):
+        at = row[j]
+        out[at], lost[at] = with_next(out[at], lost[at], values[j] if event is None else values[event[j]])
+    for at in range(len(out)):
+        out[at] = rounded(out[at], lost[at])
+
+
+@njit(cache=True, nogil=True)
+def keep_least(event: Array | None, row: Array, values: Array, out: Array) -> None:
+    for j in range(len(row)):
+        at = row[j]
+        out[at] = min(out[at], values[j] if event is None else values[event[j]])
+
+
+@njit(cache=True, nogil=True)
+def keep_most(event: Array | None, row: Array, values: Array, out: Array) -> None:
+    for j in range(len(row)):
+        at = row[j]
+        out[at] = max(out[at], values[j] if event is None else values[event[j]])
+
+
+@njit(cache=True, nogil=True)
+def add_up_slices(bounds: Array, selected: Array | None, values: Array, out: Array) -> None:
+    """The sum of each slice, where there are no groups."""
+    for s in range(len(bounds) - 1):
+        total = out[s]
+        for i in range(bounds[s], bounds[s + 1]):
+            if selected is None:
+                total += values[i]
+            else:
+                total += values[i] if selected[i] else 0
+        out[s] = total
+
+
+@njit(cache=True, nogil=True)
+def add_up_doubles_of_slices(bounds: Array, selected: Array | None, values: Array, out: Array) -> None:
+    for s in range(len(bounds) - 1):
+        total, lost = 0.0, 0.0
+        for i in range(bounds[s], bounds[s + 1]):
+            if selected is None or selected[i]:
+                total, lost = with_next(total, lost, values[i])
+        out[s] = rounded(total, lost)
+
+
+@njit(cache=True, nogil=True)
+def least_of_slices(bounds: Array, selected: Array | None, values: Array, out: Array) -> None:
+    for s in range(len(bounds) - 1):
+        least = out[s]
+        for i in range(bounds[s], bounds[s + 1]):
+            if selected is None:
+                least = min(least, values[i])
+            else:
+                least = min(least, values[i] if selected[i] else least)
+        out[s] = least
+
+
+@njit(cache=True, nogil=True)
+def most_of_slices(bounds: Array, selected: Array | None, values: Array, out: Array) -> None:
+    for s in range(len(bounds) - 1):
+        most = out[s]
+        for i in range(bounds[s], bounds[s + 1]):
+            if selected is None:
+                most = max(most, values[i])
+            else:
+                most = max(most, values[i] if selected[i] else most)
+        out[s] = most
+
+
+@njit(cache=True, nogil=True)
+def gather(codes: Array, table: Array, low: int, out: Array) -> None:
+    """What the table has for each code, whose first entry is that of `low`."""
+    for i in range(len(codes)):
+        out[i] = table[codes[i] - low]
+
+
+@njit(cache=True, nogil=True)
+def note_present(codes: Array, present: Array) -> None:
+    for i in range(len(codes)):
+        present[codes[i]] = True
+
+
+@njit(cache=True, nogil=True)
+def first_of_each(codes: Array, first: Array) -> None:
+    """An event of each code."""
+    for i in range(len(codes) - 1, -1, -1):
+        first[codes[i]] = i

@@ -1,0 +1,204 @@
+"""What predicates select of a batch, for many groupings at once.
+
+An expression that several groupings compare is searched once among the constants of all of them; small tables then say
+for each region whether a predicate holds there. What no event of the batch satisfies, or every one, is known from the
+regions that occur, before any event is looked at again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.expressions.arrays import Array, Mask
+from mullion.expressions.vector import Vector
+from mullion.kernels.columns import Columns
+from mullion.language.query import Expr
+from mullion.planner.fragments import FALSE, TRUE, Attribute, Logic, PredicateIndex, Tree, comparisons, truth_of
+from mullion.slices.kernels.own_slices import Selected
+from mullion.slices.kernels.row_loops import gather, note_present
+from mullion.slices.kernels.signature import SmallCodes, regions_of
+
+MOST_SPAN = 1 << 16
+"""Whole numbers within so many of each other find their region by position."""
+
+
+class Compared(NamedTuple):
+    """What several groupings compare: each expression with the constants of all of them; and their predicates."""
+
+    attributes: Mapping[Expr, Attribute]
+    uses: Counter[Tree]
+    """How often each predicate occurs."""
+
+    @staticmethod
+    def of(indexes: Iterable[PredicateIndex]) -> Compared:
+        constants: dict[Expr, set[Any]] = {}
+        uses: Counter[Tree] = Counter()
+        for index in indexes:
+            for attribute in index.attributes:
+                constants.setdefault(attribute.expr, set()).update(attribute.constants)
+            uses.update(index.trees)
+        return Compared({expr: Attribute(expr, tuple(sorted(values))) for expr, values in constants.items()}, uses)
+
+
+class Regions(NamedTuple):
+    """The region of each event's value, and which regions occur."""
+
+    attribute: Attribute
+    codes: Array
+    present: Mask
+
+
+class Selection:
+    """The regions of compared expressions, and what predicates make of them; each is found once."""
+
+    def __init__(self, compared: Compared, columns: Columns) -> None:
+        self._compared, self._columns = compared, columns
+        self._regions: dict[Expr, Regions] = {}
+        self._selected: dict[Tree, Selected] = {}
+
+    def regions(self, expr: Expr) -> Regions:
+        if expr not in self._regions:
+            attribute = self._compared.attributes[expr]
+            dtype = np.uint8 if attribute.regions <= 1 << 8 else np.uint16 if attribute.regions <= 1 << 16 else np.int32
+            codes = np.empty(self._columns.length, dtype)
+            _find_regions(attribute, self._columns, codes)
+            codes.flags.writeable = False
+            present = np.zeros(attribute.regions, np.bool_)
+            note_present(codes, present)
+            self._regions[expr] = Regions(attribute, codes, present)
+        return self._regions[expr]
+
+    def codes(self, attribute: Attribute) -> SmallCodes:
+        """The regions of one grouping's own constants."""
+        every = self.regions(attribute.expr)
+        table = np.arange(every.attribute.regions, dtype=np.int32)
+        if attribute.constants != every.attribute.constants:
+            table = _own_regions(attribute, every.attribute)
+        out = np.empty(len(every.codes), np.int32)
+        gather(every.codes, table, 0, out)
+        return out
+
+    def selected(self, predicate: Tree) -> Selected:
+        if predicate in self._selected:
+            return self._selected[predicate]
+        found = self._where(predicate, TRUE)
+        if not isinstance(found, bool):
+            found.flags.writeable = False
+        if self._compared.uses[predicate] > 1:
+            self._selected[predicate] = found
+        return found
+
+    def _where(self, tree: Tree, wanted: int) -> Selected:
+        """The events for which the tree is true, or false: that is all that AND, OR and NOT need to know."""
+        read = _read(tree)
+        if len(read) == 1:
+            return self._where_alone(tree, read[0], wanted)
+        assert isinstance(tree, Logic)
+        if tree.op == "not":
+            return self._where(tree.parts[0], TRUE - wanted)
+        every = (tree.op == "and") == (wanted == TRUE)
+        found: Selected = every
+        for part in _parts(tree):
+            found = _together(found, self._where(part, wanted), every=every)
+            if found is not every and isinstance(found, bool):
+                break
+        return found
+
+    def _where_alone(self, tree: Tree, expr: Expr, wanted: int) -> Selected:
+        attribute, codes, present = self.regions(expr)
+        holds = truth_of(tree, {expr: attribute}, {expr: np.arange(attribute.regions)}) == wanted
+        here = holds[present]
+        if not here.any() or here.all():
+            return bool(len(here) and here[0])
+        out = np.empty(len(codes), np.uint8)
+        gather(codes, holds.astype(np.uint8), 0, out)
+        return out
+
+
+def _together(a: Selected, b: Selected, *, every: bool) -> Selected:
+    """Where both hold, or one of them. `a` may be written into."""
+    if isinstance(a, bool):
+        return b if a is every else a
+    if isinstance(b, bool):
+        return a if b is every else b
+    combine = np.bitwise_and if every else np.bitwise_or
+    return combine(a, b, out=a)
+
+
+@lru_cache(maxsize=1 << 16)
+def _read(tree: Tree) -> tuple[Expr, ...]:
+    return tuple(dict.fromkeys(comparison.expr for comparison in comparisons(tree)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _parts(tree: Logic) -> tuple[Tree, ...]:
+    """The parts of AND or OR, those over one and the same expression together."""
+    by_expr: dict[Expr, list[Tree]] = {}
+    wide: list[Tree] = []
+    for part in _flat(tree, tree.op):
+        read = _read(part)
+        (by_expr.setdefault(read[0], []) if len(read) == 1 else wide).append(part)
+    alone = (own[0] if len(own) == 1 else Logic(tree.op, tuple(own)) for own in by_expr.values())
+    return (*alone, *wide)
+
+
+def _flat(tree: Tree, op: str) -> Iterable[Tree]:
+    if isinstance(tree, Logic) and tree.op == op:
+        for part in tree.parts:
+            yield from _flat(part, op)
+    else:
+        yield tree
+
+
+def _own_regions(own: Attribute, every: Attribute) -> npt.NDArray[np.int32]:
+    """For each region among the constants of all, the region among those of one grouping.
+
+    >>> from mullion.language.query import Column
+    >>> x = Column("x")
+    >>> _own_regions(Attribute(x, (5,)), Attribute(x, (1, 5, 9))).tolist()
+    [0, 0, 0, 1, 2, 2, 2, 3]
+    """
+    table = np.empty(every.regions, np.int32)
+    for i, constant in enumerate(every.constants):
+        at = bisect_left(own.constants, constant)
+        table[2 * i] = 2 * at
+        table[2 * i + 1] = 2 * at + (at < len(own.constants) and own.constants[at] == constant)
+    table[-2:] = 2 * len(own.constants), own.unknown
+    return table
+
+
+def _find_regions(attribute: Attribute, columns: Columns, out: Array) -> None:
+    """The region of each event's value. Texts are looked at once each."""
+    found = columns.by_dictionary(attribute.expr)
+    if found is not None:
+        gather(found[0], regions_of(attribute, found[1]).astype(out.dtype), 0, out)
+        return
+    values = columns.value(attribute.expr)
+    numbers = values.values
+    if numbers.dtype == np.bool_:
+        numbers = numbers.view(np.uint8)
+        low, high = 0, 1
+    elif numbers.dtype.kind == "i" and len(numbers):
+        low, high = int(numbers.min()), int(numbers.max())
+    else:
+        low, high = 0, MOST_SPAN
+    if high - low >= min(MOST_SPAN, max(2, len(numbers))):
+        out[:] = regions_of(attribute, values)
+        return
+    every = np.arange(low, high + 1).astype(values.values.dtype)
+    table = regions_of(attribute, Vector(values.type, every, np.ones(len(every), np.bool_)))
+    plain = numbers.view()
+    plain.flags.writeable = False
+    gather(plain, table.astype(out.dtype), low, out)
+    if not values.valid.all():
+        out[~values.valid] = attribute.unknown
+
+
+__all__ = ["FALSE", "Compared", "Regions", "Selection"]
