@@ -49,6 +49,7 @@ from mullion.service.tables import Tables
 from mullion.sinks.callback import OnAnswer
 from mullion.spark.backend import SparkBackend
 from mullion.spark.jvm import needs_spark
+from mullion.spark.processes import Peaks
 from mullion.spark.results import OneAnswer, Results
 from mullion.spark.types import columns_from_spark
 
@@ -120,6 +121,7 @@ class Engine(Status):
         self.questions: list[Query] = []
         """Questions of scripts that wait for the input."""
         self._lock = threading.RLock()
+        self._peaks = Peaks()
         self._backend = self._backend_type(spark, config or {}, self.options)
         self._places = Places(out, checkpoint, self.catalog, self.options)
         self.out, self.checkpoint = self._places.out, self._places.checkpoint
@@ -149,6 +151,7 @@ class Engine(Status):
         )
 
     def _after_batch(self) -> None:
+        self._peaks.look()
         if self.on_batch is not None:
             self._answers.callbacks.call("on_batch", self.on_batch, self)
 

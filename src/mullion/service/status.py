@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import asdict
+from typing import Any
+
+from mullion.catalog.catalog import Catalog
 from mullion.runtime.counts import Counts
 from mullion.service.answers import AnswerStore
+from mullion.service.explaining import Explainer
 from mullion.service.operation import AtStart, Operation
 from mullion.service.runs import Runs
+from mullion.spark.backend import SparkBackend
+from mullion.spark.processes import Peaks
 
 
 class Status:
     _answers: AnswerStore
     _runs: Runs
     _operation: Operation
+    _explainer: Explainer
+    _backend: SparkBackend
+    _lock: threading.RLock
+    _peaks: Peaks
+    catalog: Catalog
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Counts, memory and the plan, as `mullion run --stats` writes them."""
+        self._peaks.look(now=True)
+        with self._lock:
+            explanation = self._explainer.explain(None)
+        return {
+            "queries": len(self.catalog.queries),
+            "answers": self.answers,
+            "missing_answers": self.missing_answers,
+            "stopped": self.stopped,
+            "memory": {"limit": self._backend.memory.limit, "peak": self._peaks.told()},
+            "streams": {name: asdict(counts) for name, counts in self.counts.items()},
+            "relations": self._runs.relations.counts,
+            "explanation": explanation.to_dict(),
+        }
 
     @property
     def counts(self) -> dict[str, Counts]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,18 +51,8 @@ def how_it_stopped(engine: Engine, out: Path, checkpoint: Path | None) -> str:
 
 
 def write_stats(file: Path, engine: Engine, seconds: float) -> None:
-    """Counts and the plan as JSON."""
-    facts = {
-        "mullion": __version__,
-        "seconds": round(seconds, 3),
-        "queries": len(engine.catalog.queries),
-        "answers": engine.answers,
-        "missing_answers": engine.missing_answers,
-        "stopped": engine.stopped,
-        "streams": {name: asdict(counts) for name, counts in engine.counts.items()},
-        "relations": engine.relations.counts,
-        "explanation": engine.explain().to_dict(),
-    }
+    """Counts, memory and the plan as JSON."""
+    facts = {"mullion": __version__, "seconds": round(seconds, 3), **engine.stats}
     file.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 

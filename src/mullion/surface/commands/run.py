@@ -33,7 +33,7 @@ Every = Annotated[
 ]
 Master = Annotated[str | None, _option("Run on this Spark cluster, for example spark://host:7077.", metavar="URL")]
 Conf = Annotated[list[str] | None, _option("A setting of Spark; may be given many times.", metavar="KEY=VALUE")]
-Stats = Annotated[Path | None, _option("Write counts and the plan to FILE as JSON.", metavar="FILE")]
+Stats = Annotated[Path | None, _option("Write counts, memory and the plan to FILE as JSON.", metavar="FILE")]
 Strict = Annotated[bool, _option("Refuse declared columns that no file has, instead of a warning.", "--strict")]
 LogForm = Annotated[
     Log | None, _option("A line on stderr for each batch, as text or JSON; text where stderr is not a terminal.")
