@@ -207,9 +207,8 @@ class ByTimeGram(Way):
         self._gram.extend(course.before)
 
     def take(self, values: Real, at: Whole, which: Whole) -> Bounds:
-        before = self._gram.seen
-        self._gram.extend(values)
-        low, high, _ = self._gram.lookup(self._function, self.sizes[which], before + at)
+        after = self._gram.seen + at
+        low, high, _ = self._gram.extend_and_lookup(values, self._function, self.sizes[which], after)
         return low, high
 
 

@@ -35,7 +35,7 @@ from mullion.language.parse import parse_duration, parse_event_time, parse_query
 from mullion.language.query import Query
 from mullion.options import DEFAULTS, Expiry, Method, Options, Sharing, Slicing, Way
 from mullion.planner.explain import Explanation
-from mullion.runtime.asking import Question, prepare
+from mullion.runtime.asking import Question, Questions, prepare
 from mullion.service.answers import AnswerStore
 from mullion.service.batches import Batches
 from mullion.service.entering import Entering
@@ -118,6 +118,7 @@ class Engine(Status):
         require_callable("on_batch", on_batch, "the engine")
         self.on_batch = on_batch
         self.catalog = Catalog()
+        self._questions = Questions(self.catalog)
         self.questions: list[Query] = []
         """Questions of scripts that wait for the input."""
         self._lock = threading.RLock()
@@ -329,7 +330,7 @@ class Engine(Status):
         Batches go on meanwhile. The answer says what it was made from and up to which event time.
         """
         require("a question", sql, str, "text")
-        return self.answer(parse_query(sql))
+        return self.answer(self._questions.parsed(sql))
 
     @needs_spark
     def prepare(self, sql: str) -> None:
@@ -344,7 +345,7 @@ class Engine(Status):
         """Answer a question that was parsed before."""
         self._backend.check_open()
         with self._lock:
-            question = Question(query, self.catalog, self.runs, self.relations)
+            question = Question(self._questions.checked(query), self.runs, self.relations)
             readers = question.readers if self.catalog.tables else []
             stores = {name: self._tables.store_of(name) for name in readers}
         answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name))

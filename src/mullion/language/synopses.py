@@ -12,7 +12,7 @@ from mullion.language.query import Literal
 from mullion.language.tokens import Kind
 
 MOST = {"rows": 100_000_000, "buckets": 1_000_000}
-"""What a synopsis holds in memory for each: up to 32 bytes a row."""
+"""What a synopsis holds in memory for each: up to 50 bytes a row."""
 KINDS = {"timegram": ("buckets", "boundaries", "rows"), "ordered_sharing": ("rows",)}
 """Every kind of synopsis, and its options."""
 

@@ -11,9 +11,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,18 +23,22 @@ from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
+from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckError, MullionError, NotSupported, closest
 from mullion.instants import EVERYTHING
+from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query, Window
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events
 from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, last_instant, reading_kept
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.physical import sliced
-from mullion.runtime.questions import Evaluate, View, bounds_of
+from mullion.planner.sliced import SlicedAggregation
+from mullion.runtime.questions import Evaluate, View
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.relation_state import run_name
 from mullion.runtime.stream_run import StreamRun
+from mullion.runtime.synopsis_answers import bounds_of
 
 
 class QuestionAnswer(NamedTuple):
@@ -52,21 +56,68 @@ Views = Mapping[str, View | None]
 TablesOf = Callable[[str, str], pa.Table]
 
 NO_EVENTS = Events(pa.table({}), np.zeros(0, np.int64))
+REMEMBERED = 1024
+"""Questions that are known when they are asked again."""
+
+
+@dataclass(frozen=True)
+class CheckedQuestion:
+    """A question checked against what is registered."""
+
+    query: Query
+    bound: Relation | None
+    plan: SlicedAggregation | None
+    stream: Stream | None
+    """Of SELECT APPROX."""
+    synopses: Sequence[Synopsis]
+    from_kept: FromKept | None
+
+
+class Questions:
+    """What was asked before is known, parsed and checked, as long as the same things are registered: a monitor asks the
+    same over and over."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._registered: tuple[dict[str, Any], ...] = ()
+        self._checked: dict[int, CheckedQuestion] = {}
+
+    @staticmethod
+    @lru_cache(maxsize=REMEMBERED)
+    def parsed(text: str) -> Query:
+        return parse_query(text)
+
+    def checked(self, query: Query) -> CheckedQuestion:
+        catalog = self._catalog
+        registered = catalog.streams, catalog.tables, catalog.materialized, catalog.synopses
+        if registered != self._registered or len(self._checked) >= REMEMBERED:
+            self._registered = tuple(dict(names) for names in registered)
+            self._checked.clear()
+        known = self._checked.get(id(query))
+        if known is None or known.query is not query:
+            known = self._checked[id(query)] = _checked(query, catalog)
+        return known
+
+
+def _checked(query: Query, catalog: Catalog) -> CheckedQuestion:
+    if query.approximate:
+        stream = stream_asked(query, catalog)
+        return CheckedQuestion(query, None, None, stream, catalog.synopses_on(stream.name), None)
+    relation = bound(query, catalog)
+    plan = sliced(relation, catalog.streams)
+    from_kept = reading_kept(relation, catalog.materialized) if plan is None else None
+    return CheckedQuestion(query, relation, plan, None, (), from_kept)
 
 
 class Question:
-    """A question checked against what there is when it is asked. Batches may go on while it is answered."""
+    """A question to what there is when it is asked. Batches may go on while it is answered."""
 
-    def __init__(self, query: Query, catalog: Catalog, runs: Mapping[str, StreamRun], relations: RelationRuns) -> None:
-        self._query, self._runs = query, runs
-        self._bound = None if query.approximate else bound(query, catalog)
-        self._plan = None if self._bound is None else sliced(self._bound, catalog.streams)
-        self._stream = stream_asked(query, catalog) if query.approximate else None
-        self._synopses = [] if self._stream is None else catalog.synopses_on(self._stream.name)
-        self._from_kept: FromKept | None = None
+    def __init__(self, checked: CheckedQuestion, runs: Mapping[str, StreamRun], relations: RelationRuns) -> None:
+        self._query, self._runs = checked.query, runs
+        self._bound, self._plan = checked.bound, checked.plan
+        self._stream, self._synopses = checked.stream, checked.synopses
+        self._from_kept = checked.from_kept
         self._kept: dict[str, KeptResult] = {}
-        if self._bound is not None and self._plan is None:
-            self._from_kept = reading_kept(self._bound, catalog.materialized)
         if self._from_kept is not None:
             self._kept = relations.materialized(self._from_kept.reads)
 
@@ -173,4 +224,4 @@ def _keep_for(frame: Window, name: str, catalog: Catalog, slide: int | None = No
     catalog.streams[name] = replace(stream, keep=keep, keep_rows=rows)
 
 
-__all__ = ["Question", "prepare"]
+__all__ = ["Question", "Questions", "prepare"]

@@ -31,8 +31,8 @@ from mullion.slices.order import Order
 from mullion.slices.partitions import PartitionSet
 from mullion.slices.tally import Tally
 
-WAITING, MARKS, ENTRIES, FED = "waiting", "marks ", "axis ", "fed "
-"""What the tables of a commit are, by the start of their labels."""
+WAITING, MARKS, ENTRIES, FED, ADDED = "waiting", "marks ", "axis ", "fed ", "added "
+"""What the tables of a commit are, by the start of their labels: parts of a synopsis are whole, or added."""
 
 
 class Ordered:
@@ -158,7 +158,7 @@ class Ordered:
 
     def snapshot(self) -> dict[str, Any]:
         sets = {name: {"axis": axis_name(axis_set.axis), **axis_set.snapshot()} for name, axis_set in self.sets.items()}
-        return {"sets": sets, "synopses": {name: synopsis.snapshot()[0] for name, synopsis in self.synopses.items()}}
+        return {"sets": sets, "synopses": {name: synopsis.snapshot() for name, synopsis in self.synopses.items()}}
 
     def tables(self, *, whole: bool) -> Iterator[tuple[str, pa.Table]]:
         """Tables to commit, by their labels: new sub-windows or all, and all that waits."""
@@ -168,8 +168,8 @@ class Ordered:
                 yield f"{ENTRIES}{name}", entry.table
             yield f"{MARKS}{name}", axis_set.state_table()
         for name, synopsis in self.synopses.items():
-            for i, table in enumerate(synopsis.snapshot()[1]):
-                yield f"{FED}{i} {name}", table
+            for part, is_whole, table in synopsis.tables(whole=whole):
+                yield f"{FED if is_whole else ADDED}{part} {name}", table
         if self.order.waiting is not None:
             yield WAITING, self.order.waiting.unify_dictionaries().combine_chunks()
 
@@ -179,7 +179,7 @@ class Ordered:
         axes = {axis_name(axis): axis for axis, _ in by_axis(queries)}
         last = dict(tables)
         for synopsis in self.synopses.values():
-            _restore_synopsis(synopsis, state, last)
+            _restore_synopsis(synopsis, state, tables)
         for name, own in state["sets"].items():
             axis = axes.get(own["axis"])
             if axis is None:
@@ -197,15 +197,26 @@ def restored_synopses(
     last = dict(tables)
     restored = {synopsis.name: ColumnSynopsis(synopsis, since=newest) for synopsis in synopses}
     for synopsis in restored.values():
-        _restore_synopsis(synopsis, state, last)
+        _restore_synopsis(synopsis, state, tables)
     return restored, last.get(WAITING)
 
 
-def _restore_synopsis(synopsis: ColumnSynopsis, state: Mapping[str, Any], last: Mapping[str, pa.Table]) -> None:
+def _restore_synopsis(
+    synopsis: ColumnSynopsis, state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]]
+) -> None:
+    """As commits left it, if it is the same one: another of its name knows nothing."""
     name = synopsis.definition.name
-    if name in state["synopses"]:
-        states = state["synopses"][name]
-        synopsis.restore(states, [last[f"{FED}{i} {name}"] for i in range(len(states))])
+    if name not in state["synopses"] or not synopsis.is_same(state["synopses"][name]):
+        return
+    parts: dict[str, list[pa.Table]] = {}
+    for label, table in tables:
+        kind, _, rest = label.partition(" ")
+        part, _, whose = rest.partition(" ")
+        if whose == name and f"{kind} " == FED:
+            parts[part] = [table]
+        elif whose == name and f"{kind} " == ADDED:
+            parts[part].append(table)
+    synopsis.restore(state["synopses"][name], parts)
 
 
 def axis_set_for(axis: Axis, numbered: int = 0) -> AxisSet:

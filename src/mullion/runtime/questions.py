@@ -1,6 +1,6 @@
 """Questions asked once of a running stream, and where their answers come from.
 
-    a synopsis on the column      max and min of [ROWS n], bounds of SELECT APPROX
+    a synopsis on the column      max and min, bounds of SELECT APPROX (`synopsis_answers`)
     sub-windows                   what standing queries keep, where it was cut at the question's bounds
     kept events                   KEEP '1 hour' or KEEP 1000000 ROWS
 
@@ -10,24 +10,21 @@ Batches go on meanwhile: a question reads what the last commit left, which never
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
 from mullion.algebra.streams import Stream
-from mullion.catalog.synopses import Synopsis
-from mullion.errors import CheckError, MullionError, NotSupported
-from mullion.expressions.vector import Vector, arrow_type
+from mullion.errors import MullionError
 from mullion.kernels.lookup import Prepared, prepare
-from mullion.language.query import Aggregate, Axis, Column, Named, Query, Window
-from mullion.language.types import BIGINT, DOUBLE, TIMESTAMP
+from mullion.language.query import Axis, Window
 from mullion.operators.network import Events as Relational
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.kept_events import KeptEvents
+from mullion.runtime.synopsis_answers import exact_answer
 from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.coverage import Coverage
 from mullion.slices.inputs import kernel_columns
@@ -43,6 +40,7 @@ from mullion.slices.once import (
 )
 from mullion.slices.order import times_of
 from mullion.slices.subwindow import PartialSubWindows
+from mullion.slices.waiting_values import WaitingValues
 
 SourcedRows = tuple[pa.Table, str, int | None]
 """Rows, what they are from, and up to which event time."""
@@ -72,12 +70,18 @@ class View:
     synopses: Mapping[str, ColumnSynopsis]
     tables: Mapping[str, pa.Table]
     """Tables that events were looked up in, as the batch found them."""
+    _in_order: dict[str, WaitingValues] = field(default_factory=dict, compare=False, repr=False)
 
     def ask(self, query: SlicedAggregation, evaluate: Evaluate, table: Tables) -> SourcedRows:
         """Answer a question over the stream. `evaluate` computes what the kernel cannot, `table` gives the rows of
         tables that no query has looked at."""
-        asked = Asked(query, self.stream, self, evaluate, table)
-        return asked.from_synopsis() or asked.answer()
+        return exact_answer(query, self) or Asked(query, self.stream, self, evaluate, table).answer()
+
+    def waiting_values(self, column: str) -> WaitingValues:
+        """A column of the events that wait, put in order for the first question that asks about it."""
+        if column not in self._in_order:
+            self._in_order[column] = WaitingValues(self.waiting, column, self.stream.types[column])
+        return self._in_order[column]
 
     def kept_events(self, windows: Sequence[Window], now: int) -> Relational:
         """The events that a question over relations needs, of those that the stream keeps."""
@@ -109,38 +113,6 @@ class Asked:
             if answer is not None:
                 return answer
         raise not_kept(self.stream, self.view.kept is None, ", and no standing query has them either")
-
-    def from_synopsis(self) -> SourcedRows | None:
-        """max or min of [ROWS n] over a column that ordered sharing serves."""
-        query, frame = self.query, self.query.frame
-        if frame.rows is None or frame.partition_by or frame.slide_rows != 1 or query.keys or query.lookups:
-            return None
-        if query.predicate is not None or len(query.template.aggregates) != 1:
-            return None
-        (aggregate,) = query.template.aggregates
-        if aggregate.function not in ("max", "min") or not isinstance(aggregate.argument, Column):
-            return None
-        if (
-            query.template.having is not None
-            or [expr for expr, _ in query.template.items] != [Column("#a0")]
-            or aggregate.argument_type is None
-        ):
-            return None
-        for synopsis in self.view.synopses.values():
-            if (
-                synopsis.shared
-                and synopsis.definition.column == aggregate.argument.name
-                and synopsis.holds(frame.rows, self.view.waiting)
-            ):
-                type_ = aggregate.argument_type
-                value = synopsis.exact(aggregate.function, frame.rows, self.view.waiting, type_)
-                answer = None if value is None else (int(value) if type_.is_integer else value)
-                opens = synopsis.opens(frame.rows, self.view.waiting)
-                columns = [Vector.of(TIMESTAMP, [opens]), Vector.of(TIMESTAMP, [self.view.newest])]
-                arrays = [c.to_arrow() for c in (*columns, Vector.of(aggregate.result, [answer]))]
-                table = pa.table(arrays, schema=query.template.schema)
-                return table, f"the synopsis {synopsis.definition.name} (ordered sharing)", self.view.newest
-        return None
 
     def _from_sub_windows(self, *, exact: bool) -> SourcedRows | None:
         for entries, coverage in self.view.sets:
@@ -177,71 +149,3 @@ class Asked:
             rows = self.view.tables.get(lookup.table)
             prepared.append(prepare(lookup, self.table(lookup.table) if rows is None else rows))
         return tuple(prepared)
-
-
-def bounds_of(query: Query, stream: Stream, view: View | None, defined: Sequence[Synopsis]) -> SourcedRows:
-    """SELECT APPROX max(price) FROM trades [ROWS 3]: two columns for each item, between which the answer lies."""
-    source = query.source
-    plain = not (query.where or query.group_by or query.having or query.order_by or query.distinct or query.union)
-    if not isinstance(source, Named) or source.window is None or source.window.rows is None or not plain:
-        hint = "write SELECT APPROX max(column) FROM stream [ROWS n], without WHERE or GROUP BY"
-        raise NotSupported("this form of SELECT APPROX", query.place, hint=hint)
-    if source.window.partition_by or source.window.slide_rows != 1:
-        raise NotSupported("SELECT APPROX over PARTITION BY or with a SLIDE", source.window.place)
-    rows = source.window.rows
-    waiting, synopses = None if view is None else view.waiting, _known(defined, view)
-    names, arrays, used = list(WINDOW_COLUMNS), [], dict[str, None]()
-    opens: int | None = None
-    for item in query.items:
-        call = item.expr
-        if not isinstance(call, Aggregate) or call.function not in _BOUNDED or call.distinct or call.where:
-            hint = f"a timegram answers {', '.join(_BOUNDED)} of a column"
-            raise NotSupported("this item of SELECT APPROX", item.place or query.place, hint=hint)
-        timegram = _timegram_for(call, stream, rows, synopses, query, waiting)
-        low, high = timegram.bounds(call.function, rows, waiting, stream.types[timegram.definition.column])
-        opens = timegram.opens(rows, waiting)
-        used[timegram.definition.name] = None
-        name, type_ = item.name or call.function, BIGINT if call.function == "count" else DOUBLE
-        names += [f"{name}_low", f"{name}_high"]
-        arrays += [Vector.of(type_, [low]).to_arrow(), Vector.of(type_, [high]).to_arrow()]
-    now = None if view is None else view.newest
-    bounds = [Vector.of(TIMESTAMP, [opens]).to_arrow(), Vector.of(TIMESTAMP, [now]).to_arrow()]
-    table = pa.table([*bounds, *arrays], names=names)
-    assert table.schema.field(0).type == arrow_type(TIMESTAMP)
-    return table, f"the synopsis {', '.join(used)} (timegram)", now
-
-
-def _known(defined: Sequence[Synopsis], view: View | None) -> dict[str, ColumnSynopsis]:
-    """The synopses that there are: what was shown of them, or that they have seen nothing yet."""
-    shown, newest = ({}, None) if view is None else (view.synopses, view.newest)
-    known = {name: shown_synopsis for name, shown_synopsis in shown.items() if shown_synopsis.definition in defined}
-    return {synopsis.name: known.get(synopsis.name) or ColumnSynopsis(synopsis, since=newest) for synopsis in defined}
-
-
-_BOUNDED = ("max", "min", "count", "sum", "avg")
-
-
-def _timegram_for(
-    call: Aggregate,
-    stream: Stream,
-    rows: int,
-    synopses: Mapping[str, ColumnSynopsis],
-    query: Query,
-    waiting: pa.Table | None,
-) -> ColumnSynopsis:
-    argument = call.args[0] if call.args else None
-    column = stream.spelling.get(argument.name.lower()) if isinstance(argument, Column) else None
-    if column is None:
-        near = "name a column of the stream that has a timegram"
-        raise CheckError(f"SELECT APPROX {call.function} needs a column", call.place or query.place, hint=near)
-    on_it = [timegram for timegram in synopses.values() if timegram.grams and timegram.definition.column == column]
-    if not on_it:
-        hint = f"CREATE SYNOPSIS name ON {stream.name}({column}) USING timegram (buckets 64, rows {rows})"
-        raise CheckError(f"there is no timegram on {stream.name}({column})", query.place, hint=hint)
-    for timegram in on_it:
-        if timegram.holds(rows, waiting):
-            return timegram
-    most = max(timegram.definition.rows for timegram in on_it)
-    if rows <= most:
-        raise CheckError(f"the timegram on {stream.name}({column}) has not seen {rows:,} rows yet", query.place)
-    raise CheckError(f"the timegram on {stream.name}({column}) holds {most:,} rows, not {rows:,}", query.place)

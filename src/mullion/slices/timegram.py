@@ -1,7 +1,8 @@
-"""The timegram: row numbers in buckets of values, which answer row windows of any size within bounds."""
+"""The timegram: buckets of values that know their newest rows, which answer row windows of any size within bounds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,12 +11,17 @@ import pyarrow as pa
 
 from mullion.expressions.arrays import Mask, Real, Whole
 from mullion.slices.kernels import timegram as loops
+from mullion.slices.recent_rows import RecentRows
 
 FUNCTIONS = ("max", "min", "count", "sum", "avg")
-LARGEST = 1 << 26
-"""Rows of the largest window: up to here a boundary times a count is exact in two parts."""
 LEARNING = 1024
-"""Values from which the range of the buckets is learnt."""
+"""Rows from which the first range of the buckets is learnt."""
+PARTS = 16
+"""The range is looked at again whenever this part of the rows is new."""
+FEW = 64
+"""One value of so many may be beyond the range before it is laid anew."""
+EXACT = 1 << 26
+"""Up to here a number times a count is exact in two parts."""
 
 
 class Bounds(NamedTuple):
@@ -27,26 +33,32 @@ class Bounds(NamedTuple):
 
 
 class TimeGram:
-    """One list of row numbers for each bucket of values answers max, min, count, sum and avg of the last w rows, for
-    every w up to the largest (wang-freschl 3).
+    """Each bucket of values knows its newest row, which answers max and min of the last w rows within the ends of a
+    bucket, for every w up to the largest; sums kept before each block answer count, sum and avg (wang-freschl 3).
 
-        bucket   [-10, -6]   [-6, -2]   [-2, 4]   [4, 6]   [6, 10]
-        rows                     7         5         4        6        max of the last 3: [6, 10]
+        bucket       [-10, -6]   [-6, -2]   [-2, 4]   [4, 6]   [6, 10]
+        newest row       3           7         5         4        6        max of the last 3: [6, 10]
 
-    Windows share all of it: none is registered, and when and how often they are asked does not matter. Max and min are
-    the ends of a bucket, count is exact, a sum is made of the buckets' counts times their ends, and avg divides that by
-    the number of values in the window.
+    Windows share all of it: none is registered, and when and how often they are asked does not matter. The paper keeps
+    all row numbers of a bucket and adds the ends of buckets; of a bucket only the newest row can matter to max and min,
+    and sums of the values themselves are exact but for the last bit.
 
     A row with a NULL counts as a row and has no value. -infinity, +infinity and NaN have a bucket each, which is exact;
     NaN is larger than any number. A value beyond the first or the last bucket moves the end of that bucket outwards,
-    until the bucket is empty again. The range is given, by `boundaries` or by `low` and `high`, or it is learnt: the
-    first 1,024 values are kept, and the buckets laid anew whenever one of them is outside.
+    until the bucket is empty again.
 
-    Requires: doubles; windows of at most 2^26 rows.
-    Time: O(log k) a row with k buckets; max and min of all windows asked together O(k log n + log k a window), count,
-    sum and avg O(k log n) a window. Row numbers that have expired are dropped when room is needed, amortised O(1).
-    Space: O(n) for the largest window of n rows and the newest batch.
-    Guarantee: the exact answer lies within the bounds, rounding included.
+    The range is given, by `boundaries` or by `low` and `high`, and stays; or it is learnt from the first 1,024 rows and
+    follows the values. Whenever a sixteenth of the rows is new, and at least 1,024, it is laid anew around the values
+    that are held, if one of 64 new ones was beyond it, with room for as much again as half of it on that side; if its
+    ends had to move by more than a bucket, but not so far that this would make the others twice as wide; or if all that
+    are held lie in a quarter of the buckets.
+
+    Requires: doubles.
+    Time: O(log k) a row with k buckets, and amortised as much for laying anew; max and min of all windows asked
+    together O(k + log k a window), count, sum and avg O(1) a window.
+    Space: O(n) for the largest window of n rows and the newest batch, and O(k).
+    Guarantee: the exact answer lies within the bounds, rounding included. Those of max and min are the ends of one
+    bucket. Those of sum and avg are neighbouring doubles, or equal; where rounding in between shows, 1e-12 apart.
 
     >>> gram = TimeGram(4, boundaries=[-10, -6, -2, 4, 6, 10])
     >>> gram.extend(np.array([3.0, -10, -9, 5, 2, 7, -3]))
@@ -64,173 +76,232 @@ class TimeGram:
         low: float | None = None,
         high: float | None = None,
     ) -> None:
-        if not 1 <= rows <= LARGEST:
-            raise ValueError(f"the largest window has 1 to {LARGEST:,} rows, not {rows}")
+        if rows < 1:
+            raise ValueError(f"the largest window has at least one row, not {rows}")
         if (low is None) != (high is None) or (low is not None and boundaries is not None):
             raise ValueError("give boundaries, or low and high, or neither")
         if boundaries is None and low is not None and high is not None:
             boundaries = _uniform(low, high, buckets)
-        learnt = boundaries is not None
-        given = np.zeros(buckets + 1) if boundaries is None else np.array(boundaries, np.float64)
-        if given.ndim != 1 or len(given) < 2 or not np.isfinite(given).all() or (given[1:] < given[:-1]).any():
+        ends = np.zeros(buckets + 1) if boundaries is None else np.array(boundaries, np.float64)
+        if ends.ndim != 1 or len(ends) < 2 or not np.isfinite(ends).all() or (ends[1:] < ends[:-1]).any():
             raise ValueError("boundaries are two or more finite numbers in order, and there is at least one bucket")
         self.rows = rows
-        self.seen = 0
+        self._held = RecentRows(rows, np.float64, np.bool_, step=loops.BLOCK)
+        self._sums, self._counts = np.empty((0, 3)), np.empty((0, 4), np.int64)
+        self._all_sums, self._all_counts = np.zeros(3), np.zeros(4, np.int64)
+        self._ends, self._resting = ends, ends.copy()
+        self._newest = np.zeros(len(ends) - 1 + loops.SPECIAL, np.int64)
+        self._beyond = np.zeros(2, np.int64)
+        """Values beyond the first and the last bucket since the range was looked at."""
+        self._is_given = boundaries is not None
+        self._is_laid = self._is_given
+        """Whether there was a finite value to lay buckets around."""
+        self._looked_at, self._look_at = 0, LEARNING
+        """The rows after which the range was looked at, and will be. Up to the first look it is learnt."""
+
+    @property
+    def seen(self) -> int:
         """Rows so far; the newest has this number."""
-        self._asked_from = 0
-        """Rows before the newest batch: no window that ended earlier can be asked."""
-        self._lay(given)
-        self._first: tuple[Whole, Real] | None = None if learnt else (np.empty(0, np.int64), np.empty(0))
-        """Rows and values that the range is learnt from; None when that is done."""
+        return self._held.seen
 
     @property
     def boundaries(self) -> Real:
         """The ends of the buckets of finite values."""
         return self._ends.copy()
 
+    def copy(self) -> Self:
+        """One that may take in rows while others ask this one. O(k)."""
+        copied = type(self).__new__(type(self))
+        vars(copied).update(vars(self))
+        copied._held = self._held.copy()
+        for own in ("_all_sums", "_all_counts", "_ends", "_newest", "_beyond"):
+            setattr(copied, own, getattr(self, own).copy())
+        return copied
+
     def extend(self, values: npt.ArrayLike, valid: npt.ArrayLike | None = None) -> None:
         """Take in the rows of a batch, oldest first. Where `valid` is False the value is NULL."""
+        self.extend_and_lookup(values, "max", [], [], valid)
+
+    def extend_and_lookup(
+        self,
+        values: npt.ArrayLike,
+        function: str,
+        windows: npt.ArrayLike,
+        at: npt.ArrayLike,
+        valid: npt.ArrayLike | None = None,
+    ) -> Bounds:
+        """Take in the rows of a batch, and answer window i as it is after row at[i], with all rows up to that number.
+
+        `at` lies within the batch, its start and its end included, and does not decrease.
+        """
         taken = np.array(values, np.float64)
         known = np.ones(len(taken), np.bool_) if valid is None else np.array(valid, np.bool_)
+        asked, after = np.array(windows, np.int64, ndmin=1), np.array(at, np.int64, ndmin=1)
+        before = self.seen
         if taken.shape != known.shape or taken.ndim != 1:
             raise ValueError("values and valid are columns of one length")
-        rows = np.arange(self.seen + 1, self.seen + len(taken) + 1, dtype=np.int64)
-        self._asked_from, self.seen = self.seen, self.seen + len(taken)
-        if self._first is not None:
-            rows, taken = self._learn(rows[known], taken[known])
-            known = np.ones(len(taken), np.bool_)
-        codes = np.empty(len(taken), np.int64)
-        least, most = loops.place(taken, known, self._ends[1:-1], codes)
-        self._append(rows, codes)
-        self._move_ends(least, most)
+        if asked.shape != after.shape or (np.diff(after) < 0).any():
+            raise ValueError("at has a number for each window, and they do not decrease")
+        if len(after) and (after[0] < before or after[-1] > before + len(taken)):
+            raise ValueError(f"at lies within the batch, from {before} to {before + len(taken)}")
+        self._check(function, asked)
+        self._keep(taken, known)
+        bounds, there = np.empty((2, len(asked))), np.empty(len(asked), np.bool_)
+        row = before
+        while True:
+            upto = self.seen if self._is_given else min(self.seen, self._look_at)
+            own = slice(*np.searchsorted(after, [row + (row > before), upto + 1]))
+            part = slice(row - before, upto - before)
+            self._place(taken[part], known[part], row, asked[own], after[own], function, bounds[:, own], there[own])
+            if upto == self._look_at and not self._is_given:
+                self._look(upto)
+            if upto == self.seen:
+                break
+            row = upto
+        self._draw_back()
+        if function in ("max", "min"):
+            return Bounds(bounds[0], bounds[1], there)
+        return self._total(function, asked, after)
 
-    def lookup(self, function: str, windows: npt.ArrayLike, at: npt.ArrayLike | None = None) -> Bounds:
-        """Bounds for the last w rows, for each w of `windows`.
-
-        `at` is the number of rows after which is asked, one for all windows or one for each: any within the newest
-        batch, the start and the end of it included. Without it, after the newest row.
-        """
+    def lookup(self, function: str, windows: npt.ArrayLike) -> Bounds:
+        """Bounds for the last w rows, for each w of `windows`."""
         asked = np.array(windows, np.int64, ndmin=1)
-        after = np.array(self.seen if at is None else at, np.int64, ndmin=1)
-        if len(after) not in (1, len(asked)):
-            raise ValueError("at is one number, or one for each window")
+        self._check(function, asked)
+        if function not in ("max", "min"):
+            return self._total(function, asked, np.full(len(asked), self.seen))
+        bounds, valid = np.empty((2, len(asked))), np.empty(len(asked), np.bool_)
+        loops.extremes(asked, self.seen, function == "max", self._ends, self._newest, bounds, valid)
+        return Bounds(bounds[0], bounds[1], valid)
+
+    def _check(self, function: str, asked: Whole) -> None:
         if function not in FUNCTIONS:
             raise ValueError(f"a timegram answers {', '.join(FUNCTIONS)}, not {function}")
-        lists = self._pool, self._head, self._tail
-        limits = self.rows, self._asked_from, self.seen
-        bounds = np.empty((2, len(asked)))
-        if function in ("max", "min"):
-            valid = np.empty(len(asked), np.bool_)
-            wrong = loops.extremes(*lists, asked, after, limits, function == "max", self._ends, bounds, valid)
-        else:
-            counts = np.empty(len(asked), np.int64)
-            ends = np.array([*_split(self._ends[:-1]), *_split(self._ends[1:])])
-            wrong = loops.totals(*lists, asked, after, limits, ends, bounds, counts)
-            valid = counts > 0
-        if wrong >= 0:
-            raise ValueError(
-                f"windows have 1 to {self.rows} rows and end after row {self._asked_from} to {self.seen}: "
-                f"{asked[wrong]} rows after row {after[wrong if len(after) > 1 else 0]} cannot be answered"
-            )
+        wrong = asked[(asked < 1) | (asked > self.rows)]
+        if len(wrong):
+            raise ValueError(f"windows have 1 to {self.rows} rows, not {wrong[0]}")
+
+    def _total(self, function: str, asked: Whole, after: Whole) -> Bounds:
+        stops = after - self._held.before
+        bounds, counts = np.empty((2, len(asked))), np.empty(len(asked), np.int64)
+        starts = np.maximum(stops - asked, 0)
+        values, known = self._held.columns
+        loops.totals(values, known, self._sums, self._counts, starts, stops, bounds, counts)
         if function == "count":
             exact = counts.astype(np.float64)
             return Bounds(exact, exact.copy(), np.ones(len(asked), np.bool_))
         if function == "avg":
-            return Bounds(_divided(bounds[0], counts, -np.inf), _divided(bounds[1], counts, np.inf), valid)
-        return Bounds(bounds[0], bounds[1], valid)
+            bounds = np.array([_divided(bounds[0], counts, -np.inf), _divided(bounds[1], counts, np.inf)])
+        return Bounds(bounds[0], bounds[1], counts > 0)
 
-    def _learn(self, rows: Whole, values: Real) -> tuple[Whole, Real]:
-        """Keep the first values, and lay the buckets anew if they outgrow the range; returns what is to be added."""
-        assert self._first is not None
-        before = self._first[1][np.isfinite(self._first[1])]
-        learnt = np.concatenate((self._first[0], rows)), np.concatenate((self._first[1], values))
-        self._first = learnt if len(learnt[1]) < LEARNING else None
-        finite = learnt[1][np.isfinite(learnt[1])]
-        if not len(finite) or (len(before) and before.min() <= finite.min() and before.max() >= finite.max()):
-            return rows, values
-        self._lay(_uniform(finite.min(), finite.max(), len(self._ends) - 1))
-        return learnt
+    def _keep(self, values: Real, known: Mask) -> None:
+        """Keep the values, and sums before each block of them."""
+        first = self.seen - self._held.before
+        if self._held.append(values, known):
+            first, room = 0, len(self._held.columns[0]) // loops.BLOCK + 1
+            self._sums, self._counts = np.empty((room, 3)), np.empty((room, 4), np.int64)
+            self._all_sums[:], self._all_counts[:] = 0, 0
+        own = self._sums, self._counts, self._all_sums, self._all_counts
+        held, are_known = self._held.columns
+        loops.add_up(held, are_known, first, self.seen - self._held.before, *own)
 
-    def _lay(self, boundaries: Real) -> None:
-        """Empty buckets between these boundaries."""
-        self._ends, self._resting = boundaries.copy(), boundaries.copy()
-        self._moved = False
-        number = len(boundaries) - 1 + loops.SPECIAL
-        self._pool: Whole = np.empty(0, np.int64)
-        self._start = np.zeros(number + 1, np.int64)
-        self._head, self._tail = np.zeros(number, np.int64), np.zeros(number, np.int64)
+    def _place(
+        self,
+        values: Real,
+        known: Mask,
+        row: int,
+        asked: Whole,
+        after: Whole,
+        function: str,
+        bounds: Real,
+        valid: Mask,
+    ) -> None:
+        """Rows go to their buckets, which are laid around them as long as the range is learnt."""
+        if not self._is_given and not (self._is_laid and self._looked_at):
+            least, most = loops.extent(values, known)
+            low, high = (self._ends[0], self._ends[-1]) if self._is_laid else (np.inf, -np.inf)
+            if least < low or most > high:
+                self._lay(min(low, least), max(high, most), row)
+        own = self._ends, self._resting, self._newest, self._beyond
+        loops.place_and_answer(values, known, row, *own, asked, after, function == "max", bounds, valid)
 
-    def _append(self, rows: Whole, codes: Whole) -> None:
-        done, horizon = 0, self._asked_from - self.rows
-        while True:
-            done = loops.append(self._pool, self._start, self._head, self._tail, rows, codes, done, horizon)
-            if done == len(rows):
-                return
-            self._make_room(np.bincount(codes[done:][codes[done:] >= 0], minlength=len(self._head)), horizon)
-
-    def _make_room(self, coming: Whole, horizon: int) -> None:
-        """Move all buckets to a new pool in which each may double, and a small one may get its share of all rows."""
-        pool, number = self._pool, len(self._head)
-        contents = [pool[h:t][pool[h:t] > horizon] for h, t in zip(self._head, self._tail, strict=True)]
-        sizes = np.array([len(rows) for rows in contents])
-        share = min(self.rows, self.seen) // number + 8
-        self._start = np.concatenate(([0], np.cumsum(2 * sizes + coming + share)))
-        self._pool = np.empty(self._start[-1], np.int64)
-        self._head = self._start[:-1].copy()
-        self._tail = self._head + sizes
-        for rows, head, tail in zip(contents, self._head, self._tail, strict=True):
-            self._pool[head:tail] = rows
-
-    def _move_ends(self, least: float, most: float) -> None:
-        """Outwards for a value that is beyond them, and back where nothing is left in the bucket."""
-        if not self._moved and least >= self._resting[0] and most <= self._resting[-1]:
+    def _look(self, row: int) -> None:
+        """Lay the buckets anew if the values have left them, or fill few of them."""
+        buckets = len(self._ends) - 1
+        passed = row - self._looked_at
+        is_learnt = self._is_laid and bool(self._looked_at)
+        beyond = self._beyond * FEW > passed
+        self._beyond[:] = 0
+        self._looked_at, self._look_at = row, row + max(LEARNING, min(row, self.rows) // PARTS)
+        used = np.flatnonzero(self._newest[1 : buckets + 1] > row - self.rows)
+        if not is_learnt or not len(used):
             return
-        ends, horizon = self._ends, self._asked_from - self.rows
-        for end, bucket in ((0, 1), (-1, len(ends) - 1)):
-            if ends[end] != self._resting[end] and (
-                self._head[bucket] == self._tail[bucket] or self._pool[self._tail[bucket] - 1] <= horizon
-            ):
-                ends[end] = self._resting[end]
-        ends[0], ends[-1] = min(ends[0], least), max(ends[-1], most)
-        self._moved = bool(ends[0] != self._resting[0] or ends[-1] != self._resting[-1])
+        is_narrow = (used[-1] - used[0] + 1) * 4 <= buckets
+        half, rested = self._ends[-1] / 2 - self._ends[0] / 2, self._resting[-1] / 2 - self._resting[0] / 2
+        is_wide = rested * (1 + 1 / buckets) < half <= 2 * rested
+        if beyond.any() or is_narrow or is_wide:
+            low, high = loops.extent(*self._at(max(0, row - self.rows), row))
+            room, most = high / 2 - low / 2, np.finfo(np.float64).max
+            if beyond.any() or is_wide or 2 * room < rested:
+                self._lay(max(low - room * beyond[0], -most), min(high + room * beyond[1], most), row)
 
-    def snapshot(self) -> tuple[dict[str, Any], pa.Table]:
-        """What `restore` needs: facts that go into JSON, and a row for each row number of the largest window."""
-        state = {
+    def _lay(self, low: float, high: float, row: int) -> None:
+        """Equal buckets from low to high, with all rows up to `row` that are held."""
+        self._ends = _uniform(low, high, len(self._ends) - 1)
+        self._resting, self._is_laid = self._ends.copy(), True
+        self._fill(row)
+
+    def _fill(self, row: int) -> None:
+        self._newest[:] = 0
+        first = max(self._held.before, row - self.rows)
+        loops.place(*self._at(first, row), first, self._ends, self._resting, self._newest, np.zeros(2, np.int64))
+
+    def _at(self, after: int, upto: int) -> tuple[Real, Mask]:
+        before = self._held.before
+        values, known = (column[max(0, after - before) : upto - before] for column in self._held.columns)
+        return values, known
+
+    def _draw_back(self) -> None:
+        """An end that was moved goes back where nothing is left in its bucket."""
+        for end, bucket in ((0, 1), (-1, len(self._ends) - 1)):
+            if self._ends[end] != self._resting[end] and self._newest[bucket] <= self.seen - self.rows:
+                self._ends[end] = self._resting[end]
+
+    def snapshot(self) -> dict[str, Any]:
+        """What `restore` needs beside the tables."""
+        return {
             "rows": self.rows,
             "seen": self.seen,
-            "boundaries": self._ends.tolist(),
-            "resting": self._resting.tolist(),
-            "learning": self._first is not None,
+            "is_given": self._is_given,
+            "is_laid": self._is_laid,
+            "looks": [self._looked_at, self._look_at],
+            "beyond": self._beyond.tolist(),
         }
-        if self._first is not None:
-            rows, values = self._first
-            return state, pa.table({"row": rows, "bucket": np.full(len(rows), -1, np.int32), "value": values})
-        lists = [self._pool[h:t] for h, t in zip(self._head, self._tail, strict=True)]
-        rows = np.concatenate(lists)
-        buckets = np.repeat(np.arange(len(lists), dtype=np.int32), [len(rows) for rows in lists])
-        live = rows > self.seen - self.rows
-        rows, buckets = rows[live], buckets[live]
-        order = np.argsort(rows)
-        table = pa.table({"row": rows[order], "bucket": buckets[order], "value": pa.nulls(len(rows), pa.float64())})
-        return state, table
+
+    def rows_after(self, row: int) -> pa.Table:
+        """The rows after number `row` that are held."""
+        values, known = self._held.last(min(self.rows, self.seen - row))
+        return pa.table({"value": pa.array(values, mask=~known)})
+
+    def ends(self) -> pa.Table:
+        """The ends of the buckets, and where they go back to."""
+        return pa.table({"end": self._ends, "resting": self._resting})
 
     @classmethod
-    def restore(cls, state: dict[str, Any], table: pa.Table) -> Self:
-        """As it was; windows are answered from the next row on."""
-        gram = cls(state["rows"], boundaries=state["boundaries"])
-        gram.seen = gram._asked_from = state["seen"]
-        gram._resting = np.array(state["resting"], np.float64)
-        gram._moved = state["resting"] != state["boundaries"]
-        rows = table["row"].to_numpy().astype(np.int64)
-        if state["learning"]:
-            values = table["value"].to_numpy().astype(np.float64)
-            gram._first = rows, values
-            codes = np.empty(len(rows), np.int64)
-            loops.place(values, np.ones(len(rows), np.bool_), gram._ends[1:-1], codes)
-        else:
-            codes = table["bucket"].to_numpy().astype(np.int64)
-        gram._append(rows, codes)
+    def restore(cls, state: Mapping[str, Any], rows: pa.Table, ends: pa.Table) -> Self:
+        """As it was, from all rows that are held, or more."""
+        gram = cls(state["rows"], boundaries=ends["end"].to_numpy())
+        gram._resting = ends["resting"].to_numpy().copy()
+        gram._is_given, gram._is_laid = state["is_given"], state["is_laid"]
+        gram._looked_at, gram._look_at = state["looks"]
+        held = rows["value"].combine_chunks().slice(max(0, len(rows) - gram.rows))
+        skipped = (state["seen"] - len(held)) // loops.BLOCK * loops.BLOCK
+        gram._held.seen = gram._held.before = skipped
+        gap = state["seen"] - len(held) - skipped
+        values = np.concatenate([np.zeros(gap), held.fill_null(0.0).to_numpy()])
+        known = np.concatenate([np.zeros(gap, np.bool_), np.asarray(held.is_valid())])
+        gram._keep(values, known)
+        gram._fill(gram.seen)
+        gram._beyond[:] = state["beyond"]
         return gram
 
 
@@ -258,5 +329,5 @@ def _divided(totals: Real, counts: Whole, toward: float) -> Real:
         product = first + rest
         back = product - first
         lost = (first - (product - back)) + (rest - back)
-        exact = ((product == totals) & (lost == 0)) | ~np.isfinite(quotient)
+        exact = ((product == totals) & (lost == 0) & (counts <= EXACT)) | ~np.isfinite(quotient)
         return np.where(exact, quotient, np.nextafter(quotient, toward))

@@ -1,6 +1,7 @@
-"""The loops of a timegram: row numbers go into buckets by value, and windows are answered from them.
+"""The loops of a timegram: the newest row of each bucket answers max and min, sums before each block the rest.
 
-Bucket b keeps its row numbers, oldest first, at pool[head[b]:tail[b]]; up to pool[start[b + 1]] is room for more.
+`newest[b]` is the newest row with a value in bucket b, 0 where there was none. Values stand in their order at
+values[0:]; before the first of every BLOCK values `sums` and `counts` hold what all values before it come to.
 """
 
 from __future__ import annotations
@@ -12,15 +13,23 @@ from mullion.expressions.arrays import Array
 
 SPECIAL = 3
 """Buckets beside those of finite values: the first holds -infinity, the last but one +infinity, the last NaN."""
-NO_ROW = np.iinfo(np.int64).min
+BLOCK = 8
+"""Rows from one kept sum to the next: half of them are added for the start of a window."""
+KNOWN, BELOW, ABOVE, NAN = 0, 1, 2, 3
+"""Of `counts`: values, -infinity, +infinity and NaN."""
+LARGE, SMALLER = 2.0**900, 2.0**-100
+"""Beyond LARGE values are added by SMALLER, so that their sum does not overflow before it must."""
+FINE = 1e-12
+"""Roundings of less than this share of a sum are no reason to go over its values again."""
 
 
 @njit(cache=True, nogil=True)
-def after(pool: Array, low: int, high: int, row: int) -> int:
-    """Where in pool[low:high] the first number above `row` stands."""
+def first_above(rows: Array, number: int, row: int) -> int:
+    """Where in rows[:number], which do not decrease, the first above `row` stands."""
+    low, high = 0, number
     while low < high:
         middle = (low + high) >> 1
-        if pool[middle] <= row:
+        if rows[middle] <= row:
             low = middle + 1
         else:
             high = middle
@@ -28,193 +37,215 @@ def after(pool: Array, low: int, high: int, row: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def place(values: Array, valid: Array, inner: Array, codes: Array) -> tuple[float, float]:
-    """The bucket of each value, -1 for NULL; returns the least and the largest finite value."""
+def extent(values: Array, known: Array) -> tuple[float, float]:
+    """The least and the largest finite value."""
     least, most = np.inf, -np.inf
-    last = len(inner) + 2
     for i in range(len(values)):
-        value = values[i]
-        if not valid[i]:
-            codes[i] = -1
-        elif value != value:
-            codes[i] = last + 1
-        elif value == np.inf:
-            codes[i] = last
-        elif value == -np.inf:
-            codes[i] = 0
-        else:
-            low, high = 0, len(inner)
-            while low < high:
-                middle = (low + high) >> 1
-                if inner[middle] <= value:
-                    low = middle + 1
-                else:
-                    high = middle
-            codes[i] = low + 1
-            least, most = min(least, value), max(most, value)
+        if known[i] and np.isfinite(values[i]):
+            least, most = min(least, values[i]), max(most, values[i])
     return least, most
 
 
 @njit(cache=True, nogil=True)
-def append(
-    pool: Array, start: Array, head: Array, tail: Array, rows: Array, codes: Array, first: int, horizon: int
-) -> int:
-    """Add rows from number `first` on to their buckets; rows up to `horizon` may be dropped.
-
-    A full bucket drops what has expired and moves the rest to its beginning, if that frees half of it. Returns how many
-    rows were dealt with before one found no room.
-    """
-    for i in range(first, len(rows)):
-        b = codes[i]
-        if b < 0:
+def place(values: Array, known: Array, row: int, ends: Array, resting: Array, newest: Array, beyond: Array) -> None:
+    """Rows after `row` go to their buckets. A value beyond the first or the last one moves its end outwards; `beyond`
+    counts those on both sides that are outside of where the ends rest. Equal buckets are found at once."""
+    last = len(ends) - 1
+    span = resting[last] - resting[0]
+    each = last / span if 0.0 < span < LARGE and last / span < LARGE else 0.0
+    for i in range(len(values)):
+        value = values[i]
+        if not known[i]:
             continue
-        if tail[b] == start[b + 1]:
-            head[b] = after(pool, head[b], tail[b], horizon)
-            shift = head[b] - start[b]
-            if shift == 0 or 2 * shift < start[b + 1] - start[b]:
-                return i
-            for j in range(head[b], tail[b]):
-                pool[j - shift] = pool[j]
-            head[b] -= shift
-            tail[b] -= shift
-        pool[tail[b]] = rows[i]
-        tail[b] += 1
-    return len(rows)
-
-
-@njit(cache=True, nogil=True)
-def unreachable(windows: Array, at: Array, limits: tuple[int, int, int]) -> int:
-    """The first window that cannot be answered, or -1; the limits are the largest window and the rows asked after."""
-    largest, oldest, seen = limits
-    for i in range(len(windows)):
-        row = at[i] if len(at) > 1 else at[0]
-        if windows[i] < 1 or windows[i] > largest or row < oldest or row > seen:
-            return i
-    return -1
+        if value != value:
+            bucket = last + 2
+        elif np.isinf(value):
+            bucket = last + 1 if value > 0.0 else 0
+        else:
+            bucket = int(min(max((value - resting[0]) * each, 0.0), last - 1.0)) + 1 if each > 0.0 else 1
+            if not ends[bucket - 1] <= value < ends[bucket]:
+                low, high = 1, last
+                while low < high:
+                    middle = (low + high) >> 1
+                    if ends[middle] <= value:
+                        low = middle + 1
+                    else:
+                        high = middle
+                bucket = low
+            if value < resting[0]:
+                ends[0] = min(ends[0], value)
+                beyond[0] += 1
+            elif value > resting[last]:
+                ends[last] = max(ends[last], value)
+                beyond[1] += 1
+        newest[bucket] = row + i + 1
 
 
 @njit(cache=True, nogil=True)
 def extremes(
-    pool: Array,
-    head: Array,
-    tail: Array,
-    windows: Array,
-    at: Array,
-    limits: tuple[int, int, int],
-    of_largest: bool,
-    ends: Array,
-    bounds: Array,
-    valid: Array,
-) -> int:
-    """The ends of the bucket that holds the extreme of each window; returns what `unreachable` does.
+    windows: Array, row: int, of_largest: bool, ends: Array, newest: Array, bounds: Array, valid: Array
+) -> None:
+    """Bounds of the max or min of each window that ends with `row`: the ends of the outermost bucket that it reaches.
 
-    For one row that is asked after, the newest number of each bucket is found from the extreme end on, as far as a
-    window needs it. The newest so far only grows: the bucket of the next window is one binary search.
+    Buckets are looked at from the outermost inwards, as far as the largest window needs.
     """
-    wrong = unreachable(windows, at, limits)
-    if wrong >= 0:
-        return wrong
-    buckets = len(head)
-    newest = np.empty(buckets, np.int64)
-    asked, reached, known = NO_ROW, NO_ROW, 0
+    buckets = len(newest)
+    reach = np.empty(buckets, np.int64)
+    reached, seen = 0, 0
     for i in range(len(windows)):
-        row = at[i] if len(at) > 1 else at[0]
-        if row != asked:
-            asked, reached, known = row, NO_ROW, 0
-        while known < buckets and reached <= row - windows[i]:
-            b = buckets - 1 - known if of_largest else known
-            end = tail[b]
-            if end > head[b]:
-                if pool[end - 1] > row:
-                    end = after(pool, head[b], end, row)
-                if end > head[b]:
-                    reached = max(reached, pool[end - 1])
-            newest[known] = reached
-            known += 1
-        j = after(newest, 0, known, row - windows[i])
-        valid[i] = j < known
-        b = buckets - 1 - j if of_largest else j
-        if j == known or b == buckets - 1:
+        before = max(row - windows[i], 0)
+        while seen < buckets and reached <= before:
+            reached = max(reached, newest[buckets - 1 - seen if of_largest else seen])
+            reach[seen] = reached
+            seen += 1
+        at = first_above(reach, seen, before)
+        valid[i] = at < seen
+        bucket = buckets - 1 - at if of_largest else at
+        if not valid[i] or bucket == buckets - 1:
             bounds[0, i] = bounds[1, i] = np.nan
-        elif b == 0 or b == buckets - 2:
-            bounds[0, i] = bounds[1, i] = -np.inf if b == 0 else np.inf
+        elif bucket == 0 or bucket == buckets - 2:
+            bounds[0, i] = bounds[1, i] = -np.inf if bucket == 0 else np.inf
         else:
-            bounds[0, i], bounds[1, i] = ends[b - 1], ends[b]
-    return -1
+            bounds[0, i], bounds[1, i] = ends[bucket - 1], ends[bucket]
 
 
 @njit(cache=True, nogil=True)
-def _plus(total: float, slack: float, term: float) -> tuple[float, float]:
-    """Knuth's exact addition: what rounding takes away is added to the slack."""
+def place_and_answer(
+    values: Array,
+    known: Array,
+    row: int,
+    ends: Array,
+    resting: Array,
+    newest: Array,
+    beyond: Array,
+    windows: Array,
+    at: Array,
+    of_largest: bool,
+    bounds: Array,
+    valid: Array,
+) -> None:
+    """Rows after `row` go to their buckets, and window i is asked after row at[i]; `at` does not decrease."""
+    done, i = 0, 0
+    while i < len(windows):
+        j = i
+        while j < len(windows) and at[j] == at[i]:
+            j += 1
+        upto = at[i] - row
+        place(values[done:upto], known[done:upto], row + done, ends, resting, newest, beyond)
+        extremes(windows[i:j], at[i], of_largest, ends, newest, bounds[:, i:j], valid[i:j])
+        done, i = upto, j
+    place(values[done:], known[done:], row + done, ends, resting, newest, beyond)
+
+
+@njit(cache=True, nogil=True)
+def _plus(total: float, rest: float, slack: float, term: float) -> tuple[float, float, float]:
+    """Knuth's exact addition, twice: what even the rest loses is added to the slack."""
     result = total + term
     back = result - total
-    return result, slack + abs((total - (result - back)) + (term - back))
+    lost = (total - (result - back)) + (term - back)
+    kept = rest + lost
+    back = kept - rest
+    return result, kept, slack + abs((rest - (kept - back)) + (lost - back))
+
+
+@njit(cache=True, nogil=True)
+def _add(
+    values: Array, known: Array, first: int, last: int, total: float, rest: float, slack: float, kinds: Array
+) -> tuple[float, float, float]:
+    """Add values[first:last] to a sum and to the counts of the kinds of values."""
+    for i in range(first, last):
+        if known[i]:
+            value = values[i]
+            kinds[KNOWN] += 1
+            if np.isfinite(value):
+                total, rest, slack = _plus(total, rest, slack, value)
+            else:
+                kinds[NAN if value != value else ABOVE if value > 0.0 else BELOW] += 1
+    return total, rest, slack
+
+
+@njit(cache=True, nogil=True)
+def add_up(
+    values: Array, known: Array, first: int, last: int, sums: Array, counts: Array, all_sums: Array, own: Array
+) -> None:
+    """Continue the sums before blocks with values[first:last]; `all_sums` and `own` are what all values come to."""
+    total, rest, slack = all_sums
+    while first < last:
+        if first % BLOCK == 0:
+            block = first // BLOCK
+            sums[block, 0], sums[block, 1], sums[block, 2] = total, rest, slack
+            counts[block] = own
+        stop = min(last, (first // BLOCK + 1) * BLOCK)
+        total, rest, slack = _add(values, known, first, stop, total, rest, slack, own)
+        first = stop
+    all_sums[0], all_sums[1], all_sums[2] = total, rest, slack
 
 
 @njit(cache=True, nogil=True)
 def totals(
-    pool: Array,
-    head: Array,
-    tail: Array,
-    windows: Array,
-    at: Array,
-    limits: tuple[int, int, int],
-    ends: Array,
-    bounds: Array,
-    counts: Array,
-) -> int:
-    """How many values each window holds, and between which bounds their sum lies; returns what `unreachable` does.
-
-    `ends` are the low ends of the buckets of finite values and then their high ends, each in two parts of at most 27
-    bits, so that a part times a count below 2^26 is exact. A sum is off by no more than all its roundings together.
-    """
-    wrong = unreachable(windows, at, limits)
-    if wrong >= 0:
-        return wrong
-    buckets = len(head)
-    upto = np.empty(buckets, np.int64)
-    asked = NO_ROW
-    for i in range(len(windows)):
-        row = at[i] if len(at) > 1 else at[0]
-        if row != asked:
-            asked = row
-            for b in range(buckets):
-                upto[b] = tail[b]
-                if tail[b] > head[b] and pool[tail[b] - 1] > row:
-                    upto[b] = after(pool, head[b], tail[b], row)
-        count = 0
-        least, least_slack, most, most_slack = 0.0, 0.0, 0.0, 0.0
-        below, above, nan = 0, 0, 0
-        for b in range(buckets):
-            if upto[b] == head[b] or pool[upto[b] - 1] <= row - windows[i]:
-                continue
-            own = upto[b] - after(pool, head[b], upto[b], row - windows[i])
-            count += own
-            if b == 0:
-                below = own
-            elif b == buckets - 2:
-                above = own
-            elif b == buckets - 1:
-                nan = own
-            else:
-                for part in range(2):
-                    least, least_slack = _plus(least, least_slack, ends[part, b - 1] * own)
-                    most, most_slack = _plus(most, most_slack, ends[2 + part, b - 1] * own)
-        counts[i] = count
-        if nan or (below and above):
-            bounds[0, i] = bounds[1, i] = np.nan
-        elif below or above:
-            bounds[0, i] = bounds[1, i] = np.inf if above else -np.inf
+    values: Array, known: Array, sums: Array, counts: Array, starts: Array, stops: Array, bounds: Array, own: Array
+) -> None:
+    """How many values stand in values[start:stop], and between which bounds their sum lies. What all values before a
+    stop come to is found once for windows that end together."""
+    kinds, upto = np.zeros(4, np.int64), np.zeros(4, np.int64)
+    before, all_total, all_rest, all_slack = -1, 0.0, 0.0, 0.0
+    for i in range(len(starts)):
+        start, stop = starts[i], stops[i]
+        if stop != before and stop > 0:
+            block = (stop - 1) // BLOCK
+            upto[:] = counts[block]
+            all_total, all_rest, all_slack = _add(
+                values, known, block * BLOCK, stop, sums[block, 0], sums[block, 1], sums[block, 2], upto
+            )
+            before = stop
+        head = (start + BLOCK - 1) // BLOCK
+        if head * BLOCK < stop:
+            total, rest, slack = _plus(all_total, all_rest, 0.0, -sums[head, 0])
+            total, rest, slack = _plus(total, rest, slack, -sums[head, 1])
+            if all_slack > 0.0:
+                slack += all_slack - sums[head, 2] + all_slack * FINE
+            for kind in range(4):
+                kinds[kind] = upto[kind] - counts[head, kind]
+            total, rest, slack = _add(values, known, start, head * BLOCK, total, rest, slack, kinds)
         else:
-            bounds[0, i], bounds[1, i] = _less(least, least_slack), -_less(-most, most_slack)
-    return -1
+            kinds[:] = 0
+            total, rest, slack = _add(values, known, start, stop, 0.0, 0.0, 0.0, kinds)
+        own[i] = kinds[KNOWN]
+        if kinds[NAN] or (kinds[BELOW] and kinds[ABOVE]):
+            bounds[0, i] = bounds[1, i] = np.nan
+        elif kinds[BELOW] or kinds[ABOVE]:
+            bounds[0, i] = bounds[1, i] = np.inf if kinds[ABOVE] else -np.inf
+        else:
+            scale = 1.0
+            if not slack <= FINE * abs(total + rest):
+                total, rest, slack, scale = _from_values(values, known, start, stop)
+            bounds[0, i] = _not_above(total, rest, slack, scale)
+            bounds[1, i] = -_not_above(-total, -rest, slack, scale)
 
 
 @njit(cache=True, nogil=True)
-def _less(total: float, slack: float) -> float:
-    """A double that is not above the exact sum; the slack itself was rounded."""
-    if slack == 0.0:
-        return total
-    if not np.isfinite(total) or not np.isfinite(slack):
-        return -np.inf
-    return float(np.nextafter(total - slack * 1.000001, -np.inf))
+def _from_values(values: Array, known: Array, start: int, stop: int) -> tuple[float, float, float, float]:
+    """The sum of finite values by themselves, whatever came before them, and what it must be multiplied with."""
+    least, most = extent(values[start:stop], known[start:stop])
+    factor = SMALLER if max(-least, most) > LARGE else 1.0
+    total, rest, slack = 0.0, 0.0, 0.0
+    for j in range(start, stop):
+        if known[j]:
+            total, rest, slack = _plus(total, rest, slack, values[j] * factor)
+    if factor != 1.0:
+        slack += (stop - start) * 5e-324
+    return total, rest, slack, 1.0 / factor
+
+
+@njit(cache=True, nogil=True)
+def _not_above(total: float, rest: float, slack: float, scale: float) -> float:
+    """The largest double at hand that is not above the exact sum; the slack itself was rounded."""
+    result = total + rest
+    back = result - total
+    lost = (total - (result - back)) + (rest - back)
+    if slack > 0.0:
+        result = np.nextafter(np.nextafter(result, -np.inf) - slack * 1.000001, -np.inf)
+    elif lost < 0.0:
+        result = np.nextafter(result, -np.inf)
+    scaled = result * scale
+    return float(min(scaled, np.finfo(np.float64).max))
