@@ -20,7 +20,7 @@ BENCHMARKS = {
     "lookups": "row windows that are asked on demand, without Spark: three minutes",
     "frequent": "how well short lists find frequent items, without Spark: two minutes",
     "operators": "joins, DISTINCT and negation over windows, and an index on disk",
-    "flights": "varied queries over three million real flights, against DuckDB",
+    "flights": "varied queries over three million real flights, against DuckDB, polars and Spark",
 }
 """Each is a module of this package with `run(console, *, json, plot, quick) -> Report`."""
 

@@ -1,164 +1,192 @@
 """Varied queries over real events: what `python -m benchmarks flights` measures.
 
-Sets of random standing queries (`flights_queries`) over three million flights, against DuckDB, which answers one after
-the other from memory. Every answer is compared with DuckDB's.
+Sets of random standing queries (`flights_queries`) over three million flights in Parquet files, against DuckDB, polars
+and Spark over the same files. Answers are compared with DuckDB's.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from rich.console import Console
 
-from benchmarks import report
-from benchmarks.course import EXTRA, warn_if_busy
-from benchmarks.flights_data import COLUMNS, write_flights
-from benchmarks.flights_queries import FlightQuery, query_set
+from benchmarks import flights_polars, report
+from benchmarks.course import EXTRA, draw_to, warn_if_busy
+from benchmarks.flights_lab import FULL, QUICK, SLIDING, TUMBLING, FlightsLab, counted
+from benchmarks.flights_limits import backlog, long_windows, memory, predicates
+from benchmarks.flights_peers import (
+    THREADS,
+    check,
+    compare,
+    duckdb_over,
+    from_mullion,
+    in_spark,
+    one_by_one,
+    read_in_spark,
+)
+from benchmarks.flights_queries import FlightQuery
 from benchmarks.measuring import Stopwatch, Task
-from benchmarks.mullion_runs import name_of, quoted
+from benchmarks.mullion_runs import name_of
+from benchmarks.plot import draw_sets
 from benchmarks.report import Bar, Report
-from mullion.engine import Engine
 from mullion.errors import MullionError
 from mullion.spark.session import local_session
 
-SEED = 13
-THREADS = 2
-BARS = {24: 8.0, 96: 15.0, 256: 20.0}
-"""How many times faster than DuckDB, by the number of queries."""
+AGAINST_DUCKDB = {24: 8.0, 96: 15.0, 256: 20.0}
+AGAINST_POLARS = {24: 4.0, 96: 8.0}
+"""How many times faster, by the number of queries."""
 LONGEST = 300.0
 """Seconds after which no larger set is tried."""
-
-
-@dataclass(frozen=True)
-class Size:
-    rows: int = 3_000_000
-    files: int = 12
-    sets: tuple[int, ...] = (1, 8, 24, 96, 256)
-    duckdb_up_to: int = 24
-    """Larger sets are reckoned from the first so many queries."""
-    repeat: int = 3
-
-
-FULL, QUICK = Size(), Size(rows=60_000, files=3, sets=(1, 6), repeat=1)
+IN_SPARK = 8
+"""The largest set that plain Spark is asked."""
+MULLION, DUCKDB, POLARS, SPARK = "Mullion", "DuckDB, one after the other", "polars, the better way", "Spark"
 
 
 def run(console: Console, *, json: Path | None = None, plot: Path | None = None, quick: bool = False) -> Report:
     """Measure everything; `quick` tries all paths on little data and judges nothing."""
     if find_spec("duckdb") is None:
         raise MullionError("the flights are measured against DuckDB, which is not installed", hint=EXTRA)
-    if plot is not None:
-        raise MullionError("there is no picture of the flights yet", hint="leave --plot out")
     size, made, machine = QUICK if quick else FULL, Report(judged=not quick), report.machine()
     warn_if_busy(console, machine["load_average"])
     session = local_session(app_name="mullion-bench")
     watch = Stopwatch(console, size.repeat)
     with tempfile.TemporaryDirectory(prefix="mullion-bench-", ignore_cleanup_errors=True) as folder:
-        write_flights(Path(folder), files=size.files, rows=size.rows)
+        lab = FlightsLab(size, session, Path(folder), watch, made)
         console.print(f"{size.rows:,} flights, the best of {size.repeat} runs after one", highlight=False)
-        _measure(size, session, Path(folder), watch, made)
+        for part in (sets, polars, spark, long_windows, predicates, memory, backlog):
+            part(lab)
+            lab.close()
     made.timings = watch.timings
-    versions = report.versions(session)
-    made.facts = {"benchmark": "flights", "machine": machine, "versions": versions, "size": asdict(size)}
+    made.facts = {
+        "benchmark": "flights",
+        "machine": machine,
+        "versions": report.versions(session),
+        "size": asdict(size),
+        "by_queries": lab.times,
+    }
     console.print()
     made.show(console)
     if json is not None:
         made.write(json)
         console.print(f"Figures: {json}", highlight=False)
+    draw_to(console, plot, partial(_draw, lab))
     return made
 
 
-def _measure(size: Size, session: Any, folder: Path, watch: Stopwatch, made: Report) -> None:
-    queries = query_set(max(size.sets), seed=SEED)
-    duckdb = _duckdb(folder)
-    times = {}
+def sets(lab: FlightsLab) -> None:
+    """Sets of growing size against DuckDB. Larger sets than it is asked are reckoned from its time of the first."""
+    size = lab.size
+    files = duckdb_over(lab.files, in_memory=False)
     for number in size.sets:
-        asked = queries[:number]
-        known = asked[: size.duckdb_up_to]
-        (timing,) = watch.measure([_mullion_task(session, folder, asked)])
-        one_by_one = Task(f"DuckDB, {_queries(len(known))}", partial(_one_by_one, duckdb), partial(list, known))
-        (baseline,) = watch.measure([one_by_one])
-        with timing.result as engine:
-            for i, (query, right) in enumerate(zip(known, baseline.result, strict=True)):
-                check(query, engine.results(name_of(i)).to_arrow(), right)
-        times[number] = timing.best
-        what = f"{_queries(number)} against DuckDB, one after the other"
-        faster = baseline.best * number / len(known) / timing.best
-        made.add(Bar(what, faster, BARS.get(number), ">=" if number in BARS else ""))
-        if timing.best > LONGEST:
+        asked, known = lab.queries[:number], lab.queries[: min(number, size.checked)]
+        tasks = [lab.mullion_task(asked)]
+        if number <= size.checked:
+            tasks.append(Task(f"DuckDB, {counted(number)}", partial(one_by_one, files), partial(list, known)))
+        ours, *theirs = lab.watch.measure(tasks)
+        for timing in theirs:
+            lab.right = timing.result
+            lab.took(DUCKDB, number, timing.best)
+        for i, (query, right) in enumerate(zip(known, lab.right, strict=True)):
+            check(query, ours.result.results(name_of(i)).to_arrow(), right)
+        lab.took(MULLION, number, ours.best)
+        scaled = lab.times[DUCKDB][len(known)] * number / len(known)
+        lab.took(DUCKDB, number, scaled)
+        bar = AGAINST_DUCKDB.get(number)
+        what = f"{counted(number)} against DuckDB, one after the other: faster by"
+        lab.report.add(Bar(what, scaled / ours.best, bar, ">=" if bar else ""))
+        if ours.best > LONGEST:
             larger = [str(n) for n in size.sets if n > number]
             if larger:
-                made.left_out.append(f"{' and '.join(larger)} queries, since {number} took {timing.best:.0f} s")
+                lab.report.left_out.append(f"{' and '.join(larger)} queries, since {number} took {ours.best:.0f} s")
             break
-    if max(times) == 256:
-        made.add(Bar("256 queries against 1", times[256] / times[1], 12.0, "<="))
+    _from_memory(lab)
+    _growth(lab)
 
 
-def _queries(number: int) -> str:
-    return "1 query" if number == 1 else f"{number} queries"
+def _from_memory(lab: FlightsLab) -> None:
+    """DuckDB with the table read before, told beside the bars."""
+    known = lab.queries[: lab.size.checked]
+    table = duckdb_over(lab.files, in_memory=True)
+    task = Task(f"DuckDB, {counted(len(known))}, in memory", partial(one_by_one, table), partial(list, known))
+    (timing,) = lab.watch.measure([task])
+    ours = lab.times[MULLION].get(len(known))
+    if ours is not None:
+        what = f"{counted(len(known))} against DuckDB with the table in memory: faster by"
+        lab.report.add(Bar(what, timing.best / ours))
 
 
-def _mullion_task(session: Any, folder: Path, queries: Sequence[FlightQuery]) -> Task:
-    held: list[Engine] = []
-
-    def prepare() -> Engine:
-        for engine in held:
-            engine.close()
-        engine = Engine(spark=session, keep_answers=None)
-        held[:] = [engine]
-        engine.execute(f"CREATE STREAM flights {COLUMNS} USING parquet OPTIONS (path {quoted(folder)}) TIMESTAMP BY ts")
-        for i, query in enumerate(queries):
-            engine.query(query.mullion(), name=name_of(i))
-        return engine
-
-    def work(engine: Engine) -> Engine:
-        engine.run()
-        return engine
-
-    return Task(f"Mullion, {_queries(len(queries))}", work, prepare)
+def _growth(lab: FlightsLab) -> None:
+    times, most = lab.times[MULLION], max(lab.size.sets)
+    if {1, most} <= times.keys():
+        lab.report.add(Bar(f"{counted(most)} against 1", times[most] / times[1], 12.0, "<="))
 
 
-def _duckdb(folder: Path) -> Any:
-    connection = import_module("duckdb").connect(config={"threads": THREADS})
-    columns = "epoch_us(ts) AS us, delay, distance, origin, destination"
-    connection.execute(f"CREATE TABLE flights AS SELECT {columns} FROM '{folder}/*.parquet'")
-    return connection
+def polars(lab: FlightsLab) -> None:
+    """Polars one by one and all at once, each query in the shape that suits it; the better counts."""
+    if not flights_polars.is_installed():
+        lab.report.left_out.append(f"polars, which is not installed: {EXTRA}")
+        return
+    flights = flights_polars.scan(lab.files)
+    numbers = [n for n in lab.size.sets if n <= lab.size.polars]
+    queries = lab.queries[: max(numbers)]
+    shapes = flights_polars.best_shapes(flights, queries, lab.right)
+    for number in numbers:
+        asked, own = queries[:number], shapes[:number]
+        ways = {"one by one": flights_polars.one_by_one, "all at once": flights_polars.all_at_once}
+        tasks = [
+            Task(f"polars, {counted(number)}, {name}", _asked(partial(way, flights, asked, own)))
+            for name, way in ways.items()
+        ]
+        best = min(timing.best for timing in lab.watch.measure(tasks, warm=0))
+        lab.took(POLARS, number, best)
+        ours, bar = lab.times[MULLION].get(number), AGAINST_POLARS.get(number)
+        if ours is not None:
+            what = f"{counted(number)} against polars, one by one or all at once: faster by"
+            lab.report.add(Bar(what, best / ours, bar, ">=" if bar else ""))
 
 
-def _one_by_one(connection: Any, queries: Sequence[FlightQuery]) -> list[pa.Table]:
-    return [connection.sql(query.duckdb()).to_arrow_table() for query in queries]
+def spark(lab: FlightsLab) -> None:
+    """One query against the same query in plain Spark, tumbling and sliding; and some of the sets, for the picture."""
+    read_in_spark(lab.session, lab.files)
+    for query, name, bar in ((TUMBLING, "tumbling", 1.0), (SLIDING, "sliding", 5.0)):
+        tasks = [
+            lab.mullion_task([query], f"Mullion, {name}"),
+            Task(f"Spark, {name}", _asked(partial(in_spark, lab.session, query))),
+        ]
+        ours, theirs = lab.watch.measure(tasks)
+        answers = from_mullion(query, ours.result.results(name_of(0)).to_arrow())
+        compare("Spark's", query, answers, theirs.result)
+        what = f"1 query, {name}, against Spark's window(): faster by"
+        lab.report.add(Bar(what, theirs.best / ours.best, bar, ">="))
+    # Spark has no windows that are shorter than their slide.
+    possible = [query for query in lab.queries if query.range >= query.slide]
+    for number in [n for n in lab.size.sets if n <= IN_SPARK]:
+        asked = possible[:number]
+        task = Task(f"Spark, {counted(number)}", _asked(partial(_in_spark, lab.session, asked)))
+        (timing,) = lab.watch.measure([task], warm=0)
+        lab.took(SPARK, number, timing.best * number / len(asked))
 
 
-def check(query: FlightQuery, ours: pa.Table, theirs: pa.Table) -> None:
-    """Raise where answers differ. DuckDB has no row of a window without a selected flight."""
-    ours = ours.set_column(1, "window_end", ours["window_end"].cast(pa.int64()))
-    if not query.keys:
-        ours = ours.filter(
-            pc.is_valid(ours["a0"])
-            if query.aggregates[0].kind not in ("count", "distinct")
-            else pc.greater(ours["a0"], 0)
-        )
-    order = [(name, "ascending") for name in ("window_end", *query.keys)]
-    ours, theirs = ours.sort_by(order), theirs.sort_by(order)
-    if len(ours) != len(theirs):
-        raise MullionError(f"{len(ours)} rows instead of {len(theirs)} of {query.mullion()}")
-    for name in ("window_end", *query.names):
-        left, right = (table[name].combine_chunks() for table in (ours, theirs))
-        if name.startswith("a") and name[1:].isdigit():
-            same = np.allclose(left.cast(pa.float64()), right.cast(pa.float64()), rtol=1e-9, atol=1e-9)
-        else:
-            same = left.cast(right.type).equals(right)
-        if not same:
-            raise MullionError(f"other values of {name} than DuckDB's of {query.mullion()}")
+def _in_spark(session: Any, queries: Sequence[FlightQuery]) -> None:
+    for query in queries:
+        in_spark(session, query)
+
+
+def _asked(question: Callable[[], Any]) -> Callable[[Any], Any]:
+    """As a task that needs nothing prepared."""
+    return lambda _: question()
+
+
+def _draw(lab: FlightsLab, path: Path) -> None:
+    measured = {DUCKDB: lab.size.checked}
+    title = f"Varied queries over {lab.size.rows:,} flights, {THREADS} cores"
+    draw_sets(path, lab.times, title, measured_up_to=measured)
 
 
 __all__ = ["check", "run"]

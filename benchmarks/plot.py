@@ -66,6 +66,27 @@ def draw_growth(path: Path, panels: Mapping[str, Mapping[str, Line]], title: str
     save(figure, path, bottom=0.08)
 
 
+def draw_sets(path: Path, lines: Mapping[str, Line], title: str, *, measured_up_to: Mapping[str, int]) -> None:
+    """Seconds by the number of queries, a line for each system; what is reckoned and not measured is dashed."""
+    figure, axes = pyplot().subplots(figsize=(8, 5.5))
+    for (name, line), colour in zip(lines.items(), GROWTH, strict=False):
+        most = measured_up_to.get(name, max(line))
+        measured = [n for n in sorted(line) if n <= most]
+        reckoned = [n for n in sorted(line) if n >= most]
+        axes.plot(measured, [line[n] for n in measured], label=name, color=colour, marker="o", markersize=3.5)
+        axes.plot(reckoned, [line[n] for n in reckoned], color=colour, linestyle="--", linewidth=1)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xticks(sorted({n for line in lines.values() for n in line}))
+    axes.set_xlabel("queries")
+    axes.set_ylabel("seconds")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)
+    axes.set_title(title, fontsize=11, loc="left")
+    save(figure, path)
+
+
 def draw_curves(
     path: Path, panels: Mapping[str, Mapping[str, Line]], title: str, *, across: str, logarithmic: Sequence[str] = ()
 ) -> None:

@@ -72,6 +72,13 @@ def test_a_picture_of_growth(tmp_path: Path) -> None:
     assert (tmp_path / "p.png").stat().st_size > 10_000
 
 
+def test_a_picture_of_sets(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    lines = {"Mullion": {1: 0.5, 24: 0.6, 96: 0.9}, "DuckDB": {1: 0.1, 24: 2.4, 96: 9.6}}
+    plot.draw_sets(tmp_path / "p.png", lines, "title", measured_up_to={"DuckDB": 24})
+    assert (tmp_path / "p.png").stat().st_size > 5_000
+
+
 def test_a_picture_of_bars(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     plot.draw(tmp_path / "p.png", [("Mullion, 1 query", 0.5), ("Spark", 12.0)], "title", reference=0.4)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.flights import check
+from benchmarks import flights_polars
 from benchmarks.flights_data import COLUMNS
+from benchmarks.flights_limits import different_predicates
+from benchmarks.flights_peers import check, compare, duckdb_over, one_by_one
 from benchmarks.flights_queries import MINUTE, FlightQuery, query_set
 from mullion.algebra.streams import Stream
 from mullion.errors import MullionError
@@ -76,3 +80,43 @@ def test_the_sets_are_varied() -> None:
     assert any(query.is_holistic for query in QUERIES) and any(query.limit for query in QUERIES)
     assert any(query.having for query in QUERIES) and any(query.range == query.slide for query in QUERIES)
     assert all(name in COLUMNS for name, _ in TYPES)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, flights: list[dict[str, Any]]) -> Path:
+    """The flights as a file."""
+    table = pa.Table.from_pylist(sorted(flights, key=lambda flight: flight["ts"]))
+    ts = table["ts"].cast(pa.timestamp("us", "UTC"))
+    pq.write_table(table.set_column(0, "ts", ts), tmp_path / "a.parquet")
+    return tmp_path
+
+
+def test_duckdb_has_the_same_answers_from_files_and_from_memory(folder: Path) -> None:
+    places = [duckdb_over(folder, in_memory=in_memory) for in_memory in (True, False)]
+    for query, *found in zip(QUERIES[:12], *(one_by_one(place, QUERIES[:12]) for place in places), strict=True):
+        compare("DuckDB's", query, *found)
+
+
+def test_polars_answers_as_duckdb_does(folder: Path) -> None:
+    pytest.importorskip("polars")
+    right = one_by_one(duckdb_over(folder, in_memory=False), QUERIES)
+    lazy = flights_polars.scan(folder)
+    shapes = flights_polars.best_shapes(lazy, QUERIES, right)
+    for way in (flights_polars.one_by_one, flights_polars.all_at_once):
+        assert len(way(lazy, QUERIES[:3], shapes[:3])) == 3
+    for query, answers in zip(QUERIES, right, strict=True):
+        compare("DuckDB's", query, flights_polars.expanded(lazy, query).collect().to_arrow(), answers)
+
+
+def test_predicates_all_differ_and_fewer_begin_more() -> None:
+    queries = different_predicates(500)
+    assert len({query.where for query in queries}) == 500
+    assert different_predicates(20) == queries[:20]
+
+
+def test_other_answers_are_noticed() -> None:
+    query = FlightQuery((), MINUTE, MINUTE, "", QUERIES[0].aggregates[:1], None, None)
+    left, right = (pa.table({"window_end": [MINUTE], "a0": [value]}) for value in (1.0, 1.0 + 1e-6))
+    compare("DuckDB's", query, left, left)
+    with pytest.raises(MullionError, match="other values of a0 than DuckDB's"):
+        compare("DuckDB's", query, left, right)
