@@ -93,6 +93,8 @@ class Trial:
     """Files in a batch."""
     sharded: bool
     asking: Asking
+    watched: bool
+    """Whether somebody reads the streams of relations from the beginning: what joins later has missed something."""
 
 
 # Drawing
@@ -142,7 +144,8 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
     for i in range(draw(st.integers(0 if texts else 1, 2))):
         text = draw(related)
         named = text.replace("CREATE QUERY q", f"CREATE QUERY r{i}", 1)
-        texts[f"r{i}"] = named if named != text else f"CREATE QUERY r{i} AS {text}"
+        named = named if named != text else f"CREATE QUERY r{i} AS {text}"
+        texts[f"r{i}"] = named.replace(" AS ", " BACKFILL AS ", 1) if draw(st.booleans()) else named
     events: dict[str, list[Event]] = {
         "trades": draw(ticks(setting, most=25)),
         **draw(any_relation.events(origin=origin)),
@@ -179,6 +182,7 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         draw(st.sampled_from((1, 2, 10))),
         draw(st.sampled_from((False, False, True))),
         draw(asked_once(setting, windows, [text for name, text in texts.items() if name < "r"], len(runs))),
+        draw(st.booleans()),
     )
 
 
@@ -216,6 +220,8 @@ def script(trial: Trial, base: Path, run: int) -> str:
         )
     columns = ", ".join(f"{column} {type_}" for column, type_ in any_relation.NAMED.columns)
     made.append(f"CREATE TABLE named ({columns}) USING parquet OPTIONS (path '{base / 'named.parquet'}')")
+    watched = any_relation.STREAMS if trial.watched else ()
+    made += [f"CREATE QUERY of_{name} AS SELECT count(*) AS n FROM {name} [RANGE 5 us SLIDE 5 us]" for name in watched]
     made += [text for name, text in trial.texts.items() if trial.joining.get(name, 0) <= run]
     made += [
         f"CREATE SYNOPSIS {name} {SYNOPSES[name]}" for name, since in trial.asking.synopses.items() if since <= run
@@ -245,7 +251,8 @@ class Oracle:
         present = [name for name in self.trial.texts if self.trial.joining.get(name, 0) <= run]
         asking = self.trial.asking
         once = asking.keep or any(since <= run for since in asking.synopses.values())
-        return {stream for name in present for stream in self.streams_of(name)} | ({"trades"} if once else set())
+        asked = {stream for name in present for stream in self.streams_of(name)} | ({"trades"} if once else set())
+        return asked | set(any_relation.STREAMS) if self.trial.watched else asked
 
     def streams_of(self, name: str) -> Sequence[str]:
         return self.bound(name).streams
@@ -283,7 +290,7 @@ class Oracle:
         start = max((t for t in (query.start_at, self.starts.get(name)) if t is not None), default=None)
         plan = sliced(bound, STREAMS)
         if plan is None:
-            relation = entering_at(bound, start, frozenset())
+            relation = self._with_its_past(bound) if bound.backfill else entering_at(bound, start, frozenset())
             tables = {"named": (any_relation.NAMED, self.trial.table)}
             wanted = answer_relation(relation, any_relation.STREAMS, self.kept, tables)
             without = ("expires_at",) if self.trial.expiry == "nt" else ()
@@ -293,6 +300,11 @@ class Oracle:
         else:
             right = reference.answer(replace(query, start_at=start), TICKS, self.kept["trades"]).rows
             assert_same(plan, rows_of(plan, table), right)
+
+    def _with_its_past(self, bound: Relation) -> Relation:
+        """As if it had been there from the start, but that it answers only what ends after the newest event."""
+        joined = self.starts.get(bound.name)
+        return bound if joined is None or bound.after is not None else replace(bound, after=joined - 1)
 
     def asks_once(self, engine: Engine, run: int) -> None:
         """Every question is answered for the time that it states, or refused when what it needs was not kept."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mullion.algebra.costs import ENDLESS
+from mullion.algebra.costs import ENDLESS, window_flow
 from mullion.algebra.nodes import Distinct, Project, Union
 from mullion.options import Expiry
 from mullion.planner.operator_cost import CostModel
@@ -19,6 +19,7 @@ from relational_plans import (
     scan,
     unless,
     where,
+    window,
 )
 
 
@@ -33,6 +34,8 @@ def test_flows_follow_from_windows() -> None:
     assert model.flow(scan("s", "ROWS 50")).size == 50
     assert model.flow(scan("s", "RANGE UNBOUNDED")).life == ENDLESS
     assert model.flow(scan("s", "NOW")).life == 1e-6
+    assert CostModel(Stats({"s": 0.0})).flow(scan("s", "ROWS 50")).size < 1e-3
+    assert window_flow(window("ROWS 50"), 0.0).life == ENDLESS
 
 
 def test_a_join_has_as_many_results_as_5_3_1_says() -> None:

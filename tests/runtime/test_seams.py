@@ -201,3 +201,42 @@ def test_a_window_from_a_landmark_begins_with_an_earlier_event_that_comes_later(
         world.add([time])
         world.run({"q": text}, lateness=50)
     assert world.run({"q": text}, lateness=50, close=True)["q"] == [(10, 1), (20, 2), (30, 3)]
+
+
+PAIRS = "SELECT p.k FROM s [RANGE 10 us SLIDE 10 us] p, t [RANGE 20 us SLIDE 10 us] q WHERE p.v = q.v"
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        (KEYS, [(20, "x"), (20, "y"), (30, "x")]),
+        (f"ISTREAM ({KEYS})", [(20, "x")]),
+        (f"DSTREAM ({KEYS})", [(30, "y"), (40, "x")]),
+        (PAIRS, [(20, "x"), (20, "y")]),
+    ],
+)
+def test_a_relation_that_joins_with_its_past_tells_what_it_would_have_told(
+    world: World, text: str, right: list[Any]
+) -> None:
+    """The newest event is at 12 when it joins: everything up to then is not told, but is known."""
+    world.add([1, 12])
+    world.add([1, 12, 15], stream="t")
+    world.run({"counts": COUNTS, "of_t": COUNTS.replace("FROM s", "FROM t")})
+    asked = {"counts": COUNTS, "late": f"CREATE QUERY late BACKFILL AS {text}"}
+    world.add([15])
+    assert world.run(asked)["late"] == []
+    world.add([24])
+    assert sorted(world.run(asked, close=True)["late"]) == right
+
+
+def test_a_relation_that_took_its_past_and_was_dropped_begins_anew(world: World) -> None:
+    late = {"counts": COUNTS, "late": f"CREATE QUERY late BACKFILL AS {KEYS}"}
+    world.add([1, 12])
+    world.run({"counts": COUNTS})
+    world.run(late)
+    assert [path.name for path in (world.base / "state/relations").iterdir()] == ["s@late"]
+    world.add([24])
+    world.run({"counts": COUNTS})
+    assert not list((world.base / "state/relations").iterdir())
+    world.add([33])
+    assert world.run(late, close=True)["late"] == [(30, "x"), (40, "y")]

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import mullion
+from memory_batch import as_events
 from mullion.engine import Engine
-from mullion.errors import ArgumentError, CheckError, MullionError
+from mullion.errors import ArgumentError, CheckError, MullionError, NotSupported
 from mullion.options import Options
 from without_spark import EngineWithoutSpark, local_engine
 
@@ -204,3 +205,28 @@ class TestShowing:
 
     def test_errors_survive_a_process(self) -> None:
         assert pickle.loads(pickle.dumps(ArgumentError("wrong"))).message == "wrong"
+
+
+class TestRelationsThatEnter:
+    def test_one_takes_its_past_only_where_it_can_be_read_again(self) -> None:
+        late = f"CREATE QUERY late BACKFILL AS {KEYS.replace('5 us', '5 us SLIDE 5 us')}"
+        with local_engine(SCRIPT) as engine:
+            engine.deliver("s", events(0, 1, 2), 0)
+            with pytest.raises(NotSupported, match=r"BACKFILL of this query .* cannot be read twice"):
+                engine.execute(late)
+            engine._runs.of("s").source.forgets = False  # type: ignore[attr-defined]
+            engine.deliver("s", events(3), 1)
+            engine._runs.of("s").source.given[0] = as_events(engine.catalog.streams["s"], events(0, 1, 2))  # type: ignore[attr-defined]
+            engine.execute(late)
+            engine.deliver("s", events(6), 2)
+            assert "backfill: by reading the files of its streams again" in str(engine.explain("late"))
+            assert sorted(engine.results("late").to_arrow()["k"].to_pylist()) == ["a", "b"]
+
+    def test_one_that_takes_the_name_of_another_sees_only_what_comes(self) -> None:
+        with local_engine(SCRIPT) as engine:
+            engine.deliver("s", events(0, 1, 2), 0)
+            engine.drop("keys")
+            engine.query("SELECT DISTINCT x FROM s [RANGE 5 us SLIDE 5 us]", name="keys")
+            engine.deliver("s", events(3, 6, 12), 1)
+            engine.end("s")
+            assert engine.results("keys").to_arrow()["x"].to_pylist() == [6, 12]

@@ -129,7 +129,7 @@ def total(costs: Iterable[OperatorCost]) -> OperatorCost:
 def window_flow(window: Window, rate: float) -> Flow:
     """What leaves a window into which rows come at a rate."""
     if window.rows is not None:
-        return Flow(rate, window.rows / rate, 1.0)
+        return Flow(rate, min(ENDLESS, window.rows / max(rate, 1e-9)), 1.0)
     if window.now:
         return Flow(rate, 1 / SECOND)
     return Flow(rate, ENDLESS if window.range is None else window.range / SECOND)

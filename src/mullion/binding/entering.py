@@ -19,9 +19,9 @@ class Entrance(NamedTuple):
     entered_after: int | None = None
 
 
-def entered(relation: Relation, entrance: Entrance) -> Relation:
-    """The relation as it entered."""
-    return replace(entering_at(relation, entrance.start), **entrance._asdict())
+def entered(relation: Relation, entrance: Entrance, materialized: Set[Node] = frozenset()) -> Relation:
+    """The relation as it entered. `materialized` as in `entering_at`."""
+    return replace(entering_at(relation, entrance.start, materialized), **entrance._asdict())
 
 
 def entering_at(relation: Relation, start: int | None, materialized: Set[Node] = frozenset()) -> Relation:

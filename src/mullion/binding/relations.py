@@ -6,10 +6,10 @@ Query --FROM, WHERE--> Layout --SELECT--> Selected --UNION, EXCEPT--> Selected -
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from mullion.algebra.nodes import Node, ResultWindow, is_aggregates, scans
+from mullion.algebra.nodes import Node, ResultWindow, is_aggregates, nodes, scans
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.algebra.window_aggregate import bounds_of
@@ -45,9 +45,6 @@ def bind(
     known = {name.lower() for name in (*streams, *tables)}
     read_by = {name.lower(): r for name, r in (materialized or {}).items() if name.lower() not in known}
     one_window = groups_one_window(query, streams, tables, read_by)
-    if query.backfill and not one_window:
-        hint = "leave BACKFILL out: it answers from its first whole window on"
-        raise NotSupported("BACKFILL of a query whose past events are not kept", query.place, hint=hint)
     binder = _Binder(streams, tables, read_by)
     clock = binder.timing.clock(query)
     selected = binder.result(query, clock, one_window=one_window)
@@ -56,6 +53,7 @@ def bind(
     else:
         _check_names(selected, query.place)
     check_internal(query, selected.node)
+    _check_backfill(query, selected.node, read_by.values())
     output, output_window, clock = _output(query, selected.node, clock)
     bound = Relation(
         name=query.name or "query",
@@ -77,6 +75,15 @@ def bind(
     )
     start = None if query.backfill else query.start_at
     return entering_at(bound, start, {relation.root for relation in read_by.values()})
+
+
+def _check_backfill(query: Query, root: Node, materialized: Iterable[Relation]) -> None:
+    """A result that others read, or that is read, is what it is since it began to be kept."""
+    kept = {relation.root for relation in materialized}
+    if query.backfill and (query.materialized or any(node in kept for node in nodes(root))):
+        why = "its result is kept" if query.materialized else "it reads a result that is kept"
+        hint = "leave BACKFILL out: it answers from its first whole window on"
+        raise NotSupported(f"BACKFILL of this query ({why} from when on it was materialised)", query.place, hint=hint)
 
 
 class _Binder:

@@ -63,7 +63,7 @@ class Result:
         self._periodic = None if relation.slide is None else Periodic(relation.slide, relation.offset)
         self._rows = pa.schema([(name, arrow_type(type_)) for name, type_ in relation.root.columns])
         self._held: Hash | None = None
-        self._emitted_until = EVER_BEFORE
+        self._emitted_until = EVER_BEFORE if relation.after is None else relation.after
         """Up to when all is emitted."""
         self._left = 0
         self._occupancy = Occupancy()
@@ -144,6 +144,8 @@ class Result:
     def _as_they_come(self, timed: TimedRows) -> list[pa.Table]:
         relation = self.relation
         emitted = timed.start < timed.end
+        if relation.after is not None:
+            emitted &= timed.start > relation.after
         if self._begin is not None:
             emitted &= timed.start >= self._begin
         if relation.stop is not None:

@@ -9,7 +9,8 @@ ISTREAM and DSTREAM compare both by value. Of equal rows the youngest are the ne
 oldest are emitted as gone. For a query with SLIDE that enters late, there was nothing before its first instant.
 
 A query is answered from the first to the last of its instants at which at least one of its windows holds an event;
-START AT and STOP AT choose among the instants before. Where no window holds an event there is no row anyway, but those
+START AT and STOP AT choose among the instants before. With BACKFILL the query is as it would be had it been there from
+the start, but emits nothing up to its entering. Where no window holds an event there is no row anyway, but those
 of aggregates without GROUP BY.
 
 Changes of a plan whose rows promise no end (strict) are emitted with a sign: 1 when a row comes, -1 when it ends.
@@ -49,6 +50,8 @@ def answer_of(relation: Relation, rows: list[Row], windows: list[Row], newest: i
     answered = [instant for instant in output.instants() if _is_asked(relation, instant)]
     answers = []
     for instant in answered:
+        if relation.after is not None and instant <= relation.after:
+            continue
         for row, sign in output.at(instant, is_first=instant == answered[0]):
             answers.append(columns.row(instant, row, sign))
     return Answer(columns.names, columns.types, answers)

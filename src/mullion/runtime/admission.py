@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 from mullion.binding.entering import Entrance
@@ -10,7 +11,7 @@ from mullion.errors import MullionError
 from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.backfill import Backfill, Past, SideJobs
+from mullion.runtime.backfill import Backfill, Past, PastEvents, SideJobs
 from mullion.runtime.planning import SHARED
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.due import Cursor, first_end
@@ -47,7 +48,7 @@ class Admission:
         shared = state.sets.get(SHARED)
         if shared is not None and shared.coverage.serves(query, since):
             return entrance, "from the sub-windows that other queries keep"
-        reason = self.unreadable_again(query)
+        reason = self.unreadable_again([lookup.table for lookup in query.lookups])
         if reason is None and state.committed is not None:
             how = "by reading the stream's files again, beside the stream"
             return entrance._replace(tag=query.name, entered_after=state.committed.batch), how
@@ -73,12 +74,12 @@ class Admission:
             return why, "take a later time, or RANGE UNBOUNDED, which counts from when the query joins"
         return None
 
-    def unreadable_again(self, query: SlicedAggregation) -> str | None:
-        """Why the events that were read before cannot be read for the query once more; None when they can."""
+    def unreadable_again(self, tables: Sequence[str]) -> str | None:
+        """Why the events that were read before cannot be looked up in these tables once more; None when they can."""
         reason = self._state.source.cannot_read_again()
         if reason is not None:
             return reason
-        changed = [lookup.table for lookup in query.lookups if self._state.has_changed(lookup.table)]
+        changed = [table for table in tables if self._state.has_changed(table)]
         if changed:
             return f"table '{changed[0]}' has changed since, and its rows of that time are gone"
         return None
@@ -88,6 +89,12 @@ class Admission:
         entrance, how = self.enter(query)
         return how if query.backfill and entrance.after is None and self._state.newest is not None else None
 
+    def past(self) -> PastEvents:
+        """What the stream has read, to be read again."""
+        state = self._state
+        late, limits, holds = bool(state.counts.late), state.ahead.by_offset(), dict(state.holding.by_offset)
+        return PastEvents(state.stream, state.source, late, limits, holds)
+
     def start_side_jobs(self) -> None:
         """Begin to read the past of queries that have entered; their answers wait for it."""
         state = self._state
@@ -96,9 +103,7 @@ class Admission:
             if query.name not in self._side_jobs:
                 assert query.after is not None
                 since = first_end(query.after, query.window) - query.window.range
-                late, limits = bool(state.counts.late), state.ahead.by_offset()
-                table, holds = state.lookups.table, dict(state.holding.by_offset)
-                job = Backfill(state.stream, query, state.source, since, late, limits, table, holds)
+                job = Backfill(self.past(), query, since, state.lookups.table)
                 self._side_jobs.start(query.name, job.run)
         for sharing_set in state.sets.values():
             sharing_set.tier.waiting = {query.name for query in waiting}

@@ -1,19 +1,22 @@
 """A query's past: the events that the stream has read before it entered, read once more, for this query alone.
 
-The source notes which events each batch consisted of, so the side job reads exactly what the stream had read when the
-query entered. It runs beside the stream; only the answers of this query wait for it.
+The source notes which events each batch consisted of, so exactly that is read which the stream had read when the query
+entered. For slices a side job makes partials of it, beside the stream; only the answers of this query wait for it.
+Operators take the events themselves, as the first that their stream hands on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from mullion.algebra.streams import Stream
+from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import prepare
 from mullion.options import Options, Way
 from mullion.planner.rules import make_plan
@@ -21,7 +24,8 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.runtime.batch import Batch, Source
 from mullion.runtime.lookup_tables import TableAt
-from mullion.slices.bounds import Stretch
+from mullion.slices.bounds import Stretch, sift
+from mullion.slices.kernels.partial import TIME, Input
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
 
@@ -34,40 +38,69 @@ class Past:
     slices: npt.NDArray[np.int64]
 
 
+@dataclass
+class PastEvents:
+    """What a stream has read, batch by batch, with the bounds of what counted then."""
+
+    stream: Stream
+    source: Source
+    some_were_late: bool
+    limits: Mapping[int, int]
+    """From which time on events were too far ahead, at offsets that had such events."""
+    holds: Mapping[int, int]
+    """The watermark at offsets where it was held back."""
+    newest: int | None = None
+
+    def batches(self, up_to: int, since: int | None = None) -> Iterator[tuple[Batch, Stretch]]:
+        """Those up to a batch. To be told after each what it `saw`. Nobody needs events before `since`."""
+        apart = self.some_were_late or bool(self.limits)
+        for offset, batch in self.source.past(up_to, apart=apart):
+            watermark = None if self.newest is None else self.newest - self.stream.lateness
+            low = self.holds.get(offset, watermark) if self.some_were_late else since
+            yield batch, Stretch(low, self.limits.get(offset))
+
+    def saw(self, seen: Tally) -> None:
+        if seen.newest is not None:
+            self.newest = seen.newest if self.newest is None else max(self.newest, seen.newest)
+
+    def rows(self, up_to: int, columns: Set[str]) -> pa.Table:
+        """The events up to a batch: their times, and the columns that are wanted."""
+        inputs = Input({name: type_ for name, type_ in self.stream.columns if name in columns})
+        tables = [events_schema(inputs).empty_table()]
+        for batch, bounds in self.batches(up_to):
+            sifted = sift(batch.read(inputs), bounds)
+            self.saw(sifted.counted)
+            tables.append(sifted.taken.select([TIME, *inputs.columns]))
+        return pa.concat_tables(tables)
+
+
+def events_schema(inputs: Input) -> pa.Schema:
+    return pa.schema([(TIME, pa.int64()), *((name, arrow_type(type_)) for name, type_ in inputs.columns.items())])
+
+
 @dataclass(frozen=True)
 class Backfill:
     """What a side job needs."""
 
-    stream: Stream
+    past: PastEvents
     query: SlicedAggregation
-    source: Source
     since: int
     """Events before this time are in none of the query's windows."""
-    some_were_late: bool
-    limits: Mapping[int, int]
-    """From which time on events were too far ahead, at offsets that had such events."""
     table: TableAt
-    holds: Mapping[int, int] = field(default_factory=dict)
-    """The watermark at offsets where it was held back."""
 
     def run(self) -> Past:
         assert self.query.entered_after is not None
         read = Past([], np.empty(0, np.int64))
-        newest: int | None = None
-        apart = self.some_were_late or bool(self.limits)
-        for offset, batch in self.source.past(self.query.entered_after, apart=apart):
-            watermark = None if newest is None else newest - self.stream.lateness
-            low = self.holds.get(offset, watermark) if self.some_were_late else self.since
-            counted, part = self._partials(batch, Stretch(low, self.limits.get(offset)))
-            if counted.newest is not None:
-                newest = counted.newest if newest is None else max(newest, counted.newest)
+        for batch, bounds in self.past.batches(self.query.entered_after, self.since):
+            counted, part = self._partials(batch, bounds)
+            self.past.saw(counted)
             filled = [e for e in part.entries if len(e.slices)]
             read = Past([*read.entries, *filled], distinct(np.concatenate([read.slices, part.slices])))
         return read
 
     def _partials(self, batch: Batch, stretch: Stretch) -> tuple[Tally, Past]:
         """The partials of one batch's events; those that were late or ahead then are left out now."""
-        plan = make_plan(self.stream, [self.query], Options(way=Way.KERNEL if self.query.lookups else Way.AUTO))
+        plan = make_plan(self.past.stream, [self.query], Options(way=Way.KERNEL if self.query.lookups else Way.AUTO))
         lookups = self.query.lookups
         tables = tuple(prepare(lookup, self.table(lookup.table, self.query.entered_after or 0)) for lookup in lookups)
         collected = batch.partials_within(plan, tables, stretch)
@@ -111,4 +144,4 @@ class SideJobs:
             self._futures.clear()
 
 
-__all__ = ["Backfill", "Past", "SideJobs"]
+__all__ = ["Backfill", "Past", "PastEvents", "SideJobs"]

@@ -36,7 +36,8 @@ class Planning:
         """The queries that the next batch answers, and the synopses that it feeds; whether anything is new."""
         state = self._state
         queries = [query for query in queries if not state.limits.is_stopped(query.name, query.text)]
-        if tuple(queries) == state.queries and tuple(synopses) == state.synopses and (state.sets or state.ordered):
+        same = tuple(queries) == state.queries and tuple(synopses) == state.synopses
+        if same and not state.is_restored and (state.sets or state.ordered):
             return False
         self._forget_namesakes(queries)
         texts = [{query.name: query.text for query in some} for some in (state.queries, queries)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from mullion.operators.state_files import files_of
 from mullion.runtime.incoming import Incoming
-from mullion.runtime.relation_state import RelationState
+from mullion.runtime.relation_state import PastRead, RelationState
 from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Commit, Journal
 from mullion.storage.marks import Mark
@@ -56,6 +56,8 @@ class RelationCommits:
         if state.journal is None:
             return
         state.known = {entry["name"]: entry for entry in state.journal.last_queries()}
+        for entry in state.known.values() if state.tag else ():
+            state.pasts = {s: None if past is None else PastRead(*past) for s, past in entry["pasts"].items()}
         chain = state.journal.load()
         if not chain:
             return

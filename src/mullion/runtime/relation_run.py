@@ -13,7 +13,7 @@ interrupted is simply made again, perhaps with more events.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -27,13 +27,14 @@ from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
 from mullion.runtime.relation_commits import RelationCommits
-from mullion.runtime.relation_state import RelationState
+from mullion.runtime.relation_state import PastRead, RelationState
 from mullion.slices.answered import count_rows, still_counted
 from mullion.slices.finalize import Answers
+from mullion.slices.kernels.partial import TIME
 from mullion.slices.most import PORTION
 from mullion.slices.order import times_of
 from mullion.slices.portions import Portions
-from mullion.storage.event_log import LoggedBatch
+from mullion.storage.event_log import EventLog, LoggedBatch
 from mullion.storage.fault_points import fault_point
 from mullion.storage.marks import Mark
 
@@ -65,6 +66,12 @@ class RelationRun(RelationState):
             self._note()
             self._show()
 
+    def stop(self, reason: str) -> None:
+        """Answer nothing more."""
+        for relation in self.relations.values():
+            self.limits.stop(relation.name, relation.text, reason)
+        self.set_relations(list(self.relations.values()))
+
     def _note(self) -> None:
         """Write down which relations take part and since when, before the first event that they see can be lost."""
         self.known = {r.name: self._entry(r) for r in self.relations.values()}
@@ -73,7 +80,8 @@ class RelationRun(RelationState):
             self.journal.begin(number, [{"name": name, **entry} for name, entry in self.known.items()])
 
     def _entry(self, relation: Relation) -> dict[str, Any]:
-        return {"text": relation.text, "start": relation.start, "plan": self.plans[relation.name].name}
+        entry = {"text": relation.text, "start": relation.start, "plan": self.plans[relation.name].name}
+        return entry | ({"after": relation.after, "pasts": self.pasts} if self.tag else {})
 
     def _place(self) -> None:
         """Give the relations to the shards, if there are any, and those that can't be split to the driver."""
@@ -96,10 +104,28 @@ class RelationRun(RelationState):
 
     # Events
 
+    def take_past(self, stream: str, seen: PastRead | None, read: Callable[[int, Set[str]], pa.Table]) -> None:
+        """Begin to hear of a stream, with the events that it took before: `seen` says how many there are now, `read`
+        gives those up to a batch. To be called before the batch from which on the stream hands events on. After a
+        restart the past is what it was then, and it is read again as long as no step has passed it."""
+        with self.lock:
+            if stream not in self.awaited or not self.relations:
+                return
+            seen = self.pasts.setdefault(stream, seen)
+            self._note()
+            if seen is not None:
+                past = EventLog(None, "past", TIME)
+                if self.now <= seen.newest:
+                    past.add(Mark(seen.batch), read(seen.batch, self.columns_needed(stream)))
+                for batch in past.batches:
+                    self.incoming[stream].take(batch, self.now)
+                self.incoming[stream].taken = Mark(seen.batch)
+            self.awaited.discard(stream)
+
     def take(self, stream: str, batches: Sequence[LoggedBatch], watermark: int | None, *, ended: bool = False) -> None:
         """What a stream has handed on, and up to when that is complete; answers what this makes due."""
         with self.lock:
-            if self.is_interrupted:
+            if self.is_interrupted or stream in self.awaited:
                 return
             incoming = self.incoming[stream]
             for batch in batches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from pathlib import Path
@@ -25,6 +26,8 @@ from mullion.storage.journal import Journal, Standings
 from mullion.storage.scratch import Scratch
 
 Streams = tuple[str, ...]
+Key = tuple[Streams, str]
+"""The streams of relations that go in step, and the tag of one that goes by itself."""
 
 
 class RelationRuns:
@@ -42,31 +45,38 @@ class RelationRuns:
         files in which they are kept."""
         self._sink, self._options, self._checkpoint = sink, options, checkpoint
         self._table, self._table_files, self._sharding = table, table_files, sharding
-        self.runs: dict[Streams, RelationRun] = {}
+        self.runs: dict[Key, RelationRun] = {}
         self._scratch = Scratch()
 
-    def directory(self, streams: Streams) -> Path | None:
+    def directory(self, streams: Streams, tag: str = "") -> Path | None:
         """Where the relations over these streams keep what a restart needs."""
-        if self._checkpoint is None:
-            return None
-        return self._checkpoint / run_name(streams)
+        return None if self._checkpoint is None else self._checkpoint / run_name(streams, tag)
 
-    def run_of(self, streams: Streams) -> RelationRun:
-        run = self.runs.get(streams)
+    def run_of(self, streams: Streams, tag: str = "") -> RelationRun:
+        run = self.runs.get((streams, tag))
         if run is None:
-            directory = self.directory(streams)
-            run = self.runs[streams] = RelationRun(
+            directory, reader = self.directory(streams, tag), run_name(streams, tag)
+            run = self.runs[streams, tag] = RelationRun(
                 streams,
                 self._sink,
                 self._options,
+                tag=tag,
                 journal=None if directory is None else Journal(directory),
-                table=lambda name, step: self._table(run_name(streams), name, step),
-                table_files=lambda: self._table_files(run_name(streams)),
+                table=lambda name, step: self._table(reader, name, step),
+                table_files=lambda: self._table_files(reader),
                 sharding=self._sharding,
                 scratch=lambda: self._scratch.path,
             )
             run.restore()
         return run
+
+    def went_by_itself(self, relation: Relation) -> bool:
+        """Whether the checkpoint has the relation as one that entered with its past. If one of its name was at work
+        just now, it was dropped."""
+        directory = self.directory(relation.streams, relation.name)
+        if (relation.streams, relation.name) in self.runs:
+            self._forget_tagged(run.name for run in self.runs.values() if run.tag != relation.name)
+        return relation.backfill and directory is not None and directory.is_dir()
 
     def recorded(self, streams: Streams) -> dict[str, str]:
         """The texts, by name, of the queries over these streams that operators ran according to the checkpoint."""
@@ -85,15 +95,25 @@ class RelationRuns:
 
     def set_relations(self, relations: Iterable[Relation]) -> None:
         """All relations from now on."""
-        by_streams: dict[Streams, list[Relation]] = {streams: [] for streams in self.runs}
+        by_key: dict[Key, list[Relation]] = {key: [] for key in self.runs}
         for relation in relations:
-            by_streams.setdefault(relation.streams, []).append(relation)
-        for streams, mine in by_streams.items():
-            self.run_of(streams).set_relations(mine)
+            by_key.setdefault((relation.streams, relation.tag), []).append(relation)
+        for key, mine in by_key.items():
+            self.run_of(*key).set_relations(mine)
+        self._forget_tagged(run_name(*key) for key, mine in by_key.items() if mine)
+
+    def _forget_tagged(self, at_work: Iterable[str]) -> None:
+        """Remove what relations kept that went by themselves and were dropped: one of the same name begins anew."""
+        names = set(at_work)
+        self.runs = {key: run for key, run in self.runs.items() if not run.tag or run.name in names}
+        folder = None if self._checkpoint is None else self._checkpoint / "relations"
+        for directory in () if folder is None else folder.glob("*@*"):
+            if f"relations/{directory.name}" not in names:
+                shutil.rmtree(directory)
 
     def over(self, stream: str) -> list[RelationRun]:
         """Those that read a stream and have something to answer."""
-        return [run for streams, run in self.runs.items() if stream in streams and run.relations]
+        return [run for (streams, _), run in self.runs.items() if stream in streams and run.relations]
 
     def columns_needed(self, stream: str) -> frozenset[str] | None:
         """The columns of a stream that relations need; None when none reads it."""
@@ -103,9 +123,9 @@ class RelationRuns:
     def plans(self, relations: Sequence[Relation]) -> OperatorPlans:
         """The plans at work, and for relations that are not yet at work those that would be chosen now."""
         chosen: dict[str, Chosen] = {}
-        for streams in dict.fromkeys(relation.streams for relation in relations):
-            own = [relation for relation in relations if relation.streams == streams]
-            run = self.runs.get(streams)
+        for key in dict.fromkeys((relation.streams, relation.tag) for relation in relations):
+            own = [relation for relation in relations if (relation.streams, relation.tag) == key]
+            run = self.runs.get(key)
             stats, at_work = (NO_STATS, {}) if run is None else (run.stats, run.plans)
             together = [own] if self._options.is_shared else [[relation] for relation in own]
             for batch in together:
@@ -127,7 +147,7 @@ class RelationRuns:
     @property
     def counts(self) -> dict[str, dict[str, Any]]:
         """What --stats reports of the relations over the same streams."""
-        return {" + ".join(run.incoming): run.counts for run in self.runs.values()}
+        return {" + ".join(run.incoming) + (run.tag and f" for {run.tag}"): run.counts for run in self.runs.values()}
 
     @property
     def bad(self) -> dict[str, int]:
@@ -144,7 +164,7 @@ class RelationRuns:
 
     def placed(self, relation: Relation) -> str:
         """Where a relation is computed, or will be as things are."""
-        run = self.runs.get(relation.streams)
+        run = self.runs.get((relation.streams, relation.tag))
         return "on the driver" if run is None else run.placed(relation.name)
 
     def stand(self, stream: str) -> Standings:

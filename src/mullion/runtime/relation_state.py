@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -27,13 +27,21 @@ from mullion.storage.manifest import quoted
 from mullion.storage.marks import Mark
 
 
-def run_name(streams: Sequence[str]) -> str:
-    """What relations over these streams are called: no stream has such a name, and a directory may.
+def run_name(streams: Sequence[str], tag: str = "") -> str:
+    """What relations over these streams are called: no stream has such a name, and a directory may. `tag`: that of a
+    query which goes by itself, since its past was read once more.
 
-    >>> run_name(["orders", "payments"])
-    'relations/orders+payments'
+    >>> run_name(["orders", "payments"]), run_name(["orders"], "late")
+    ('relations/orders+payments', 'relations/orders@late')
     """
-    return "relations/" + "+".join(map(quoted, streams))
+    return "relations/" + "+".join(map(quoted, streams)) + (f"@{quoted(tag)}" if tag else "")
+
+
+class PastRead(NamedTuple):
+    """How much of a stream was there when a query with BACKFILL began to hear of it."""
+
+    batch: int
+    newest: int
 
 
 class RelationState:
@@ -43,6 +51,7 @@ class RelationState:
         sink: Sink,
         options: Options = DEFAULTS,
         *,
+        tag: str = "",
         journal: Journal | None = None,
         table: Callable[[str, int], pa.Table] = no_table,
         table_files: Callable[[], Sequence[str]] = tuple,
@@ -51,9 +60,13 @@ class RelationState:
     ) -> None:
         """`table` gives a table's rows as a step sees them, `table_files` the files in which they are kept, `scratch` a
         directory for what need not survive. Without `sharding` everything is computed here."""
-        self.name = run_name(streams)
+        self.name, self.tag = run_name(streams, tag), tag
         self.sink, self.options, self.journal, self.table = sink, options, journal, table
         self.incoming = {stream: Incoming() for stream in streams}
+        self.awaited = set(streams) if tag else set[str]()
+        """The streams whose past is still to be read."""
+        self.pasts: dict[str, PastRead | None] = {}
+        """What was there of the streams whose past was read; None where nothing was."""
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
         self.limits = Limits(options.most_answers, options.most_held)
@@ -131,4 +144,4 @@ class RelationState:
         return self._scratch() / self.name
 
 
-__all__ = ["RelationState", "run_name"]
+__all__ = ["PastRead", "RelationState", "run_name"]

@@ -29,6 +29,7 @@ from mullion.catalog.synopses import Synopsis
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.admission import Admission
 from mullion.runtime.answers import Answering
+from mullion.runtime.backfill import PastEvents
 from mullion.runtime.batch import Batch
 from mullion.runtime.batch_input import Notes
 from mullion.runtime.commits import Commits
@@ -84,6 +85,15 @@ class StreamRun(StreamState):
     def refuses(self, query: SlicedAggregation) -> tuple[str, str] | None:
         """Why the query cannot enter any more, and what to do instead; None when it can."""
         return self._admission.refuses(query)
+
+    def unreadable_again(self, tables: Sequence[str]) -> str | None:
+        """Why the events that were read before cannot be looked up in these tables once more; None when they can."""
+        return self._admission.unreadable_again(tables)
+
+    @property
+    def past(self) -> PastEvents:
+        """What was read, to be read again."""
+        return self._admission.past()
 
     def can_backfill(self, query: SlicedAggregation) -> str | None:
         """Why the query's past cannot be answered; None when it can."""

@@ -13,7 +13,6 @@ from mullion.arguments import require
 from mullion.catalog.catalog import Catalog
 from mullion.options import Options
 from mullion.planner.answer_schema import answer_schema
-from mullion.planner.physical import sliced
 from mullion.runtime.relation_state import run_name
 from mullion.service.places import Places
 from mullion.sinks.callback import CallbackSink, OnAnswer
@@ -94,8 +93,9 @@ class AnswerStore:
         """What is there under its name; nothing when it is of another query that had the name until now."""
         if self._files is None:
             return self._memory.tables(query.name)
-        run = run_name(query.streams) if sliced(query, self._catalog.streams) is None else query.streams[0]
-        return self._files.tables(query.name) if self._files.are_of(query.name, run, query.text) else []
+        runs = (query.streams[0], run_name(query.streams), run_name(query.streams, query.name))
+        is_there = any(self._files.are_of(query.name, run, query.text) for run in runs)
+        return self._files.tables(query.name) if is_there else []
 
     def aside(self, kind: str) -> list[pa.Table]:
         """Records that answered no query."""

@@ -36,6 +36,7 @@ class Batches:
             self._entering.set_relations()
             run.set_relations(relations.columns_needed(name), relations.names_over(name))
         self._sink.set_queries(name, {query.name: query.text for query in queries})
+        self._runs.read_pasts(run)
         run.set_queries(queries, synopses)
         run.process(batch)
         self._runs.hand_over(run)
@@ -53,6 +54,7 @@ class Batches:
                 number = 0 if run.committed is None else run.committed.batch + 1
                 run.journal.begin(number, [to_journal(query) for query in run.queries])
         self._sink.set_queries(name, {query.name: query.text for query in queries})
+        self._runs.read_pasts(run)
         if close:
             run.finish()
         self._runs.hand_over(run)

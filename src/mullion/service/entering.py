@@ -7,10 +7,12 @@ are journaled before it begins, so that a batch that is played again sees the sa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from mullion.algebra.nodes import TableLookup, nodes
 from mullion.algebra.relation import Relation
-from mullion.binding.entering import entered, entering_at
+from mullion.binding.entering import Entrance, entered
 from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.restart import as_journaled, check_text, from_journal, tables_declared_otherwise, to_journal
@@ -41,6 +43,8 @@ class Entering:
         if plan is not None and run is not None and run.begun:
             _check_can_enter(run, plan, query.place)
             self._fresh[bound.name] = None
+        elif plan is None and bound.backfill and (reason := self._unreadable(bound)) is not None:
+            raise NotSupported(f"BACKFILL of this query ({reason})", query.place)
         catalog.add_query(bound, query.place)
         return bound
 
@@ -114,23 +118,48 @@ class Entering:
         materialized = {relation.root for relation in self._catalog.materialized.values()}
         relations = by_operators(self._catalog.queries.values(), self._catalog.streams)
         for at, relation in enumerate(relations):
-            run = self._runs.relations.run_of(relation.streams)
-            if relation.name in run.relations:
+            if not relation.tag and self._runs.relations.went_by_itself(relation):
+                relation = replace(relation, tag=relation.name)
+            run = self._runs.relations.run_of(relation.streams, relation.tag)
+            present = run.relations.get(relation.name)
+            if present == relation:
                 continue
-            entry = run.known.get(relation.name)
+            entry = run.known.get(relation.name) if present is None else None
             if entry is None:
                 self._runs.check_not_ended(relation.name, relation.streams)
-                runs = [self._runs.streams[name] for name in relation.streams if name in self._runs.streams]
-                after = [run.newest + 1 for run in runs if run.newest is not None]
-                start = max([t for t in (relation.start, *after) if t is not None], default=None)
+                entrance = self._entrance(relation)
             else:
                 check_text(relation.name, relation.text, entry["text"])
-                start = entry["start"]
-            relations[at] = entering_at(relation, start, materialized)
+                after = entry.get("after", relation.after)
+                entrance = Entrance(entry["start"], after, relation.tag, relation.entered_after)
+            relations[at] = entered(relation, entrance, materialized)
             self._catalog.replace_query(relations[at])
         self._runs.relations.set_relations(relations)
         for run in self._runs.relations.runs.values():
             self._sink.set_queries(run.name, {name: relation.text for name, relation in run.relations.items()})
+
+    def _entrance(self, relation: Relation) -> Entrance:
+        """From when on a relation answers that is new to its streams, and which run it goes with."""
+        newest = max((run.newest for run in self._begun(relation) if run.newest is not None), default=None)
+        entrance = Entrance(relation.start, relation.after)
+        if newest is None:
+            return entrance
+        if relation.backfill and (reason := self._unreadable(relation)) is None:
+            self.pasts[relation.name] = "by reading the files of its streams again"
+            return entrance._replace(after=newest if relation.after is None else relation.after, tag=relation.name)
+        if relation.backfill:
+            self.pasts[relation.name] = f"not possible any more: {reason}"
+            return Entrance(newest + 1)
+        return entrance._replace(start=newest + 1 if relation.start is None else max(relation.start, newest + 1))
+
+    def _begun(self, relation: Relation) -> list[StreamRun]:
+        return [self._runs.streams[name] for name in relation.streams if name in self._runs.streams]
+
+    def _unreadable(self, relation: Relation) -> str | None:
+        """Why what its streams have read cannot be read for it once more; None when it can."""
+        tables = [node.lookup.table for node in nodes(relation.plan) if isinstance(node, TableLookup)]
+        reasons = (run.unreadable_again(tables) for run in self._begun(relation) if run.newest is not None)
+        return next((reason for reason in reasons if reason is not None), None)
 
 
 def _check_can_enter(run: StreamRun, query: SlicedAggregation, place: Place | None = None) -> None:

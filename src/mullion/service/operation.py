@@ -69,6 +69,7 @@ class Operation:
         for run in runs:
             self._resume(run, follow=follow)
         for run in runs:
+            self._runs.read_pasts(run)
             self._runs.hand_over(run)
         for run in runs:
             self._start_feed(run, reading, close=close or self._places.checkpoint is None, every=pause)

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.closing import query_after_the_end
+from mullion.errors import MullionError
 from mullion.options import Options
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.relation_shards import Sharding
+from mullion.runtime.relation_state import PastRead
 from mullion.runtime.sink import Sink
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.places import Places
@@ -55,11 +57,24 @@ class Runs:
                 table=lambda table, batch: self._tables.store_of(name).current(table, batch),
                 table_files=lambda: self._tables.store_of(name).files,
                 relations_stand=lambda: self.relations.stand(name),
-                has_changed=lambda table: table in self._tables.store_of(name).changed,
+                has_changed=self._tables.has_changed,
                 clock=self._clock,
             )
             run.restore()
         return self.streams[name]
+
+    def read_pasts(self, run: StreamRun) -> None:
+        """Let relations with BACKFILL take what the stream had read before they hear of it, in the stream's thread and
+        before its next batch."""
+        for relations in self.relations.over(run.stream.name):
+            seen = None
+            if run.committed is not None and run.newest is not None:
+                seen = PastRead(run.committed.batch, run.newest)
+            failures: tuple[type[BaseException], ...] = (*run.source.failures, MullionError, OSError)
+            try:
+                relations.take_past(run.stream.name, seen, run.past.rows)
+            except failures as problem:
+                relations.stop(f"its past could not be read: {problem}")
 
     def hand_over(self, run: StreamRun) -> None:
         """Let relations take what a stream has handed on, and release what all of them have taken."""

@@ -29,6 +29,10 @@ class Tables:
         self._catalog.add_table(Table(name, columns_from_spark(frame.schema), "frame").check())
         self._frames[name] = adopt(self._session(), frame)
 
+    def has_changed(self, table: str) -> bool:
+        """Whether any reader has seen a change of the table."""
+        return any(table in store.changed for store in self._stores.values())
+
     def store_of(self, reader: str) -> TableStore:
         """The rows of tables as the batches of a stream, or the steps of relations, see them."""
         if reader not in self._stores:
