@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from mullion.expressions.coding.dictionary import codes_of, combine
+from mullion.expressions.coding.dictionary import codes_of, combine, decoded_schema
 from mullion.expressions.evaluate import is_kernel_only
 from mullion.kernels.columns import Columns
 from mullion.planner.plan import FRAGMENTS, Grouping, Plan
@@ -76,8 +76,8 @@ def partials_frame(events: Events, plan: Plan, grouping: Grouping) -> DataFrame:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Spark knows no dictionaries."""
-    return pa.schema([(f.name, pa.binary() if pa.types.is_dictionary(f.type) else f.type) for f in schema])
+    """Spark knows no dictionaries, and no bytes of fixed length, which signatures are."""
+    return decoded_schema(pa.schema([(f.name, pa.binary() if f.name == "signature" else f.type) for f in schema]))
 
 
 def _from_kernel(events: Events, plan: Plan, bounds: Stretch, expected: int | None) -> list[Portion]:

@@ -94,6 +94,18 @@ def runs(codes: Codes) -> tuple[Index | slice, Index]:
     return order, starts
 
 
+def without_unused(column: pa.Array) -> pa.Array:
+    """The same column; where its dictionary has more values than it has rows, with those that it needs.
+
+    >>> coded = pa.DictionaryArray.from_arrays([2, 2], ["a", "b", "c"])
+    >>> without_unused(coded).dictionary.to_pylist()
+    ['c']
+    """
+    if not pa.types.is_dictionary(column.type) or len(column.dictionary) <= len(column):
+        return column
+    return column.dictionary_decode().dictionary_encode()
+
+
 def decoded(rows: pa.Table) -> pa.Table:
     """The same rows without dictionaries."""
     coded = rows.schema
@@ -109,4 +121,4 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
     )
 
 
-__all__ = ["codes_of", "combine", "decoded", "decoded_schema", "ordered_codes", "row_codes", "runs"]
+__all__ = ["codes_of", "combine", "decoded", "decoded_schema", "ordered_codes", "row_codes", "runs", "without_unused"]

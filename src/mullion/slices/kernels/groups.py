@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.expressions.coding.dictionary import codes_of, combine
+from mullion.expressions.coding.dictionary import codes_of, combine, without_unused
 from mullion.slices.kernels.row_loops import first_of_each
 
 
@@ -38,7 +38,8 @@ class Groups(NamedTuple):
         return first
 
     def key(self, at: int, groups: npt.NDArray[np.int32]) -> pa.Array:
-        return self.keys[at].take(pa.array(groups))
+        """The key of some rows, given by their groups."""
+        return without_unused(self.keys[at].take(pa.array(groups)))
 
 
 def _coded(key: pa.Array) -> pa.Array:

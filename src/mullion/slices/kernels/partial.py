@@ -102,12 +102,18 @@ def partial_schema(grouping: Grouping, method: str) -> pa.Schema:
     """The columns of a grouping's partials."""
     whose = (SLOT, pa.int32()) if method == ROWS else ("signature", signature_type(len(grouping.bits)))
     fields: list[tuple[str, pa.DataType]] = [("slice", pa.int64()), whose]
-    fields += [(f"k{i}", arrow_type(t)) for i, t in enumerate(grouping.key_types)]
+    fields += [(f"k{i}", key_type(t)) for i, t in enumerate(grouping.key_types)]
     fields += [("events", pa.int64()), ("t_min", pa.int64()), ("t_max", pa.int64())]
     for i, state in enumerate(grouping.states):
         fields += [(f"s{i}_{j}", arrow_type(t)) for j, t in enumerate(state.partial.stored)]
     fields += [(f"bad{i}", pa.int64()) for i in range(len(grouping.checks))]
     return pa.schema(fields)
+
+
+def key_type(type_: Type) -> pa.DataType:
+    """The type of a key's column; texts are codes into a dictionary."""
+    plain = arrow_type(type_)
+    return pa.dictionary(pa.int32(), plain) if type_.kind in ("string", "binary") else plain
 
 
 def signature_type(bits: int) -> pa.DataType:
