@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.expressions.arrays import Codes
+from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.evaluate import Evaluation
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.kernels.lookup import Attached
@@ -32,7 +33,7 @@ class Columns(Mapping[str, Vector]):
     def __init__(self, length: int, named: Mapping[Expr, str] | None = None) -> None:
         self.length = length
         self._named = named or {}
-        self._arrays: dict[str, tuple[pa.Array, Type]] = {}
+        self._arrays: dict[str, tuple[pa.Array | pa.ChunkedArray, Type]] = {}
         self._attached: dict[str, Attached] = {}
         self._vectors: dict[str, Vector] = {}
         self._dictionaries: dict[str, tuple[Codes, Vector]] = {}
@@ -49,9 +50,14 @@ class Columns(Mapping[str, Vector]):
         return columns
 
     def add(self, name: str, array: pa.Array | pa.ChunkedArray, type_: Type) -> None:
-        if isinstance(array, pa.ChunkedArray):
-            array = (array.unify_dictionaries() if pa.types.is_dictionary(array.type) else array).combine_chunks()
         self._arrays[name] = array, type_
+
+    def _array(self, name: str) -> tuple[pa.Array, Type]:
+        """A column in one piece, when it is needed."""
+        array, type_ = self._arrays[name]
+        if isinstance(array, pa.ChunkedArray):
+            self._arrays[name] = array, type_ = in_one_piece(array), type_
+        return array, type_
 
     def attach(self, attached: Attached) -> None:
         """Columns that a lookup adds."""
@@ -79,7 +85,7 @@ class Columns(Mapping[str, Vector]):
     def _decode(self, name: str) -> Vector:
         if name in self._attached:
             return self._attached[name][name]
-        array, type_ = self._arrays[name]
+        array, type_ = self._array(name)
         if dtype_of(type_) is np.object_ or pa.types.is_dictionary(array.type):
             codes, values = self.dictionary(name)
             return values.take(codes)
@@ -88,12 +94,13 @@ class Columns(Mapping[str, Vector]):
     def dictionary(self, name: str) -> tuple[Codes, Vector]:
         """The column as numbers into its different values, of which the last is NULL."""
         if name not in self._dictionaries:
-            array, type_ = self._arrays[name]
+            array, type_ = self._array(name)
             encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
             values = Vector.from_arrow(
                 pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)]), type_
             )
-            codes = np.asarray(encoded.indices.fill_null(len(values) - 1), np.int64)
+            indices = encoded.indices.fill_null(len(values) - 1) if encoded.null_count else encoded.indices
+            codes = np.asarray(indices)
             self._dictionaries[name] = codes, values
         return self._dictionaries[name]
 
@@ -142,7 +149,7 @@ class Columns(Mapping[str, Vector]):
             return pa.DictionaryArray.from_arrays(pa.array(codes), values.to_arrow())
         expr = self._known(expr)
         if isinstance(expr, Column) and expr.name in self._arrays:
-            return self._arrays[expr.name][0]
+            return self._array(expr.name)[0]
         return self.value(expr).to_arrow()
 
     def _known(self, expr: Expr) -> Expr:

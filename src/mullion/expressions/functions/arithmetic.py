@@ -141,11 +141,21 @@ def exact_vector(operate: Callable[[Any, Any], Any], overflow: Callable[[Array, 
             return days * DAY, np.abs(days) <= ((1 << 63) - 1) // DAY
         wide = operate(x, y)
         low, high = BOUNDS[kind]
+        if _stays_below(operate, x, y, high):
+            return wide, np.ones(1, np.bool_)
         if low == LONG_MIN:
             return wide, ~overflow(x, y, wide)
         return wide, (wide >= low) & (wide <= high)
 
     return vector
+
+
+def _stays_below(operate: Callable[[Any, Any], Any], x: Array, y: Array, bound: int) -> bool:
+    """Whether no value of any of these numbers can leave the bound, from their largest alone: then none is checked."""
+    if not len(x) or not len(y):
+        return False
+    a, b = (max(abs(int(side.min())), abs(int(side.max()))) for side in (x, y))
+    return bool(max(abs(operate(a, b)), abs(operate(a, -b))) <= bound)
 
 
 def product_overflows(x: Array, y: Array, wide: Array) -> Array:

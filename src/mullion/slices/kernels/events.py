@@ -47,8 +47,12 @@ class Context(NamedTuple):
 class Events:
     """Events in the order of time."""
 
-    def __init__(self, batch: pa.RecordBatch | pa.Table, context: Context, lookups: tuple[Lookup, ...] = ()) -> None:
-        self.batch, self.context, self.lookups = batch, context, lookups
+    def __init__(
+        self,
+        batch: pa.RecordBatch | pa.Table,
+        context: Context,
+    ) -> None:
+        self.batch, self.context = batch, context
         self.length = len(batch)
         self.columns = Columns.of(batch, context.columns, context.evaluated)
         self.times: Times = _numbers(batch, TIME)

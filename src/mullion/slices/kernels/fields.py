@@ -16,9 +16,11 @@ from mullion.aggregates.base import Partial
 from mullion.aggregates.count import Count
 from mullion.aggregates.exact_sums import CARRY, COARSE, FINE, LARGEST_SPLIT, CoarseSum, Residue
 from mullion.aggregates.extremes import Largest, Smallest
+from mullion.aggregates.integer_states import always
 from mullion.aggregates.sum import SumOfIntegers
 from mullion.expressions.arrays import Array, Real, Whole
 from mullion.expressions.vector import Vector
+from mullion.language.types import BIGINT
 from mullion.slices.kernels.compiled import split_doubles
 
 ADD, ADD_DOUBLES, LEAST, MOST = "add", "add doubles", "least", "most"
@@ -60,10 +62,10 @@ class Lifted(NamedTuple):
 
     def stored(self, rows: Whole, sums: Sequence[Array]) -> tuple[Vector, ...]:
         """The kept form of rows for which the columns came to these numbers."""
-        state: tuple[Array, ...] = tuple(sums) if self.columns else (rows,)
         if self.joined is not None:
-            state = self.joined(sums[0])
-        return self.partial.store(state, self.loaded)
+            # Both parts are within their bounds, so nothing is left to carry.
+            return tuple(always(field, BIGINT) for field in self.joined(sums[0]))
+        return self.partial.store(tuple(sums) if self.columns else (rows,), self.loaded)
 
 
 Split = tuple[Whole, Whole, Real]

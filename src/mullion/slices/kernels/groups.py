@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.expressions.coding.dictionary import codes_of, combine, without_unused
-from mullion.slices.kernels.row_loops import first_of_each
+from mullion.slices.kernels.row_loops import first_of_each, gather, number_pairs
 
 
 class Groups(NamedTuple):
@@ -26,10 +26,22 @@ class Groups(NamedTuple):
         >>> Groups.of([pa.array(["b", "a", "b"])], 3).codes.tolist()
         [0, 1, 0]
         """
-        codes, size = combine([codes_of(key) for key in keys], length)
-        alone = Groups(codes.astype(np.int32), size if length else 0, ())
+        if not length:
+            return Groups(np.zeros(0, np.int32), 0, tuple(_coded(key) for key in keys))
+        alone, *others = [Groups(*_codes(key), ()) for key in keys]
+        for other in others:
+            alone = alone.with_others(other)
         events = pa.array(alone.firsts())
         return alone._replace(keys=tuple(_coded(key.take(events)) for key in keys))
+
+    def with_others(self, other: Groups) -> Groups:
+        """Groups by these and others: the pairs that occur, in the order in which they do."""
+        out, size = np.empty(len(self.codes), np.int32), self.size * other.size
+        if size > SPARSE * len(out) + (1 << 16):
+            codes, size = combine([(g.codes.astype(np.int64), g.size) for g in (self, other)], len(out))
+            return Groups(codes.astype(np.int32), size, ())
+        size = number_pairs(self.codes, other.codes, other.size, np.zeros(size, np.int32), out)
+        return Groups(out, size, ())
 
     def firsts(self) -> npt.NDArray[np.int64]:
         """An event of each group; 0 where no event has it."""
@@ -39,7 +51,28 @@ class Groups(NamedTuple):
 
     def key(self, at: int, groups: npt.NDArray[np.int32]) -> pa.Array:
         """The key of some rows, given by their groups."""
-        return without_unused(self.keys[at].take(pa.array(groups)))
+        key = self.keys[at]
+        if not pa.types.is_dictionary(key.type) or key.null_count:
+            return without_unused(key.take(pa.array(groups)))
+        indices = np.empty(len(groups), np.int32)
+        gather(groups, np.asarray(key.indices), 0, indices)
+        return without_unused(pa.DictionaryArray.from_arrays(pa.array(indices), key.dictionary, safe=False))
+
+
+SPARSE = 16
+"""Up to so many possible pairs for each event, pairs are numbered by a table."""
+
+
+def _codes(key: pa.Array) -> tuple[npt.NDArray[np.int32], int]:
+    """A number for each different value, NULL being one of them."""
+    if pa.types.is_dictionary(key.type):
+        of_values, size = codes_of(pa.concat_arrays([key.dictionary, pa.nulls(1, key.dictionary.type)]))
+        indices = np.asarray(key.indices.fill_null(len(key.dictionary)) if key.indices.null_count else key.indices)
+        out = np.empty(len(key), np.int32)
+        gather(indices, of_values, 0, out)
+        return out, size
+    codes, size = codes_of(key)
+    return codes.astype(np.int32), size
 
 
 def _coded(key: pa.Array) -> pa.Array:

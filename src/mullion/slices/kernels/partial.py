@@ -39,7 +39,7 @@ from mullion.planner.slices import residues
 from mullion.slices.kernels.events import TIME, Context, Events
 from mullion.slices.kernels.fields import Column, Lifted
 from mullion.slices.kernels.groups import Groups
-from mullion.slices.kernels.own_slices import OwnRows, own_rows
+from mullion.slices.kernels.own_slices import OwnRows, Selected, own_rows
 from mullion.slices.kernels.rows import LEAST_LANES, Fields, dense_rows
 from mullion.slices.kernels.selection import Compared
 from mullion.slices.kernels.signature import Fragments, bytes_for, fragments, masks
@@ -131,6 +131,7 @@ def signature_array(numbers: npt.NDArray[Any], signatures: npt.NDArray[np.uint8]
 
 
 T = TypeVar("T")
+Nulls = Callable[[int, pa.DataType], pa.Array]
 
 
 def partials(batch: pa.RecordBatch | pa.Table, job: Job, *, threads: int = 1) -> list[pa.Table]:
@@ -141,8 +142,9 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job, *, threads: int = 1) ->
     each predicate that it satisfies. Compiled parts of several groupings run in so many threads.
     """
     events, malformed = Events.of(batch, job.context)
+    shared = malformed, _nothing()
     made = [
-        _Made(events, events.joined(grouping.lookups), grouping, method, residues(windows, job.slicing), malformed)
+        _Made(events, events.joined(grouping.lookups), grouping, method, residues(windows, job.slicing), *shared)
         for grouping, method, windows in zip(job.groupings, job.methods, job.windows, strict=True)
     ]
     with _in_threads(threads) as run:
@@ -172,6 +174,7 @@ class _Made(NamedTuple):
     windows: Times
     """Where fragments are cut, as rows (first, step)."""
     malformed: int
+    nulls: Nulls
 
     @property
     def method(self) -> str:
@@ -233,10 +236,10 @@ class _Made(NamedTuple):
         else:
             columns = self._dense() if method == ROWS else self._shards()
         schema = partial_schema(self.grouping, method)
-        tables = [_table(columns, schema), _table(self._counted(), schema)]
+        tables = [_table(columns, schema, self.nulls), _table(self._counted(), schema, self.nulls)]
         if self.malformed:
             lost = {"slice": pa.nulls(1, pa.int64()), "events": np.array([self.malformed])}
-            tables.append(_table(lost, schema))
+            tables.append(_table(lost, schema, self.nulls))
         return pa.concat_tables(tables)
 
     def _counted(self) -> dict[str, Any]:
@@ -301,12 +304,14 @@ class _Made(NamedTuple):
     def _dense_shards(self, fragmented: Fragments, wanted: npt.NDArray[np.bool_] | None, cut: Cut) -> dict[str, Any]:
         grouping, joined, number = self.grouping, self.joined, len(fragmented.signatures)
         groups = joined.groups(grouping.keys) if grouping.keys else None
-        coded = [(fragmented.number, number)]
-        if groups is not None:
-            coded.append((groups.codes.astype(np.int64), groups.size))
-        codes, size = combine(coded, joined.length)
-        selected = wanted is None or wanted[fragmented.number].view(np.uint8)
-        own = Groups(codes.astype(np.int32), size, ())
+        if number == 1 and groups is not None:
+            own = groups
+        else:
+            own = Groups(fragmented.number.astype(np.int32), number, ())
+            own = own if groups is None else own.with_others(groups)
+        selected: Selected = wanted is None or bool(wanted.all())
+        if not selected and wanted is not None and wanted.any():
+            selected = wanted[fragmented.number].view(np.uint8)
         rows = own_rows(cut, selected, own, self._columns)
         first = own.firsts()[rows.group]
         columns: dict[str, Any] = {
@@ -347,17 +352,29 @@ class _Made(NamedTuple):
         return columns
 
 
-def _table(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+def _table(columns: Mapping[str, Any], schema: pa.Schema, nulls: Nulls) -> pa.Table:
     """A table of the schema; columns that are not there are NULL."""
     length = len(next(iter(columns.values())))
     arrays = []
     for f in schema:
         column = columns.get(f.name)
         if column is None:
-            column = pa.nulls(length, f.type)
+            column = nulls(length, f.type)
         array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
         arrays.append(array if array.type == f.type else array.cast(f.type))
     return pa.table(arrays, schema=schema)
+
+
+def _nothing() -> Nulls:
+    """NULLs of any number, of which the columns of a type share the largest array that was asked for."""
+    largest: dict[pa.DataType, pa.Array] = {}
+
+    def nulls(length: int, type_: pa.DataType) -> pa.Array:
+        if type_ not in largest or len(largest[type_]) < length:
+            largest[type_] = pa.nulls(length, type_)
+        return largest[type_][:length]
+
+    return nulls
 
 
 def _keys(groups: Groups, of_rows: Sequence[npt.NDArray[np.int32]]) -> dict[str, Any]:

@@ -169,6 +169,20 @@ def note_present(codes: Array, present: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
+def number_pairs(a: Array, b: Array, width: int, number: Array, out: Array) -> int:
+    """Numbers of pairs of codes, of which b's are below `width`, in the order in which they occur, and how many there
+    are. `number` has a place for each pair that may occur, 0 before the call."""
+    count = 0
+    for i in range(len(a)):
+        at = np.int64(a[i]) * width + b[i]
+        if number[at] == 0:
+            count += 1
+            number[at] = count
+        out[i] = number[at] - 1
+    return count
+
+
+@njit(cache=True, nogil=True)
 def first_of_each(codes: Array, first: Array) -> None:
     """An event of each code."""
     for i in range(len(codes) - 1, -1, -1):

@@ -18,6 +18,7 @@ from mullion.expressions.coding.dictionary import combine
 from mullion.expressions.vector import Vector
 from mullion.planner.fragments import TRUE, Attribute, Bytes, PredicateIndex
 from mullion.slices.kernels.compiled import regions
+from mullion.slices.kernels.row_loops import first_of_each
 
 SmallCodes = npt.NDArray[np.int32]
 
@@ -115,6 +116,8 @@ def fragments(index: PredicateIndex, regions: RegionCodes, length: int) -> Fragm
 
     Time: O(n) searches for each attribute, and O(k p) for k combinations and p predicates.
     """
+    if not index.attributes:
+        return Fragments(np.broadcast_to(np.int64(0), (length,)), np.zeros((min(1, length), 0), np.uint8))
     coded = [regions.codes(attribute) for attribute in index.attributes]
     number, first_events = _distinct([(c, a.regions) for c, a in zip(coded, index.attributes, strict=True)], length)
     combinations = {i: c[first_events] for i, c in enumerate(coded)}
@@ -127,10 +130,11 @@ def fragments(index: PredicateIndex, regions: RegionCodes, length: int) -> Fragm
 def _distinct(
     coded: Sequence[tuple[SmallCodes, int]], length: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
-    """Numbers of the distinct combinations, and an event of each."""
-    codes, _ = combine([(c.astype(np.int64), size) for c, size in coded], length)
-    _, some, number = np.unique(codes, return_index=True, return_inverse=True)
-    return number.astype(np.int64), some
+    """Numbers of the distinct combinations, and an event of each. Of one that no event has it may be any event."""
+    codes, size = combine([(c.astype(np.int64), size) for c, size in coded], length)
+    some = np.zeros(size, np.intp)
+    first_of_each(codes, some)
+    return codes, some if length else some[:0]
 
 
 def same_rows(rows: Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
