@@ -20,34 +20,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.algebra.lookups import Lookup
-from mullion.expressions.arrays import Array, Times, Whole
-from mullion.expressions.coding.dictionary import combine, runs
-from mullion.expressions.vector import arrow_type
 from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Expr, Period
 from mullion.language.types import Type
-from mullion.planner.plan import FRAGMENTS, ROWS, Grouping
+from mullion.planner.plan import Grouping
 from mullion.planner.slices import residues
 from mullion.slices.kernels.events import TIME, Context, Events
-from mullion.slices.kernels.fields import Column, Lifted
-from mullion.slices.kernels.groups import Groups
-from mullion.slices.kernels.own_slices import OwnRows, Selected, own_rows
-from mullion.slices.kernels.rows import LEAST_LANES, Fields, dense_rows
+from mullion.slices.kernels.grouping_partials import GroupingPartials
+from mullion.slices.kernels.layout import SLOT, partial_schema, shared_nulls, signature_array, signature_type
 from mullion.slices.kernels.selection import Compared
-from mullion.slices.kernels.signature import Fragments, bytes_for, fragments, masks
-from mullion.slices.kernels.slicing import Cut
-
-SLOT = "lane"
-"""The column that numbers the predicate slot of dense rows. Checkpoints have it under this name."""
-
 
 Windows = tuple[Period, ...]
 
@@ -98,40 +85,7 @@ def takes_order(groupings: Sequence[Grouping]) -> bool:
     return any(state.partial.takes_order for grouping in groupings for state in grouping.states)
 
 
-def partial_schema(grouping: Grouping, method: str) -> pa.Schema:
-    """The columns of a grouping's partials."""
-    whose = (SLOT, pa.int32()) if method == ROWS else ("signature", signature_type(len(grouping.bits)))
-    fields: list[tuple[str, pa.DataType]] = [("slice", pa.int64()), whose]
-    fields += [(f"k{i}", key_type(t)) for i, t in enumerate(grouping.key_types)]
-    fields += [("events", pa.int64()), ("t_min", pa.int64()), ("t_max", pa.int64())]
-    for i, state in enumerate(grouping.states):
-        fields += [(f"s{i}_{j}", arrow_type(t)) for j, t in enumerate(state.partial.stored)]
-    fields += [(f"bad{i}", pa.int64()) for i in range(len(grouping.checks))]
-    return pa.schema(fields)
-
-
-def key_type(type_: Type) -> pa.DataType:
-    """The type of a key's column; texts are codes into a dictionary."""
-    plain = arrow_type(type_)
-    return pa.dictionary(pa.int32(), plain) if type_.kind in ("string", "binary") else plain
-
-
-def signature_type(bits: int) -> pa.DataType:
-    return pa.dictionary(pa.int32(), pa.binary(max(1, bytes_for(bits))))
-
-
-def signature_array(numbers: npt.NDArray[Any], signatures: npt.NDArray[np.uint8]) -> pa.DictionaryArray:
-    """Dense numbers of fragments, and the bit set of each."""
-    width = max(1, signatures.shape[1])
-    if not signatures.shape[1]:
-        signatures = np.zeros((len(signatures), 1), np.uint8)
-    body = pa.py_buffer(np.ascontiguousarray(signatures).tobytes())
-    bits = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(signatures), [None, body])
-    return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), bits)
-
-
 T = TypeVar("T")
-Nulls = Callable[[int, pa.DataType], pa.Array]
 
 
 def partials(batch: pa.RecordBatch | pa.Table, job: Job, *, threads: int = 1) -> list[pa.Table]:
@@ -142,13 +96,15 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job, *, threads: int = 1) ->
     each predicate that it satisfies. Compiled parts of several groupings run in so many threads.
     """
     events, malformed = Events.of(batch, job.context)
-    shared = malformed, _nothing()
+    shared = malformed, shared_nulls()
     made = [
-        _Made(events, events.joined(grouping.lookups), grouping, method, residues(windows, job.slicing), *shared)
+        GroupingPartials(
+            events, events.joined(grouping.lookups), grouping, method, residues(windows, job.slicing), *shared
+        )
         for grouping, method, windows in zip(job.groupings, job.methods, job.windows, strict=True)
     ]
     with _in_threads(threads) as run:
-        run(_Made.prepare, made)
+        run(GroupingPartials.prepare, made)
         lanes = [(one, slot) for one in made for slot in range(one.lanes)]
         rows = iter(run(lambda lane: lane[0].lane(lane[1]), lanes))
         owned = [(one, [next(rows) for _ in range(one.lanes)]) for one in made]
@@ -162,232 +118,6 @@ def _in_threads(threads: int) -> Iterator[Callable[[Callable[[Any], T], Sequence
         return
     with ThreadPoolExecutor(threads) as pool:
         yield lambda work, items: list(pool.map(work, items))
-
-
-class _Made(NamedTuple):
-    """The partials of a grouping in the making."""
-
-    events: Events
-    joined: Events
-    grouping: Grouping
-    asked: str
-    windows: Times
-    """Where fragments are cut, as rows (first, step)."""
-    malformed: int
-    nulls: Nulls
-
-    @property
-    def method(self) -> str:
-        return self.asked if self.grouping.keys or self.asked == FRAGMENTS or self._is_worth_cutting() else FRAGMENTS
-
-    def _is_worth_cutting(self) -> bool:
-        """Very fine windows have more edges than events: then events are sought out, not edges."""
-        times = self.joined.times
-        if not len(times) or len(self.grouping.slots) < LEAST_LANES:
-            return True
-        return self.grouping.progressions.most(int(times[0]), int(times[-1])) <= 4 * len(times) + 100_000
-
-    @property
-    def lanes(self) -> int:
-        """How many predicates are gone through one by one."""
-        own = self.grouping.keys or len(self.grouping.slots) < LEAST_LANES
-        return len(self.grouping.slots) if self.asked == ROWS and own else 0
-
-    def prepare(self) -> None:
-        """What is shared with other groupings is found before they meet in threads."""
-        grouping, joined = self.grouping, self.joined
-        selection = joined.selection(grouping.lookups)
-        for attribute in grouping.index.attributes:
-            selection.regions(attribute.expr)
-        for check in grouping.checks:
-            joined.bad(check)
-        if self.lanes or all(state.partial.is_dense for state in grouping.states):
-            _ = [joined.lifted(state) for state in grouping.states]
-        if grouping.keys:
-            joined.groups(grouping.keys)
-
-    def lane(self, slot: int) -> OwnRows:
-        """The rows of one predicate, cut at the edges of its own windows."""
-        grouping, joined = self.grouping, self.joined
-        trees = grouping.index.trees
-        selected = joined.selection(grouping.lookups).selected(trees[slot]) if slot < len(trees) else True
-        own = grouping.progressions
-        groups = joined.groups(grouping.keys) if grouping.keys else None
-        return own_rows(joined.cut(own.rows[own.slot == slot]), selected, groups, self._columns)
-
-    @property
-    def _states(self) -> list[Lifted]:
-        return [self.joined.lifted(state) for state in self.grouping.states]
-
-    @property
-    def _checks(self) -> list[Column | None]:
-        return [self.joined.bad_column(check) for check in self.grouping.checks[: self.grouping.selected_checks]]
-
-    @property
-    def _columns(self) -> list[Column]:
-        checks = [column for column in self._checks if column is not None]
-        return [*(column for state in self._states for column in state.columns), *checks]
-
-    def table(self, lanes: Sequence[OwnRows]) -> pa.Table:
-        """The partials, and a row for each slice that holds an event, whatever the lookups make of it."""
-        method = self.method
-        if self.lanes:
-            columns = self._of_lanes(lanes)
-        else:
-            columns = self._dense() if method == ROWS else self._shards()
-        schema = partial_schema(self.grouping, method)
-        tables = [_table(columns, schema, self.nulls), _table(self._counted(), schema, self.nulls)]
-        if self.malformed:
-            lost = {"slice": pa.nulls(1, pa.int64()), "events": np.array([self.malformed])}
-            tables.append(_table(lost, schema, self.nulls))
-        return pa.concat_tables(tables)
-
-    def _counted(self) -> dict[str, Any]:
-        events, cut = self.events, self.events.cut(self.windows)
-        first, last = cut.bounds[:-1], cut.bounds[1:] - 1
-        counted: dict[str, Any] = {
-            "slice": cut.starts,
-            "events": cut.lengths,
-            "t_min": events.times[first],
-            "t_max": events.times[last],
-        }
-        for i, check in enumerate(self.grouping.checks):
-            bad = self.joined.bad(check)
-            number = np.zeros(len(cut.starts), np.int64)
-            if bad is not None and self.joined is events:
-                number = _reduce(np.add, bad.astype(np.int64), first)
-            elif bad is not None and len(number):
-                number[-1] = bad.sum()
-            counted[f"bad{i}"] = number
-        return counted
-
-    def _of_lanes(self, lanes: Sequence[OwnRows]) -> dict[str, Any]:
-        slot = np.repeat(np.arange(len(lanes), dtype=np.int32), [len(rows) for rows in lanes])
-        columns: dict[str, Any] = {"slice": _joined([rows.slices for rows in lanes]), SLOT: slot}
-        if self.grouping.keys:
-            groups = self.joined.groups(self.grouping.keys)
-            columns |= _keys(groups, [rows.group for rows in lanes if rows.group is not None])
-        counted = _joined([rows.rows for rows in lanes])
-        sums = [_joined([rows.columns[i] for rows in lanes]) for i in range(len(lanes[0].columns))]
-        return columns | self._stored(counted, sums)
-
-    def _stored(self, rows: Whole, sums: Sequence[Array]) -> dict[str, Any]:
-        """The columns of states and checks, from what their columns came to."""
-        columns: dict[str, Any] = {}
-        rest = iter(sums)
-        for i, state in enumerate(self._states):
-            stored = state.stored(rows, [next(rest) for _ in state.columns])
-            columns |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
-        for i, check in enumerate(self._checks):
-            columns[f"bad{i}"] = np.zeros(len(rows), np.int64) if check is None else next(rest)
-        return columns
-
-    def _dense(self) -> dict[str, Any]:
-        """Dense rows: one row for each predicate and slice of its own."""
-        grouping, joined = self.grouping, self.joined
-        selection = joined.selection(grouping.lookups)
-        satisfied = masks(grouping.index, selection, joined.length, len(grouping.slots))
-        fields = Fields(self._states, [check for check in self._checks if check is not None])
-        rows = dense_rows(joined.times, satisfied, fields, grouping.progressions)
-        return {"slice": rows.slices, SLOT: rows.slot} | self._stored(rows.rows, fields.columns(rows))
-
-    def _shards(self) -> dict[str, Any]:
-        """Fragments by hash: one row for each slice, fragment and group (krishnamurthy 5)."""
-        grouping, joined = self.grouping, self.joined
-        fragmented = fragments(grouping.index, joined.selection(grouping.lookups), joined.length)
-        wanted = np.asarray(fragmented.signatures.any(axis=1)) if grouping.selective else None
-        cut = joined.cut(self.windows)
-        if all(state.partial.is_dense for state in grouping.states):
-            return self._dense_shards(fragmented, wanted, cut)
-        return self._sorted_shards(fragmented, wanted, cut)
-
-    def _dense_shards(self, fragmented: Fragments, wanted: npt.NDArray[np.bool_] | None, cut: Cut) -> dict[str, Any]:
-        grouping, joined, number = self.grouping, self.joined, len(fragmented.signatures)
-        groups = joined.groups(grouping.keys) if grouping.keys else None
-        if number == 1 and groups is not None:
-            own = groups
-        else:
-            own = Groups(fragmented.number.astype(np.int32), number, ())
-            own = own if groups is None else own.with_others(groups)
-        selected: Selected = wanted is None or bool(wanted.all())
-        if not selected and wanted is not None and wanted.any():
-            selected = wanted[fragmented.number].view(np.uint8)
-        rows = own_rows(cut, selected, own, self._columns)
-        first = own.firsts()[rows.group]
-        columns: dict[str, Any] = {
-            "slice": rows.slices,
-            "signature": signature_array(fragmented.number[first], fragmented.signatures),
-        }
-        if groups is not None:
-            columns |= _keys(groups, [groups.codes[first]])
-        return columns | self._stored(rows.rows, rows.columns)
-
-    def _sorted_shards(self, fragmented: Fragments, wanted: npt.NDArray[np.bool_] | None, cut: Cut) -> dict[str, Any]:
-        grouping, joined = self.grouping, self.joined
-        selected: Any = slice(None)
-        if wanted is not None and not wanted.all():
-            selected = np.flatnonzero(wanted[fragmented.number])
-        slices, fragment = cut.of_events()[selected], fragmented.number[selected]
-        numbers = np.repeat(np.arange(len(cut.starts)), cut.lengths)[selected]
-        coded = [(numbers, len(cut.starts)), (fragment, len(fragmented.signatures))] if len(slices) else [(slices, 0)]
-        groups = joined.groups(grouping.keys) if grouping.keys else None
-        if groups is not None:
-            coded.append((groups.codes[selected].astype(np.int64), groups.size))
-        order, starts = runs(combine(coded, len(slices))[0])
-        columns: dict[str, Any] = {
-            "slice": slices[order][starts],
-            "signature": signature_array(fragment[order][starts], fragmented.signatures),
-        }
-        if groups is not None:
-            columns |= _keys(groups, [groups.codes[selected][order][starts]])
-        for i, state in enumerate(grouping.states):
-            values = joined.values(state.argument)
-            places = joined.places(state.where).take(selected).take(order) if state.partial.takes_order else None
-            stored = state.partial.gather(values.take(selected).take(order), starts, places)
-            columns |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
-        for i, check in enumerate(grouping.checks[: grouping.selected_checks]):
-            bad = joined.bad(check)
-            sums = np.zeros(len(starts), np.int64)
-            columns[f"bad{i}"] = sums if bad is None else _reduce(np.add, bad.astype(np.int64)[selected][order], starts)
-        return columns
-
-
-def _table(columns: Mapping[str, Any], schema: pa.Schema, nulls: Nulls) -> pa.Table:
-    """A table of the schema; columns that are not there are NULL."""
-    length = len(next(iter(columns.values())))
-    arrays = []
-    for f in schema:
-        column = columns.get(f.name)
-        if column is None:
-            column = nulls(length, f.type)
-        array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
-        arrays.append(array if array.type == f.type else array.cast(f.type))
-    return pa.table(arrays, schema=schema)
-
-
-def _nothing() -> Nulls:
-    """NULLs of any number, of which the columns of a type share the largest array that was asked for."""
-    largest: dict[pa.DataType, pa.Array] = {}
-
-    def nulls(length: int, type_: pa.DataType) -> pa.Array:
-        if type_ not in largest or len(largest[type_]) < length:
-            largest[type_] = pa.nulls(length, type_)
-        return largest[type_][:length]
-
-    return nulls
-
-
-def _keys(groups: Groups, of_rows: Sequence[npt.NDArray[np.int32]]) -> dict[str, Any]:
-    rows = _joined(of_rows)
-    return {f"k{i}": groups.key(i, rows) for i in range(len(groups.keys))}
-
-
-def _joined(arrays: Sequence[Array]) -> Array:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _reduce(ufunc: np.ufunc, values: npt.NDArray[np.int64], starts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    return ufunc.reduceat(values, starts) if len(starts) else values[:0]
 
 
 __all__ = [
