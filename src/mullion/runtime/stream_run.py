@@ -26,6 +26,7 @@ from functools import cached_property
 from mullion.binding.entering import Entrance
 from mullion.catalog.closing import more_after_the_end
 from mullion.catalog.synopses import Synopsis
+from mullion.memory import Memory
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.admission import Admission
 from mullion.runtime.answers import Answering
@@ -36,10 +37,12 @@ from mullion.runtime.commits import Commits
 from mullion.runtime.ingest import Ingest
 from mullion.runtime.late import SetAside
 from mullion.runtime.planning import Planning
+from mullion.runtime.state_memory import StateMemory
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.tally import Tally
 from mullion.storage.fault_points import fault_point
 from mullion.storage.marks import Mark
+from mullion.storage.scratch import Scratch
 
 
 class StreamRun(StreamState):
@@ -64,6 +67,10 @@ class StreamRun(StreamState):
     @cached_property
     def _commits(self) -> Commits:
         return Commits(self)
+
+    @cached_property
+    def state_memory(self) -> StateMemory:
+        return StateMemory(self.memory or (lambda: Memory.divided(self.options.memory_limit)), Scratch())
 
     # Queries
 
@@ -122,6 +129,7 @@ class StreamRun(StreamState):
         self.counts.batches += 1
         self._advance(seen, batch.number)
         self._admission.take_side_jobs(wait=self.bounded)
+        self.state_memory.make_room(self.sets.values())
         self._answering.answer(mark, self.watermark)
         self._commits.commit(mark)
         self.counts.seconds += time.perf_counter() - began

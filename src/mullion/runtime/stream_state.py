@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from mullion.algebra.streams import Stream
 from mullion.catalog.synopses import Synopsis
+from mullion.memory import Memory
 from mullion.options import Options
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.sliced import SlicedAggregation
@@ -47,12 +48,13 @@ class StreamState:
         relations_stand: Callable[[], Standings] = dict,
         has_changed: Callable[[str], bool] = lambda name: False,
         clock: Callable[[], float] = time.time,
+        memory: Callable[[], Memory] | None = None,
     ) -> None:
         """`static`: all events of the stream are one batch, which the end follows. `table` gives a table's rows as a
         batch sees them, `table_files` the files in which they are kept, `relations_stand` how far those over the stream
         are."""
         self.stream, self.sink, self.options, self.source = stream, sink, options, source
-        self.journal, self.static = journal, static
+        self.journal, self.static, self.memory = journal, static, memory
         self.table_files, self.has_changed, self.relations_stand = table_files, has_changed, relations_stand
         self.lookups = LookupTables(table)
         self.relations_stood: Standings = {}

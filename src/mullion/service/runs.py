@@ -59,6 +59,7 @@ class Runs:
                 relations_stand=lambda: self.relations.stand(name),
                 has_changed=self._tables.has_changed,
                 clock=self._clock,
+                memory=lambda: self._backend.memory,
             )
             run.restore()
         return self.streams[name]

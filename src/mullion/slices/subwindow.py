@@ -31,6 +31,8 @@ from mullion.slices.kernels.signature import unpack
 @dataclass(frozen=True)
 class PartialSubWindows:
     table: pa.Table
+    on_disk: bool = False
+    """Whether its rows lie in a file that is mapped."""
 
     @staticmethod
     def of(partials: pa.Table, grouping: Grouping) -> PartialSubWindows:
@@ -74,6 +76,11 @@ class PartialSubWindows:
     @cached_property
     def slices(self) -> Times:
         return np.asarray(self.table.column("slice").combine_chunks(), np.int64)
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of its rows."""
+        return int(self.table.nbytes)
 
     @cached_property
     def newest(self) -> int:

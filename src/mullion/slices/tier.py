@@ -48,6 +48,11 @@ class WindowTier:
             self.entries.append(new)
             self._unsaved.append(new)
 
+    def replace(self, entry: PartialSubWindows, same: PartialSubWindows) -> None:
+        """Let other sub-windows that hold the same take the place of some."""
+        self.entries = [same if held is entry else held for held in self.entries]
+        self._unsaved = [same if held is entry else held for held in self._unsaved]
+
     def saw(self, slices: Times) -> int:
         """Note slices that hold an event; returns how many are new."""
         before = len(self.slices)

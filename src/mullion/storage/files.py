@@ -18,7 +18,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,18 +40,27 @@ _CHUNK = 1 << 20
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all, also after a power cut."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{uuid4().hex}.tmp"
+    _write_parts(path.parent, [content], lambda size, checksum: path.name)
+
+
+def _write_parts(folder: Path, parts: Iterable[bytes], named: Callable[[int, int], str]) -> str:
+    """Write a file part by part. Its name may follow from its size and checksum."""
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".{uuid4().hex}.tmp"
+    size = checksum = 0
     try:
         with open(temporary, "xb") as file:  # with the rights that the umask leaves
-            file.write(content)
+            for part in parts:
+                size, checksum = size + file.write(part), zlib.crc32(part, checksum)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        name = named(size, checksum)
+        os.replace(temporary, folder / name)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    sync_directory(folder)
+    return name
 
 
 def sync_directory(path: Path) -> None:
@@ -85,11 +94,10 @@ def label_of(name: str) -> str | None:
     return None if match is None else match["label"]
 
 
-def write_named(folder: Path, label: str, content: bytes, suffix: str = "") -> str:
-    """Write a file under its label and checksum; returns its name."""
-    name = name_of(label, content, suffix)
-    write_whole(folder / name, content)
-    return name
+def write_named(folder: Path, label: str, content: bytes | Iterable[bytes], suffix: str = "") -> str:
+    """Write a file, as a whole or from parts, under its label and checksum; returns its name."""
+    parts = [content] if isinstance(content, bytes) else content
+    return _write_parts(folder, parts, lambda size, checksum: _name(label, size, checksum, suffix))
 
 
 class GrowingFile(io.RawIOBase):

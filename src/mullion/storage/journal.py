@@ -22,6 +22,7 @@ written before the first commit, so commits without a head mean that the head wa
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -29,7 +30,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -37,6 +38,7 @@ from mullion.errors import CheckpointError
 from mullion.storage.fault_points import fault_point
 from mullion.storage.files import (
     CommittedFiles,
+    check,
     damaged,
     label_of,
     missing,
@@ -102,15 +104,12 @@ class Journal:
             "state": commit.state,
             "snapshot": commit.snapshot,
         }
-        content = json.dumps(header).encode()
-        parts = [struct.pack("<Q", len(content)), content]
-        for table in commit.tables:
-            body = serialised(table)
-            parts += [struct.pack("<Q", len(body)), body]
+        bodies = itertools.chain([json.dumps(header).encode()], map(serialised, commit.tables))
+        parts = (part for body in bodies for part in (struct.pack("<Q", len(body)), body))
         fault_point("before commit")
         if self.head() is None:
             self.set_head("")
-        self._previous = write_named(self._commits, commit.at.text, b"".join(parts))
+        self._previous = write_named(self._commits, commit.at.text, parts)
         fault_point("before head")
         self.set_head(self._previous)
         fault_point("after commit")
@@ -180,17 +179,13 @@ class Journal:
     def read(self, name: str) -> Commit:
         """The commit of a file, which may be damaged or missing."""
         path = self._commits / name
-        content = read_checked(path)
-        at, parts = 0, []
+        check(path)
         try:
-            while at < len(content):
-                (size,) = struct.unpack_from("<Q", content, at)
-                parts.append(content[at + 8 : at + 8 + size])
-                at += 8 + size
-            header = json.loads(parts[0])
-            if header["version"] != VERSION:
-                raise other_format(self.directory, header["version"])
-            tables = tuple(pa.ipc.open_stream(part).read_all() for part in parts[1:])
+            with path.open("rb") as file:
+                header = json.loads(next(_parts(file), b""))
+                if header["version"] != VERSION:
+                    raise other_format(self.directory, header["version"])
+                tables = tuple(pa.ipc.open_stream(part).read_all() for part in _parts(file))
         except (struct.error, ValueError, LookupError, TypeError, pa.ArrowException) as problem:
             raise damaged(path, str(problem)) from None
         mark = Mark.parse(header["at"])
@@ -277,6 +272,12 @@ class Journal:
         """The file of the newest list of queries."""
         lists = self._lists()
         return lists[max(lists)] if lists else None
+
+
+def _parts(file: BinaryIO) -> Iterator[bytes]:
+    """The parts of a commit that are left."""
+    while size := file.read(8):
+        yield file.read(*struct.unpack("<Q", size))
 
 
 def _mark(name: str) -> Mark | None:
