@@ -2,7 +2,7 @@
 
     example = data.draw(examples())
     relation = bind_relation(parse_query(example.text), STREAMS, TABLES)
-    answer_relation(relation, STREAMS, example.events, example.tables)
+    reference.answer(relation, STREAMS, example.events, example.tables)
 
 Every query within a query gives two columns, k and v, so that any of them may stand where another does: a join in
 NOT EXISTS, a union under DISTINCT, an aggregate over a negation, a negation in a join. Times are microseconds, events

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from by_operators import bind_relation
+from mullion import reference
 from mullion.algebra.streams import Stream
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.options import DEFAULTS, Options
-from mullion.reference.relations import answer_relation
 from mullion.runtime.intake import new_intake
 from mullion.runtime.relation_run import RelationRun
 from mullion.slices.finalize import Answers
@@ -116,7 +116,7 @@ class Source:
 
 def expected(given: Batches) -> dict[str, list[tuple[Any, ...]]]:
     events = {name: [event for of, some in given if of == name for event in some] for name in STREAMS}
-    return {n: sorted(answer_relation(r, STREAMS, events).rows, key=repr) for n, r in RELATIONS.items()}
+    return {n: sorted(reference.answer(r, STREAMS, events).rows, key=repr) for n, r in RELATIONS.items()}
 
 
 def started(store: Store, journal: Path | None, options: Options = DEFAULTS, **more: Any) -> RelationRun:

@@ -36,7 +36,6 @@ from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query
 from mullion.planner.physical import sliced
 from mullion.planner.rules import make_plan
-from mullion.reference.relations import answer_relation
 from mullion.slices.inputs import kernel_columns
 from mullion.testing import STEPS, Crash, crash_at
 from operators.test_relations_differential import as_rows, comparable
@@ -292,7 +291,7 @@ class Oracle:
         if plan is None:
             relation = self._with_its_past(bound) if bound.backfill else entering_at(bound, start, frozenset())
             tables = {"named": (any_relation.NAMED, self.trial.table)}
-            wanted = answer_relation(relation, any_relation.STREAMS, self.kept, tables)
+            wanted = reference.answer(relation, any_relation.STREAMS, self.kept, tables)
             without = ("expires_at",) if self.trial.expiry == "nt" else ()
             found = comparable(as_rows(table), wanted.names, without)
             right = comparable(wanted.rows, wanted.names, without)

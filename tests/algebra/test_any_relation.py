@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from any_relation import KEYS, NAMED, STREAMS, TABLES, VALUES, Example, examples, relation
 from by_operators import bind_relation
+from mullion import reference
 from mullion.algebra.nodes import nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.update_pattern import Pattern
@@ -17,7 +18,6 @@ from mullion.language.parse import parse_query
 from mullion.planner.answer_schema import answer_schema
 from mullion.reference import Answer
 from mullion.reference.registry import is_strict
-from mullion.reference.relations import answer_relation
 
 KINDS = (
     "Scan",
@@ -39,7 +39,7 @@ def bound(example: Example) -> Relation:
 
 
 def answer(example: Example) -> Answer:
-    return answer_relation(bound(example), STREAMS, example.events, example.tables)
+    return reference.answer(bound(example), STREAMS, example.events, example.tables)
 
 
 def thrown(seed: int) -> Example:

@@ -11,10 +11,10 @@ import duckdb
 import pytest
 
 from by_operators import bind_relation
+from mullion import reference
 from mullion.algebra.streams import Stream, Table
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, INT, TIMESTAMP
-from mullion.reference.relations import answer_relation
 
 SECOND = 1_000_000
 SLIDE = 5 * SECOND
@@ -96,7 +96,7 @@ def test_a_plan_means_what_its_text_means(
     ours = bind_relation(parse_query(re.sub(r"\[(\d+)\]", r"[RANGE \1 s SLIDE 5 s]", text)), STREAMS, TABLES)
     told = 0
     for events, table, duck in samples:
-        answer = answer_relation(ours, STREAMS, events, {"t": (TABLES["t"], table)})
+        answer = reference.answer(ours, STREAMS, events, {"t": (TABLES["t"], table)})
         found: dict[int, Counter[tuple[Any, ...]]] = {}
         for row in answer.rows:
             found.setdefault(row[1], Counter())[tuple(row[2 : 2 + len(ours.names)])] += 1

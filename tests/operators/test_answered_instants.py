@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from any_relation import ORIGINS, STREAMS, TABLES, Example, events
 from by_operators import bind_relation
+from mullion import reference
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
 from mullion.operators.network import Events
 from mullion.operators.once import answer_now
 from mullion.reference import answer
-from mullion.reference.relations import answer_relation
 from operators.test_relations_differential import Manner, as_rows, assert_as_the_reference, manners, run
 from strategies import timestamp
 
@@ -55,7 +55,7 @@ def test_a_relation_answers_the_instants_that_a_query_over_one_stream_does(
 ) -> None:
     text, happened = question
     query = parse_query(text)
-    found = answer_relation(bind_relation(query, STREAMS, TABLES), STREAMS, happened)
+    found = reference.answer(bind_relation(query, STREAMS, TABLES), STREAMS, happened)
     wanted = answer(query, STREAMS["a"], happened["a"])
     # Relations have no window_start where a window reaches back to where the query began.
     assert sorted(repr(row[1:]) for row in found.rows) == sorted(repr(row[1:]) for row in wanted.rows)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from any_relation import STREAMS, TABLES, Example, examples
 from by_operators import bind_relation
+from mullion import reference
 from mullion.algebra.nodes import TableLookup, nodes
 from mullion.algebra.relation import Relation
 from mullion.expressions.vector import Vector
@@ -27,7 +28,6 @@ from mullion.operators.network import Events, Network
 from mullion.operators.result import Result
 from mullion.planner.answer_schema import answer_schema
 from mullion.reference.aggregates import canonical
-from mullion.reference.relations import answer_relation
 from mullion.storage.files import serialised
 
 Rows = list[tuple[Any, ...]]
@@ -142,7 +142,7 @@ def test_operators_answer_as_the_reference_does(example: Example, manner: Manner
 
 def assert_as_the_reference(example: Example, manner: Manner) -> None:
     relation = bind_relation(parse_query(example.text), STREAMS, TABLES)
-    expected = answer_relation(relation, STREAMS, example.events, example.tables)
+    expected = reference.answer(relation, STREAMS, example.events, example.tables)
     nows = settled(example, relation, manner.nows)
     answers = run(relation, example, Manner(nows, manner.strategy, manner.restart))
     assert tuple(answers.schema.names) == expected.names

@@ -11,6 +11,7 @@ from typing import Any
 
 from by_operators import bind_relation
 from by_slices import bind
+from mullion import reference
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.nodes import (
@@ -33,7 +34,6 @@ from mullion.expressions.typing import resolve, resolve_predicate
 from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column, Expr, Window
 from mullion.language.types import DOUBLE, INT, TIMESTAMP
-from mullion.reference.relations import answer_relation
 
 A = Stream("a", (("ts", TIMESTAMP), ("k", INT), ("v", DOUBLE)), "ts")
 B = Stream("b", (("ts", TIMESTAMP), ("k", INT), ("w", DOUBLE)), "ts")
@@ -113,7 +113,7 @@ def streamed(**events: Events) -> dict[str, list[dict[str, Any]]]:
 
 
 def ask(asked: Relation, tables: Any = None, versions: Any = None, **events: Events) -> list[tuple[Any, ...]]:
-    return answer_relation(asked, STREAMS, streamed(**events), tables, versions).rows
+    return reference.answer(asked, STREAMS, streamed(**events), tables, versions).rows
 
 
 def states(root: Node, **events: Events) -> dict[int, list[Any]]:
@@ -508,12 +508,12 @@ def test_a_query_that_joins_late_finds_everything_new() -> None:
 
 
 def test_columns() -> None:
-    found = answer_relation(relation(pick(scan(A, rows=1, slide_rows=1), "k")), STREAMS, streamed())
+    found = reference.answer(relation(pick(scan(A, rows=1, slide_rows=1), "k")), STREAMS, streamed())
     assert found.names == ("window_start", "window_end", "k", "inserted_at", "expires_at", "sign")
     assert found.types == (TIMESTAMP, TIMESTAMP, INT, TIMESTAMP, TIMESTAMP, INT)
-    found = answer_relation(relation(pick(scan(A, range=1), "k")), STREAMS, streamed())
+    found = reference.answer(relation(pick(scan(A, range=1), "k")), STREAMS, streamed())
     assert found.names == ("window_start", "window_end", "k", "inserted_at", "expires_at")
-    found = answer_relation(relation(grouped(scan(A, range=1), "count(*)")), STREAMS, streamed())
+    found = reference.answer(relation(grouped(scan(A, range=1), "count(*)")), STREAMS, streamed())
     assert found.names == ("window_start", "window_end", "#a0")
 
 

@@ -21,11 +21,12 @@ from hypothesis import strategies as st
 
 from any_relation import NAMED, ORIGINS, STREAMS, TABLES, Example, events, examples, table_rows
 from by_operators import bind_relation
+from mullion import reference
 from mullion.algebra.nodes import is_aggregates
 from mullion.algebra.relation import Relation
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
-from mullion.reference.relations import answer_relation, result_rows
+from mullion.reference.relations import result_rows
 from reference.test_duckdb import equal, in_order
 
 QUERIES = (
@@ -212,7 +213,7 @@ def check_continuous(duck: duckdb.DuckDBPyConnection, example: Example, relation
 def answered(relation: Relation, example: Example) -> dict[int, list[tuple[Any, ...]]]:
     """The items of the answer by instant."""
     found: dict[int, list[tuple[Any, ...]]] = {}
-    for row in answer_relation(relation, STREAMS, example.events, example.tables).rows:
+    for row in reference.answer(relation, STREAMS, example.events, example.tables).rows:
         found.setdefault(row[1], []).append(row[2 : 2 + len(relation.names)])
     return found
 

@@ -21,6 +21,7 @@ from any_relation import STREAMS as ANY_STREAMS
 from any_relation import TABLES as ANY_TABLES
 from any_relation import Example, examples
 from by_operators import bind_relation
+from mullion import reference
 from mullion.binding.entering import entering_at
 from mullion.expressions.vector import Vector
 from mullion.instants import EVER_BEFORE, THE_END
@@ -29,7 +30,6 @@ from mullion.operators.network import Events
 from mullion.options import Options, Sharing
 from mullion.planner.partitioning import relation_keys
 from mullion.reference.aggregates import canonical
-from mullion.reference.relations import answer_relation
 from mullion.runtime import shard_step
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import InShards, Sharding
@@ -222,14 +222,14 @@ def multiset(rows: Sequence[Sequence[Any]]) -> Counter[Any]:
 @given(examples().filter(can_be_split), st.lists(st.integers(0, 25), max_size=4, unique=True))
 def test_any_relation_that_can_be_split(example: Example, steps: list[int]) -> None:
     relation = bind_relation(parse_query(example.text), ANY_STREAMS, ANY_TABLES)
-    reference = answer_relation(relation, ANY_STREAMS, example.events, example.tables)
+    wanted = reference.answer(relation, ANY_STREAMS, example.events, example.tables)
     times = [[e["ts"] for e in example.events[n] if e["ts"] is not None] for n in relation.streams]
     nows = [min(map(min, times)) + step for step in sorted(steps)] if all(times) else []
     with TemporaryDirectory() as directory:
         table = answers_in_steps(example, [now for now in nows if now <= min(map(max, times))], Path(directory))
     columns = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in table.columns]
     found = list(zip(*(c.to_pylist() for c in columns), strict=True))
-    assert multiset(found) == multiset(reference.rows)
+    assert multiset(found) == multiset(wanted.rows)
 
 
 def test_a_hot_key(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from by_operators import bind_relation
+from mullion import reference
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.entering import entering_at
@@ -22,7 +23,6 @@ from mullion.engine import Engine
 from mullion.errors import CheckpointError, NotSupported
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP
-from mullion.reference.relations import answer_relation
 from mullion.surface.cli import app
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def told(table: pa.Table, known: Sequence[str] | None = None) -> list[tuple[Any,
 
 
 def expected(relation: Relation, given: Mapping[str, Events], **more: Any) -> list[tuple[Any, ...]]:
-    return sorted(answer_relation(relation, STREAMS, given, TABLES, **more).rows, key=repr)
+    return sorted(reference.answer(relation, STREAMS, given, TABLES, **more).rows, key=repr)
 
 
 def until(engine: Engine, done: Callable[[], bool]) -> None:

@@ -29,8 +29,8 @@ from mullion.algebra.nodes import has_total, is_aggregates
 from mullion.algebra.relation import Relation
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.language.types import INT, TIMESTAMP
-from mullion.reference import Answer
 from mullion.reference.aggregates import sort_key
+from mullion.reference.answer import Answer
 from mullion.reference.expressions import one_value, values_of
 from mullion.reference.instants import Instants
 from mullion.reference.registry import is_strict

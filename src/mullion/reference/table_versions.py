@@ -13,7 +13,7 @@ from typing import Any
 from mullion.algebra.nodes import TableLookup
 from mullion.expressions.vector import Vector
 from mullion.instants import FOREVER
-from mullion.reference import Rows
+from mullion.reference.answer import Rows
 from mullion.reference.expressions import one_value
 from mullion.reference.lookups import TableRows
 from mullion.reference.rows import Row, glued

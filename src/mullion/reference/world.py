@@ -10,7 +10,7 @@ from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.language.query import Expr
 from mullion.language.types import DATE
-from mullion.reference import DAY, Rows, Tables
+from mullion.reference.answer import DAY, Rows, Tables
 from mullion.reference.expressions import values_of
 from mullion.reference.instants import Instants
 from mullion.reference.outputs import held_from_to
