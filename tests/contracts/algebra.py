@@ -11,8 +11,6 @@ from mullion.aggregates import REGISTRY, Aggregate, Partial, State
 from mullion.aggregates.approx_distinct import HyperLogLog
 from mullion.aggregates.approx_percentile import Quantiles
 from mullion.aggregates.frequent import FrequentItems
-from mullion.aggregates.keys import value_of
-from mullion.aggregates.sketched import library
 from mullion.aggregates.top_lists import TopLists
 from mullion.language.types import (
     BIGINT,
@@ -97,10 +95,9 @@ def readable(partial: Partial, kept: list[tuple[Any, ...]]) -> list[tuple[Any, .
         opened = [[sketch and partial.read(sketch) for sketch in row] for row in kept]
         return [tuple(partial.quantile(row, i / 20) for i in range(21)) for row in opened]
     if isinstance(partial, FrequentItems):
-        value = value_of(partial.argument)
-        every = library().NO_FALSE_NEGATIVES
-        opened = [[] if row[0] is None else partial.read(row[0]).get_frequent_items(every) for row in kept]
-        return [tuple(sorted(repr((value(text), *rest)) for text, *rest in items)) for items in opened]
+        opened = [None if row[0] is None else partial.read(row[0]) for row in kept]
+        items = [[] if sketch is None else partial.values(sketch.at_least(1)) for sketch in opened]
+        return [tuple(sorted(map(repr, found))) for found in items]
     return kept
 
 

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mullion.aggregates.base import PSEUDO, Aggregate, Partial, State
-from mullion.aggregates.keys import Counted, rank_of, text_of, value_of
-from mullion.aggregates.sketched import Sketched, library
+from mullion.aggregates.counter_loops import count_runs
+from mullion.aggregates.counters import CountersOf, Found, NumberCounters, TextCounters, runs_of_counters
+from mullion.aggregates.extremes import float_from_order, float_order
+from mullion.aggregates.keys import Counted, Present, rank_of, text_of, value_of
+from mullion.aggregates.sketched import Sketched
 from mullion.aggregates.top_lists import MOST, TopLists
 from mullion.aggregates.values import orderable
 from mullion.expressions.arrays import Index, objects
-from mullion.expressions.vector import Vector
+from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.types import Type, counted
 
 FINER = 10
 """So many times smaller than the share is the error of a count."""
 LEAST_SIZE, MOST_SIZE = 5, 20
-"""The logarithms of how many places the table of a sketch may have."""
+"""The logarithms of how many counters a sketch may have."""
 
 
 @dataclass(frozen=True)
 class FrequentItems(Sketched):
-    """Counters for at most 3/4 2^size values; when they run out, all are lowered by their median and those at zero are
-    dropped (Misra, Gries 1982; Anderson et al., A High-Performance Algorithm for Identifying Frequent Items in Data
-    Streams, IMC 2017; made by Apache DataSketches).
+    """Counters for at most 2^size values; where there are more, all are lowered by the largest that has no place, and
+    those at zero are dropped (Misra, Gries 1982; merged as in Agarwal et al., Mergeable Summaries, PODS 2012, 3).
+
+    What a window takes together is not made one: only values that can be frequent are looked up in its parts.
 
     Requires: values that are equal or not.
-    Time: O(1) for a different value of a slice, amortised; O(2^size) a merge.
+    Time: O(log b) an event of a slice of b; O(2^size) to make one of two; for a window of n parts, one comparison for
+    each of their counters, and n lookups for each value that can be frequent.
     Space: 2^size counters.
-    Guarantee: a count given is never below the true one, and above it by at most 3.5 / 2^size of all values. While
+    Guarantee: a count given is never below the true one, and above it by less than 1 / 2^size of all values. While
     there are no more different values than counters, counts are exact.
     """
 
@@ -46,32 +51,55 @@ class FrequentItems(Sketched):
     def label(self) -> str:
         return f"frequent{self.size}"
 
+    @property
+    def most(self) -> int:
+        return int(2**self.size)
+
+    @cached_property
+    def holds_text(self) -> bool:
+        return bool(dtype_of(self.argument) is np.object_)
+
     def build(self, events: Vector, starts: Index) -> State:
-        counted = Counted.of(events, starts)
+        if self.holds_text:
+            return (objects(self._of_texts(Counted.of(events, starts), len(starts))),)
+        values, bounds = Present.of(events, starts)
+        keys = float_order(values) if self.argument.is_fractional else values.astype(np.int64)
+        counts, ends = np.empty(len(keys), np.int64), np.empty(len(starts), np.int64)
+        number = count_runs(keys, np.array(bounds, np.int64), counts, ends)
+        return (objects(runs_of_counters(keys[:number].copy(), counts[:number].copy(), ends, self.most)),)
+
+    def _of_texts(self, counted: Counted, runs: int) -> list[CountersOf | None]:
         text = [text_of(self.argument)(value) for value in counted.distinct]
-        make = library().frequent_strings_sketch
-        sketches: list[Any] = [None] * len(starts)
         columns = (counted.run.tolist(), counted.code.tolist(), counted.times.tolist())
+        lists: list[dict[str, int]] = [{} for _ in range(runs)]
         for run, code, count in zip(*columns, strict=True):
-            if sketches[run] is None:
-                sketches[run] = make(self.size)
-            sketches[run].update(text[code], count)
-        return (objects(sketches),)
+            lists[run][text[code]] = count
+        made = (TextCounters.of(own, sum(own.values()), 0, self.most) if own else None for own in lists)
+        return [None if own is None else CountersOf((own,)) for own in made]
 
-    def merged(self, sketches: Sequence[Any]) -> Any:
-        """The largest is copied, which is quicker than to add its values one by one."""
-        largest = max(range(len(sketches)), key=lambda at: int(sketches[at].num_active_items))
-        whole = copy.copy(sketches[largest])
-        for at, sketch in enumerate(sketches):
-            if at != largest:
-                whole.merge(sketch)
-        return whole
+    def merged(self, sketches: Sequence[CountersOf]) -> CountersOf:
+        return CountersOf(tuple(part for sketch in sketches for part in sketch.parts))
 
-    def read(self, written: bytes) -> Any:
-        return library().frequent_strings_sketch.deserialize(written)
+    def combine(self, a: State, b: State) -> State:
+        """A new one is made, which others will be made of."""
+        (both,) = super().combine(a, b)
+        return (objects([None if sketch is None else sketch.together(self.most) for sketch in both]),)
 
-    def write(self, sketch: Any) -> bytes:
-        return bytes(sketch.serialize())
+    def read(self, written: bytes) -> CountersOf:
+        return CountersOf(((TextCounters if self.holds_text else NumberCounters).read(written),))
+
+    def write(self, sketch: CountersOf) -> bytes:
+        return bytes(sketch.together(self.most).parts[0].written())
+
+    def values(self, found: Found) -> list[tuple[Any, int]]:
+        """The values that have the keys."""
+        if self.holds_text:
+            read = value_of(self.argument)
+            return [(read(key), count) for key, count in found]
+        if not self.argument.is_fractional:
+            return [(bool(key), count) for key, count in found] if self.argument.kind == "boolean" else found
+        decoded = float_from_order(np.array([key for key, _ in found], np.int64), np.float64).tolist()
+        return list(zip(decoded, (count for _, count in found), strict=True))
 
 
 @dataclass(frozen=True)
@@ -116,34 +144,29 @@ class Frequent(Aggregate):
         state = states[0]
         if isinstance(partial, TopLists):
             columns = zip(partial.opened(state[0]), state[1].values.tolist(), state[2].values.tolist(), strict=True)
-            lists = [self._listed(counts, delta, total) for counts, delta, total in columns]
+            read = value_of(partial.argument)
+            lists = [self._listed(counts, delta, total, read) for counts, delta, total in columns]
         else:
             assert isinstance(partial, FrequentItems)
-            lists = [self._sketched(sketch) for sketch in partial.opened(state[0])]
+            lists = [self._sketched(sketch, partial) for sketch in partial.opened(state[0])]
         answers = objects([None] * len(lists))
         for i, pairs in enumerate(lists):
-            answers[i] = _ordered(partial.argument, pairs)
+            answers[i] = sorted(pairs, key=lambda pair: (-pair[1], rank_of(pair[0])))
         return Vector(self.result(argument), answers, np.ones(len(lists), np.bool_))
 
-    def _listed(self, counts: dict[str, int] | None, delta: int, total: int) -> list[tuple[str, int]]:
+    def _listed(
+        self, counts: dict[str, int] | None, delta: int, total: int, read: Callable[[str], Any]
+    ) -> list[tuple[Any, int]]:
         least = max(delta + 1, self._least(total))
-        return [(text, count) for text, count in (counts or {}).items() if count >= least]
+        return [(read(text), count) for text, count in (counts or {}).items() if count >= least]
 
-    def _sketched(self, sketch: Any) -> list[tuple[str, int]]:
+    def _sketched(self, sketch: CountersOf | None, partial: FrequentItems) -> list[tuple[Any, int]]:
         if sketch is None:
             return []
-        least = self._least(sketch.total_weight)
-        rows = sketch.get_frequent_items(library().NO_FALSE_NEGATIVES, least - 1)
-        return [(text, count) for text, count, _, upper in rows if upper >= least]
+        return partial.values(sketch.at_least(self._least(sketch.total)))
 
     def _least(self, total: int) -> int:
         return math.ceil(self.share * total)
-
-
-def _ordered(type_: Type, pairs: Iterable[tuple[str, int]]) -> list[tuple[Any, int]]:
-    """The most frequent first, of equally frequent ones the smaller."""
-    read = value_of(type_)
-    return sorted(((read(text), count) for text, count in pairs), key=lambda pair: (-pair[1], rank_of(pair[0])))
 
 
 def size_for(share: Fraction) -> int:
@@ -156,7 +179,7 @@ def size_for(share: Fraction) -> int:
 
 
 def _error_of(size: int) -> Fraction:
-    return Fraction(7, 2 ** (size + 1))
+    return Fraction(1, 2**size)
 
 
 def _fraction(value: Any) -> Fraction:
