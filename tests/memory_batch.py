@@ -20,9 +20,9 @@ from mullion.algebra.streams import Stream
 from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns
-from mullion.planner.plan import FRAGMENTS, Grouping, Plan
+from mullion.planner.plan import FRAGMENTS, Grouping, Pass, Plan
 from mullion.planner.statistics import FOOTERS, Statistics
-from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables, collected, partials_of
+from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables, collected, job_of, partials_of
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.kernels.partial import TIME, Input, Job
@@ -77,22 +77,23 @@ class MemoryBatch:
             table = table.set_column(at, name, table.column(name).dictionary_encode())
         return table
 
-    def partials(self, plan: Plan, tables: Tables, bounds: Stretch, expected: int | None) -> Collected:
+    def partials(self, together: Pass, tables: Tables, bounds: Stretch, expected: int | None) -> list[Collected]:
         self.passes["partials"] += 1
-        job = self._job(plan, tables)
-        return collected([partials_of(part, job, bounds) for part in self._parts()], plan)
+        job = self._job(together, tables)
+        return collected([partials_of(part, job, bounds) for part in self._parts()], together)
 
     def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
         self.passes["partials within"] += 1
-        job = self._job(plan, tables)
-        return collected([partials_of(stretch.of(part), job, EVERYWHERE) for part in self._parts()], plan).taken
+        alone = Pass((plan,))
+        job = self._job(alone, tables)
+        return collected([partials_of(stretch.of(part), job, EVERYWHERE) for part in self._parts()], alone)[0].taken
 
     def to_shards(
         self, shards: Shards, plan: Plan, grouping: Grouping, tables: Tables, stretch: Stretch, mark: Mark
     ) -> Tally:
         self.passes["shards"] += 1
         alone = replace(plan, groupings=(grouping,), methods=(FRAGMENTS,))
-        job = self._job(alone, tables)
+        job = self._job(Pass((alone,)), tables)
         portions = [partials_of(stretch.of(part), job, EVERYWHERE) for part in self._parts()]
         whole = pa.concat_tables([portion.taken[0] for portion in portions])
         keys = [f"k{i}" for i in range(len(grouping.group_keys))]
@@ -101,7 +102,7 @@ class MemoryBatch:
 
     def groups(self, plan: Plan, grouping: Grouping, tables: Tables, most: int) -> int:
         self.passes["sample"] += 1
-        job = self._job(replace(plan, groupings=(grouping,), methods=(FRAGMENTS,)), tables)
+        job = self._job(Pass((replace(plan, groupings=(grouping,), methods=(FRAGMENTS,)),)), tables)
         sample = _numbered(self.events.slice(0, most))
         return tally(partials_of(sample, job, EVERYWHERE).taken[0], grouping).groups
 
@@ -130,10 +131,8 @@ class MemoryBatch:
         self.passes["malformed"] += 1
         return self.events.filter(pc.is_null(self.events.column(TIME))).drop_columns([TIME])
 
-    def _job(self, plan: Plan, tables: Tables) -> Job:
-        inputs = Input(self.stream.types)  # the kernel evaluates all of it
-        windows = (plan.windows,) * len(plan.groupings)
-        return Job(plan.groupings, plan.methods, windows, inputs, plan.slicing, tables, self.number)
+    def _job(self, together: Pass, tables: Tables) -> Job:
+        return job_of(together, Input(self.stream.types), tables, self.number)  # the kernel evaluates all of it
 
     def _parts(self) -> Iterator[pa.Table]:
         events, parts = _numbered(self.events), self.partitions

@@ -15,7 +15,7 @@ from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.options import Method, Options
 from mullion.planner.cost import NOTHING_SEEN
 from mullion.planner.expected import Expected, expectations, far_off, misjudged, observed_before
-from mullion.planner.plan import Plan
+from mullion.planner.plan import Pass, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.statistics import Statistics
 from mullion.slices.bounds import EVERYWHERE
@@ -52,7 +52,7 @@ def batch() -> MemoryBatch:
 def test_partials_are_about_as_many_as_expected(batch: MemoryBatch, method: str) -> None:
     made = plan(method, *QUERIES)
     expected = expectations(made, batch.statistics(made.groupings))
-    taken = batch.partials(made, (), EVERYWHERE, None).taken
+    taken = batch.partials(Pass((made,)), (), EVERYWHERE, None)[0].taken
     assert expected.keys() == {"k", "()"}
     for grouping, (table,) in zip(made.groupings, taken, strict=True):
         counted = tally(table, grouping)

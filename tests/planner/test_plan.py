@@ -32,7 +32,7 @@ def queries(*texts: str) -> list[SlicedAggregation]:
 
 def plan(*texts: str, seen: Observed | None = None) -> Plan:
     made = make_plan(TRADES, queries(*texts))
-    return made if seen is None else reconsider(made, seen)
+    return made if seen is None else reconsider([made], [seen])[0]
 
 
 def test_explain_reads_like_this() -> None:
@@ -166,7 +166,7 @@ def test_the_method_follows_the_fragments_that_were_seen(fragments: int, method:
 def test_the_users_method_is_taken_where_it_is_possible() -> None:
     few, many = (Observed(1000, 60_000_000, fragments=k, alpha=90.0, beta=90.0) for k in (3, 1000))
     for method, seen in ((ROWS, few), (FRAGMENTS, many)):
-        made = reconsider(make_plan(TRADES, queries(*MANY), Options.of(method=method)), seen)
+        (made,) = reconsider([make_plan(TRADES, queries(*MANY), Options.of(method=method))], [seen])
         assert made.methods == (method,)
     text = "SELECT max(symbol) AS s FROM trades [RANGE 10 s SLIDE 10 s] WHERE volume > 1"
     assert make_plan(TRADES, queries(text), Options.of(method=ROWS)).methods == (FRAGMENTS,)

@@ -115,7 +115,7 @@ class TestReads:
         asked = [query(TOTAL), query(LAST_TWO, "rows")]
         course = Course(asked, stream=kept, wanted=frozenset({"k"}), source=MemorySource(kept, sized=sized))
         first = course.take(event(1), event(12))
-        assert first.passes == ({"rows": 1} if sized else {"rows": 1, "partials": 1}), "many, for all that is known"
+        assert first.passes == ({"rows": 1} if sized else {"rows": 1, "statistics": 1}), "a sample tells that it is few"
         assert course.take(event(14), event(25)).passes == {"rows": 1}, "few, as the batch before"
         assert course.answers() == [(10, 1), (20, 2)]
         assert course.run.intake is not None and course.run.keeper is not None
@@ -145,9 +145,9 @@ class TestReads:
         assert course.take(event(1), event(None)).passes == {"partials": 1, "malformed": 1}
         assert course.run.counts.malformed == len(course.aside("malformed")) == 1
 
-    def test_with_sharing_off_each_query_reads(self) -> None:
+    def test_with_sharing_off_the_read_is_shared_still(self) -> None:
         course = Course([query(TOTAL), query(TOTAL, "p")], options=Options.of(sharing="off"))
-        assert course.take(event(1)).passes == {"partials": 2}
+        assert course.take(event(1)).passes == {"partials": 1}
 
 
 class TestBounds:

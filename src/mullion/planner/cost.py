@@ -42,6 +42,9 @@ FRAGMENT = 0.002
 MOST_NATIVE_PREDICATES = 16
 """Spark's generated code grows with every predicate, and past a limit it is interpreted (design decision 2)."""
 
+MOST_NATIVE_SETS = 8
+"""Spark copies every event for each grouping of a pass."""
+
 MOST_TABLE = 1 << 26
 """Membership bytes of all attributes, above which dense rows are out of the question."""
 
@@ -87,33 +90,44 @@ class Aggregation:
     text: str
 
 
-def choose(plan: Plan, seen: Observed) -> Choice:
-    """The cheapest way, or the one that the user asked for."""
-    slices = slices_of(plan.windows, 0, max(seen.span, 1), plan.slicing)
-    kernels = [aggregation(g, seen, slices, plan.options.method) for g in plan.groupings]
-    work = sum(k.cost for k in kernels)
-    costs = {"native": native_cost(plan, seen), "kernel": JOB + seen.events * MOVED_EVENT + work}
-    if plan.files:
-        costs["direct"] = JOB + seen.events * READ_EVENT + work
-    way: str = plan.options.way
-    if (way == "direct" and not plan.files) or (way == "native" and plan.only_kernel):
-        way = "kernel"
-    if way == "auto":
-        way = min(costs, key=lambda name: costs[name])
-    methods = tuple(k.method for k in kernels)
-    return Choice(way, methods, _reason(plan, seen, way, costs, kernels, slices))
+def choose(plans: Sequence[Plan], seen: Sequence[Observed]) -> list[Choice]:
+    """The cheapest way to the partials of all plans in one pass, or the one that the user asked for."""
+    slices = [slices_of(plan.windows, 0, max(s.span, 1), plan.slicing) for plan, s in zip(plans, seen, strict=True)]
+    kernels = [
+        [aggregation(g, s, n, plan.options.method) for g in plan.groupings]
+        for plan, s, n in zip(plans, seen, slices, strict=True)
+    ]
+    work = sum(kernel.cost for own in kernels for kernel in own)
+    events = max((s.events for s in seen), default=0)
+    costs = {"native": native_cost(plans, seen), "kernel": JOB + events * MOVED_EVENT + work}
+    if all(plan.files for plan in plans):
+        costs["direct"] = events * READ_EVENT + work
+    way = _way(plans[0].options.way, costs, only_kernel=any(plan.only_kernel for plan in plans))
+    return [
+        Choice(way, tuple(kernel.method for kernel in own), _reason(plan, s, way, costs, own, n))
+        for plan, s, own, n in zip(plans, seen, kernels, slices, strict=True)
+    ]
 
 
-def native_cost(plan: Plan, seen: Observed) -> float:
+def _way(asked: str, costs: dict[str, float], *, only_kernel: bool) -> str:
+    if asked == "auto":
+        return min(costs, key=lambda name: costs[name])
+    if (asked == "direct" and "direct" not in costs) or (asked == "native" and only_kernel):
+        return "kernel"
+    return asked
+
+
+def native_cost(plans: Sequence[Plan], seen: Sequence[Observed]) -> float:
     """A partial for every step of the grid that holds an event, group and fragment, at most one an event."""
-    most = max((len(g.bits) for g in plan.groupings), default=0)
-    if most > MOST_NATIVE_PREDICATES or plan.only_kernel:
+    groupings = [(g, plan, s) for plan, s in zip(plans, seen, strict=True) for g in plan.groupings]
+    most = max((len(g.bits) for g, _, _ in groupings), default=0)
+    if most > MOST_NATIVE_PREDICATES or len(groupings) > MOST_NATIVE_SETS or any(p.only_kernel for p in plans):
         return inf
     cost = JOB
-    for grouping in plan.groupings:
-        steps = seen.span / plan.grid.step + 1
-        partials = min(seen.events, steps * groups_of(grouping, seen) * fragments_of(grouping, seen))
-        cost += seen.events * NATIVE_EVENT + partials * NATIVE_PARTIAL
+    for grouping, plan, s in groupings:
+        steps = s.span / plan.grid.step + 1
+        partials = min(s.events, steps * groups_of(grouping, s) * fragments_of(grouping, s))
+        cost += s.events * NATIVE_EVENT + partials * NATIVE_PARTIAL
     return cost
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,8 @@ from mullion.options import DEFAULTS, Options, Slicing
 from mullion.planner.fragments import PredicateIndex
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.planner.slices import Grid, Progressions
+
+T = TypeVar("T")
 
 NO_GRID = Grid(1, 0)
 
@@ -242,3 +244,42 @@ class Plan:
         """The groupings that count values for one that answers."""
         same = (grouping.keys, grouping.lookups)
         return tuple(g for g in self.groupings if g.counted and (g.group_keys, g.lookups) == same)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Plans whose partials are made in one pass over a batch: they share the read, the expressions and the way."""
+
+    plans: tuple[Plan, ...]
+
+    @property
+    def way(self) -> str:
+        return self.plans[0].way
+
+    @property
+    def slicing(self) -> Slicing:
+        return self.plans[0].slicing
+
+    @cached_property
+    def groupings(self) -> tuple[Grouping, ...]:
+        """Those of all plans, one plan after the other."""
+        return tuple(grouping for plan in self.plans for grouping in plan.groupings)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(method for plan in self.plans for method in plan.methods)
+
+    @property
+    def windows(self) -> tuple[tuple[Period, ...], ...]:
+        """For each grouping, the windows of its plan."""
+        return tuple(plan.windows for plan in self.plans for _ in plan.groupings)
+
+    @property
+    def grids(self) -> tuple[Grid, ...]:
+        """For each grouping, the grid of its plan."""
+        return tuple(plan.grid for plan in self.plans for _ in plan.groupings)
+
+    def by_plan(self, items: Sequence[T]) -> list[list[T]]:
+        """What there is of each grouping, plan by plan."""
+        rest = iter(items)
+        return [[next(rest) for _ in plan.groupings] for plan in self.plans]

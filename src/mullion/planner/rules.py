@@ -14,7 +14,7 @@ from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS, Axis, Expr
 from mullion.language.types import Type
 from mullion.options import DEFAULTS, Options
-from mullion.planner.cost import NOTHING_SEEN, Observed, aggregation, choose
+from mullion.planner.cost import NOTHING_SEEN, Choice, Observed, aggregation, choose
 from mullion.planner.cuts import amount_text
 from mullion.planner.fragments import compared_in
 from mullion.planner.physical import why_slices
@@ -177,9 +177,13 @@ def choose_way(plan: Plan, seen: Observed) -> Plan:
     """Native, kernel or direct, by cost (design decision 2), and what the kernel does with predicates (decision 4)."""
     if plan.axis.kind != "time":
         return _keep_order(plan, seen)
-    choice = choose(plan, seen)
+    (choice,) = choose([plan], [seen])
+    return _chosen(plan, choice)
+
+
+def _chosen(plan: Plan, choice: Choice) -> Plan:
     plan = replace(plan, way=choice.way, methods=choice.methods)
-    return _because(plan, "choose_way", choice.text)
+    return _because(plan, choose_way.__name__, choice.text)
 
 
 def _keep_order(plan: Plan, seen: Observed) -> Plan:
@@ -221,18 +225,22 @@ def make_plan(
     seen: Observed = NOTHING_SEEN,
     files: bool = False,
     axis: Axis = TIME_AXIS,
+    cluster: str = "",
 ) -> Plan:
-    """The shared plan of the queries over a stream whose windows lie over one axis."""
-    plan = Plan(stream, tuple(queries), options, axis=axis, files=files)
+    """The shared plan of the queries over a stream whose windows lie over one axis. `cluster` says why these share
+    slices, where that was chosen."""
+    reasons = (Reason("choose_clusters", cluster),) if cluster else ()
+    plan = Plan(stream, tuple(queries), options, axis=axis, files=files, reasons=reasons)
     for rule in RULES:
         plan = rule(plan, seen)
     return plan
 
 
-def reconsider(plan: Plan, seen: Observed) -> Plan:
-    """The same plan with the way chosen anew, from what the last batch held."""
-    reasons = tuple(r for r in plan.reasons if r.rule != choose_way.__name__)
-    return choose_way(replace(plan, reasons=reasons), seen)
+def reconsider(plans: Sequence[Plan], seen: Sequence[Observed]) -> list[Plan]:
+    """The same plans with one way for all chosen anew, from what the last batch held."""
+    before = [replace(p, reasons=tuple(r for r in p.reasons if r.rule != choose_way.__name__)) for p in plans]
+    choices = choose(before, seen) if before else []
+    return [_chosen(plan, choice) for plan, choice in zip(before, choices, strict=True)]
 
 
 def _distinct(items: Iterable[T]) -> tuple[T, ...]:

@@ -12,7 +12,6 @@ from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.backfill import Backfill, Past, PastEvents, SideJobs
-from mullion.runtime.planning import SHARED
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.due import Cursor, first_end
 
@@ -45,8 +44,8 @@ class Admission:
         entrance = entrance._replace(after=after)
         if since > state.newest:
             return entrance, "no event came before its first window"
-        shared = state.sets.get(SHARED)
-        if shared is not None and shared.coverage.serves(query, since):
+        shared = list(state.sets.values()) if state.options.is_shared else []
+        if len(shared) == 1 and shared[0].coverage.serves(query, since):
             return entrance, "from the sub-windows that other queries keep"
         reason = self.unreadable_again([lookup.table for lookup in query.lookups])
         if reason is None and state.committed is not None:
@@ -116,7 +115,7 @@ class Admission:
 
     def _take_past(self, query: SlicedAggregation, future: Future[Past]) -> None:
         state = self._state
-        tier = (state.sets.get(SHARED) or state.sets[query.name]).tier
+        tier = next(own.tier for own in state.sets.values() if query.name in own.members)
         state.backfilled.add(query.name)
         tier.waiting.discard(query.name)
         failures: tuple[type[BaseException], ...] = (*state.source.failures, MullionError, OSError)

@@ -2,7 +2,7 @@
 tests in memory.
 
 Each method of a batch is one pass over its events, or less. A run makes as few calls as it can: one `read` for all that
-needs rows, and one `partials` for each set of queries that share their work.
+needs rows, and one `partials` for all plans.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import Prepared
-from mullion.planner.plan import Grouping, Plan
+from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.planner.statistics import Statistics
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
@@ -44,7 +45,7 @@ class Portion(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """The partials of a batch."""
+    """The partials of a batch for one plan."""
 
     taken: ByGrouping
     late: ByGrouping
@@ -67,8 +68,8 @@ class Batch(Protocol):
     def read(self, inputs: Input, texts: Collection[str] = ()) -> pa.Table:
         """The columns of the input and the time as `#t`, in the order of arrival. `texts` may come as dictionaries."""
 
-    def partials(self, plan: Plan, tables: Tables, bounds: Stretch, expected: int | None) -> Collected:
-        """The partials of all groupings of the plan, where about so many events are expected."""
+    def partials(self, together: Pass, tables: Tables, bounds: Stretch, expected: int | None) -> list[Collected]:
+        """The partials of each plan of the pass, where about so many events are expected."""
 
     def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
         """The partials of the events of a stretch of time."""
@@ -130,18 +131,30 @@ def partials_of(events: pa.Table, job: Job, bounds: Stretch) -> Portion:
     return Portion(partials(bounds.of(events), job), before, ahead)
 
 
-def collected(portions: Sequence[Portion], plan: Plan) -> Collected:
-    """The partials of a batch that came in portions."""
-    taken = by_grouping([portion.taken for portion in portions], plan)
-    late = [portion.late for portion in portions if portion.late]
-    return Collected(taken, by_grouping(late, plan) if late else [], any(portion.ahead for portion in portions))
+def collected(portions: Sequence[Portion], together: Pass) -> list[Collected]:
+    """The partials of a batch that came in portions, for each plan."""
+    ahead = any(portion.ahead for portion in portions)
+    taken = by_grouping([portion.taken for portion in portions], together)
+    missed = [portion.late for portion in portions if portion.late]
+    if not missed:
+        return [Collected(own, [], ahead) for own in together.by_plan(taken)]
+    late = by_grouping(missed, together)
+    both = zip(together.by_plan(taken), together.by_plan(late), strict=True)
+    return [Collected(own, before, ahead) for own, before in both]
 
 
-def by_grouping(portions: Sequence[Sequence[pa.Table]], plan: Plan) -> ByGrouping:
+def by_grouping(portions: Sequence[Sequence[pa.Table]], together: Pass) -> ByGrouping:
+    """The tables of each grouping of the pass."""
     grouped = []
-    for g, (grouping, method) in enumerate(zip(plan.groupings, plan.methods, strict=True)):
+    for g, (grouping, method) in enumerate(zip(together.groupings, together.methods, strict=True)):
         grouped.append(_alike([tables[g] for tables in portions], partial_schema(grouping, method)))
     return grouped
+
+
+def job_of(together: Pass, inputs: Input, tables: Tables, batch: int, files: FileOrder | None = None) -> Job:
+    """What the kernel is to make of a batch's events."""
+    slim = tuple(g.for_workers(method) for g, method in zip(together.groupings, together.methods, strict=True))
+    return Job(slim, together.methods, together.windows, inputs, together.slicing, tables, batch, files)
 
 
 def _alike(tables: Sequence[pa.Table], schema: pa.Schema) -> list[pa.Table]:
@@ -152,4 +165,4 @@ def _alike(tables: Sequence[pa.Table], schema: pa.Schema) -> list[pa.Table]:
     return [pa.concat_tables(alike) for alike in by_layout.values()] or [schema.empty_table()]
 
 
-__all__ = ["FEW", "Batch", "Collected", "Portion", "Source", "by_grouping", "collected", "partials_of"]
+__all__ = ["FEW", "Batch", "Collected", "Portion", "Source", "by_grouping", "collected", "job_of", "partials_of"]

@@ -103,6 +103,7 @@ class Commits:
             "rows": state.rows_of_static,
             "stopped": state.limits.snapshot(),
             "sets": {name: sharing_set.snapshot() for name, sharing_set in state.sets.items()},
+            "clusters": state.clusters,
             "ordered": state.ordered.snapshot(),
             "kept": None if state.keeper is None else state.keeper.snapshot(),
             "intake": None if state.intake is None else state.intake.names,
@@ -160,6 +161,7 @@ class Commits:
         if recorded.get("intake") is not None:
             state.intake = new_intake(None if state.journal is None else state.journal.files)
             state.intake.restore(recorded["intake"])
+        state.clusters = recorded["clusters"]
         for name, own in recorded["sets"].items():
             sharing_set = state.sets.setdefault(name, SharingSet())
             sharing_set.restore(own, [table for label, table in labelled if label == f"set {name}"], state.files)
@@ -172,7 +174,8 @@ class Commits:
         state = self._state
         if state.newest is None:
             return
-        sets = tuple((tuple(s.tier.entries), s.coverage.copy()) for s in state.sets.values() if not s.shards)
+        whole = [s for s in state.sets.values() if not s.shards]
+        sets = tuple((tuple(e for e in s.tier.entries if e.readers is None), s.coverage.copy()) for s in whole)
         ordered = state.ordered
         state.view = self._view(ordered.order.waiting, ordered.synopses, sets, state.lookups.rows)
 

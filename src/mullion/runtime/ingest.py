@@ -17,8 +17,9 @@ import pyarrow as pa
 from mullion.expressions.vector import has_arrow_type
 from mullion.kernels.arrival import ARRIVAL
 from mullion.planner.cost import NOTHING_SEEN
-from mullion.planner.plan import Plan
-from mullion.runtime.batch import FEW, Batch, Collected, by_grouping
+from mullion.planner.plan import Pass, Plan
+from mullion.runtime.batch import FEW, Batch, Collected, Portion, job_of
+from mullion.runtime.batch import collected as in_plans
 from mullion.runtime.counts import add_counts
 from mullion.runtime.intake import new_intake
 from mullion.runtime.kept_events import Keeper
@@ -29,7 +30,7 @@ from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.bounds import EVERYWHERE, Sifted, sift
 from mullion.slices.inputs import input_for, together
-from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.kernels.partial import TIME, Input, partials
 from mullion.slices.tally import Tally
 from mullion.storage.marks import Mark
 
@@ -51,7 +52,7 @@ class Ingest:
     def take(self, batch: Batch, aside: SetAside) -> Tally:
         """Take the events of a batch in. Late events are set aside first. Returns what the batch holds."""
         state, mark = self._state, Mark(batch.number)
-        plans = [(sharing_set, self._planning.plan_batch(sharing_set, batch)) for sharing_set in state.sets.values()]
+        plans = self._planning.plan_batch(batch)
         rows = self._read(batch, aside, plans)
         seen = None
         if rows is not None:
@@ -61,8 +62,8 @@ class Ingest:
             self._keep(sifted, mark)
             self._hand_on(sifted, mark)
             self._order(sifted, mark)
-        for sharing_set, plan in plans:
-            counted = self._absorb(sharing_set, plan, batch, aside, rows)
+        if plans:
+            counted = self._absorb(plans, batch, aside, rows)
             seen = seen or counted
         seen = seen or self._times(batch, aside)
         state.counts.events += seen.events
@@ -142,20 +143,23 @@ class Ingest:
 
     # Partials
 
-    def _absorb(self, sharing_set: SharingSet, plan: Plan, batch: Batch, aside: SetAside, rows: Rows | None) -> Tally:
-        if rows is not None and rows.with_partials:
-            return self._partials.take(sharing_set, plan, self._from_rows(plan, batch, rows))
-        return self._partials.absorb(sharing_set, plan, batch, aside)
+    def _absorb(
+        self, plans: Sequence[tuple[SharingSet, Plan]], batch: Batch, aside: SetAside, rows: Rows | None
+    ) -> Tally:
+        if rows is None or not rows.with_partials:
+            return self._partials.absorb(plans, batch, aside)
+        collected = self._from_rows(Pass(tuple(plan for _, plan in plans)), batch, rows)
+        counted = [self._partials.take(own, plan, made) for (own, plan), made in zip(plans, collected, strict=True)]
+        return counted[0]
 
-    def _from_rows(self, plan: Plan, batch: Batch, rows: Rows) -> Collected:
+    def _from_rows(self, together: Pass, batch: Batch, rows: Rows) -> list[Collected]:
         """The partials of rows that are on the driver for others."""
-        tables = self._state.lookups.at(plan.groupings, batch.number)
-        windows = (plan.windows,) * len(plan.groupings)
-        job = Job(plan.groupings, plan.methods, windows, rows.inputs, plan.slicing, tables, batch.number)
+        tables = self._state.lookups.at(together.groupings, batch.number)
+        job = job_of(together, rows.inputs, tables, batch.number)
         sifted = rows.sifted
-        taken = by_grouping([partials(_numbered(sifted.taken), job)], plan)
-        late = by_grouping([partials(_numbered(sifted.late), job)], plan) if len(sifted.late) else []
-        return Collected(taken, late, ahead=bool(len(sifted.ahead)))
+        late = partials(_numbered(sifted.late), job) if len(sifted.late) else []
+        taken = partials(_numbered(sifted.taken), job)
+        return in_plans([Portion(taken, late, ahead=bool(len(sifted.ahead)))], together)
 
     def _times(self, batch: Batch, aside: SetAside) -> Tally:
         """Event count and time range of a batch when no query reads the stream."""

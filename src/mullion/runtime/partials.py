@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import pyarrow as pa
 
 from mullion.planner.cost import NOTHING_SEEN
-from mullion.planner.plan import Grouping, Plan
+from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.runtime.batch import Batch, Collected
 from mullion.runtime.counts import add_counts
 from mullion.runtime.late import SetAside
@@ -22,20 +24,27 @@ class PartialsStage:
     def __init__(self, state: StreamState) -> None:
         self._state = state
 
-    def absorb(self, sharing_set: SharingSet, plan: Plan, batch: Batch, aside: SetAside) -> Tally:
-        """Take in the partials of a batch: tables on the driver, or what shards have written."""
-        tables = self._state.lookups.at(plan.groupings, batch.number)
-        small = with_groupings(plan, [g for g in plan.groupings if g.name not in sharing_set.shards])
-        collected = Collected([], [], ahead=False)
-        if small.groupings:
-            expected = None if sharing_set.seen is NOTHING_SEEN else sharing_set.seen.events
-            collected = batch.partials(small, tables, aside.bounds, expected)
-            aside.note(late=bool(collected.late), ahead=collected.ahead)
-        large = [g for g in plan.groupings if g.name in sharing_set.shards]
-        written: list[CountedPartials] = [
-            (grouping, None, self._to_shards(sharing_set, plan, grouping, batch, aside)) for grouping in large
-        ]
-        return self.take(sharing_set, small, collected, written)
+    def absorb(self, plans: Sequence[tuple[SharingSet, Plan]], batch: Batch, aside: SetAside) -> Tally:
+        """Take in the partials of a batch: tables on the driver, of all plans in one pass, or what shards have
+        written."""
+        small = [with_groupings(plan, [g for g in plan.groupings if g.name not in own.shards]) for own, plan in plans]
+        together = Pass(tuple(plan for plan in small if plan.groupings))
+        collected: Iterator[Collected] = iter(())
+        if together.plans:
+            tables = self._state.lookups.at(together.groupings, batch.number)
+            seen = next((own.seen for own, _ in plans if own.seen is not NOTHING_SEEN), None)
+            made = batch.partials(together, tables, aside.bounds, None if seen is None else seen.events)
+            aside.note(late=any(own.late for own in made), ahead=any(own.ahead for own in made))
+            collected = iter(made)
+        counted = []
+        for (sharing_set, plan), rest in zip(plans, small, strict=True):
+            large = [g for g in plan.groupings if g.name in sharing_set.shards]
+            written: list[CountedPartials] = [
+                (grouping, None, self._to_shards(sharing_set, plan, grouping, batch, aside)) for grouping in large
+            ]
+            own = next(collected) if rest.groupings else Collected([], [], ahead=False)
+            counted.append(self.take(sharing_set, rest, own, written))
+        return counted[0]
 
     def take(
         self, sharing_set: SharingSet, plan: Plan, collected: Collected, written: list[CountedPartials] | None = None

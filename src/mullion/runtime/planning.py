@@ -1,7 +1,9 @@
 """The plans of a stream's queries: which queries share partials, and how a batch's partials are made.
 
-Two things change a plan. When queries come or go, `set_queries` makes a new one. Before every batch, `plan_batch`
-chooses the way to partials anew, from what the last batch held and from whether the kernel may read its files.
+Three things change a plan. When queries come or go, `set_queries` gives them to sharing sets (`runtime.clusters`) and
+makes new ones. Before a batch that may hold something else than the one before, `plan_batch` asks it for statistics and
+divides queries anew where that pays. And before every batch it chooses the way to partials, from what the last batch
+held and from whether the kernel may read its files.
 """
 
 from __future__ import annotations
@@ -12,25 +14,32 @@ from dataclasses import replace
 from mullion.catalog.restart import to_journal
 from mullion.catalog.synopses import Synopsis
 from mullion.language.query import TIME_AXIS
+from mullion.planner.clusters import Clustering
+from mullion.planner.cost import NOTHING_SEEN
+from mullion.planner.expected import expectations, observed_before
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.batch import Batch
+from mullion.planner.statistics import Statistics
+from mullion.runtime.batch import FEW, Batch
+from mullion.runtime.clusters import Clusters
 from mullion.runtime.sharding_choice import ShardingChoice
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.answered import still_counted
-from mullion.slices.coverage import Coverage
 from mullion.slices.tier import check_complete
 
-SHARED = "shared"
-"""The name of the sharing set of all queries; with sharing off, each has one of its own name."""
+OTHER = 4
+"""A batch with so many times more or fewer events than the one that was looked at last may hold something else."""
 
 
 class Planning:
     def __init__(self, state: StreamState) -> None:
         self._state = state
+        self._clusters = Clusters(state)
         self._sharding = ShardingChoice(state)
+        self._looked_at: int | None = None
+        """How many events the batch had whose statistics the clusters stand on; None when queries are others since."""
 
     def set_queries(self, queries: Sequence[SlicedAggregation], synopses: Sequence[Synopsis]) -> bool:
         """The queries that the next batch answers, and the synopses that it feeds; whether anything is new."""
@@ -67,26 +76,63 @@ class Planning:
 
     def _set_sharing_sets(self, queries: Sequence[SlicedAggregation]) -> None:
         state = self._state
-        shared = state.options.is_shared
-        names = [SHARED] if shared and queries else [q.name for q in queries]
-        newest = state.newest
-        for name in names:
-            if name not in state.sets:
-                state.sets[name] = SharingSet(coverage=Coverage(None if newest is None else newest + 1))
-        state.sets = {name: state.sets[name] for name in names}
-        for name, sharing_set in state.sets.items():
-            own = [q for q in queries if shared or q.name == name]
-            sharing_set.plan = make_plan(state.stream, own, state.options, seen=sharing_set.seen)
-            if state.is_restored:
-                check_complete(sharing_set.tier.entries, sharing_set.plan)
+        self._clusters.assign(queries)
+        self._looked_at = None
+        self._make_plans(queries)
+        for sharing_set in state.sets.values() if state.is_restored else ():
+            assert sharing_set.plan is not None
+            check_complete(sharing_set.tier.entries, sharing_set.plan)
 
-    def plan_batch(self, sharing_set: SharingSet, batch: Batch) -> Plan:
-        """The plan as it is for a batch; groupings with very many groups are moved to shards first."""
-        assert sharing_set.plan is not None
-        files = batch.reads_files(sharing_set.plan.groupings)
-        plan = sharing_set.plan = reconsider(replace(sharing_set.plan, files=files), sharing_set.seen)
-        self._sharding.move_the_large(sharing_set, plan, batch)
-        return plan
+    def _make_plans(self, queries: Sequence[SlicedAggregation]) -> None:
+        """The plan of each set; one whose queries are the same stays."""
+        state = self._state
+        clustering = None if state.statistics is None else Clustering(state.statistics)
+        for sharing_set in state.sets.values():
+            own = tuple(query for query in queries if query.name in sharing_set.members)
+            if sharing_set.plan is None or sharing_set.plan.queries != own:
+                told = "" if clustering is None else clustering.text(own, len(state.sets))
+                plan = make_plan(state.stream, own, state.options, seen=sharing_set.seen, cluster=told)
+                sharing_set.plan = plan
+
+    def plan_batch(self, batch: Batch) -> list[tuple[SharingSet, Plan]]:
+        """The sets and their plans as they are for a batch; groupings with very many groups are moved to shards
+        first."""
+        state = self._state
+        statistics = self._look_at(batch)
+        sets = [(own, own.plan) for own in state.sets.values() if own.plan is not None]
+        files = batch.reads_files([grouping for _, plan in sets for grouping in plan.groupings])
+        plans = reconsider([replace(plan, files=files) for _, plan in sets], [own.seen for own, _ in sets])
+        for (own, _), plan in zip(sets, plans, strict=True):
+            own.plan = plan
+            if statistics is not None:
+                own.expected = expectations(plan, statistics)
+            self._sharding.move_the_large(own, plan, batch)
+        return [(own, plan) for (own, _), plan in zip(sets, plans, strict=True)]
+
+    def _look_at(self, batch: Batch) -> Statistics | None:
+        """Learn what the batch holds, where it may be something else than what the clusters stand on."""
+        state = self._state
+        queries = [query for query in state.queries if query.axis == TIME_AXIS]
+        if not queries or not self._may_be_other(batch):
+            return None
+        groupings = make_plan(state.stream, queries, state.options).groupings
+        state.statistics = known = batch.statistics(groupings, state.lookups.at(groupings, batch.number))
+        self._looked_at = known.events or known.sampled
+        if self._clusters.divide(known, queries):
+            self._make_plans(queries)
+        for own in state.sets.values():
+            if own.seen is NOTHING_SEEN and own.plan is not None:
+                own.seen = observed_before(known, own.plan.groupings)
+        return known
+
+    def _may_be_other(self, batch: Batch) -> bool:
+        """Whether what is known may not hold of the batch. Of few events it does not matter."""
+        size, before = batch.size, self._looked_at
+        if size is None and self._state.observed is not NOTHING_SEEN:
+            size = self._state.observed.events
+        if size is not None and size <= FEW:
+            return False
+        return before is None or (size is not None and not before / OTHER <= size <= before * OTHER)
 
 
 def with_groupings(plan: Plan, groupings: Sequence[Grouping]) -> Plan:
@@ -98,4 +144,4 @@ def with_groupings(plan: Plan, groupings: Sequence[Grouping]) -> Plan:
     return replace(plan, groupings=tuple(groupings), methods=methods)
 
 
-__all__ = ["SHARED", "Planning", "with_groupings"]
+__all__ = ["Planning", "with_groupings"]

@@ -36,7 +36,8 @@ class ShardingChoice:
         return sharing_set.groups[grouping.name] > limit or held > 4 * limit
 
     def _move(self, sharing_set: SharingSet, grouping: Grouping) -> Shards:
-        name = sha256(grouping.name.encode()).hexdigest()[:16]
+        label = next(label for label, own in self._state.sets.items() if own is sharing_set)
+        name = sha256(f"{label} {grouping.name}".encode()).hexdigest()[:16]
         shards = Shards(self._state.files, f"shards/{name}", SHARDS)
         tier = sharing_set.tier
         own = [entry for entry in tier.entries if entry.grouping == grouping.name]

@@ -20,8 +20,11 @@ from mullion.storage.files import CommittedFiles
 
 @dataclass
 class SharingSet:
-    """Queries that are answered from the same partials: all of them, or one when sharing is off."""
+    """A cluster: queries that are answered from the same partials. All of them are one, or those whose sharing pays
+    (`planner.clusters`), or each is its own when sharing is off."""
 
+    members: frozenset[str] = frozenset()
+    """The names of its queries."""
     tier: WindowTier = field(default_factory=WindowTier)
     coverage: Coverage = field(default_factory=Coverage)
     plan: Plan | None = None
@@ -34,6 +37,7 @@ class SharingSet:
 
     def snapshot(self) -> dict[str, Any]:
         return {
+            "members": sorted(self.members),
             "tier": self.tier.snapshot(),
             "seen": asdict(self.seen) if self.seen is not NOTHING_SEEN else None,
             "groups": self.groups,
@@ -41,6 +45,7 @@ class SharingSet:
         }
 
     def restore(self, state: dict[str, Any], tables: Sequence[pa.Table], files: CommittedFiles) -> None:
+        self.members = frozenset(state["members"])
         self.tier.restore(state["tier"], tables)
         self.seen = Observed(**state["seen"]) if state["seen"] else NOTHING_SEEN
         self.groups = dict(state["groups"])

@@ -14,6 +14,7 @@ from mullion.memory import Memory
 from mullion.options import Options
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.sliced import SlicedAggregation
+from mullion.planner.statistics import Statistics
 from mullion.runtime.ahead import Ahead
 from mullion.runtime.batch import Source
 from mullion.runtime.batch_input import BatchInput, Notes
@@ -34,6 +35,11 @@ from mullion.storage.scratch import Scratch
 
 
 class StreamState:
+    clusters: int = 0
+    """How many sharing sets were made after the first."""
+    statistics: Statistics | None = None
+    """What was known of the last batch that was looked at before it was read."""
+
     def __init__(
         self,
         stream: Stream,

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from mullion.algebra.streams import Stream
 from mullion.catalog.catalog import Catalog
 from mullion.language.query import TIME_AXIS, Axis
-from mullion.options import Options
+from mullion.options import Options, Sharing
+from mullion.planner.clusters import Clustering
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.expected import observed_before
 from mullion.planner.explain import Explanation
@@ -60,14 +61,38 @@ class Explainer:
         yet."""
         queries = sliced_of(self._catalog.queries_over(stream.name), self._catalog.streams)
         known, seen = self._known(stream, queries)
-        alone = [[query] for query in queries if name in (None, query.name)]
+        clusters = self._clusters(stream, [query for query in queries if query.axis == TIME_AXIS], known)
+        others = [query for query in queries if query.axis != TIME_AXIS]
         plans = [
-            self._plan(stream, axis, placed, seen)
-            for together in ([queries] if self._options.is_shared else alone)
-            for axis, placed in _by_axis(together)
-            if name is None or any(query.name == name for query in placed)
+            self._plan(stream, TIME_AXIS, together, seen, told)
+            for together, told in clusters
+            if name is None or any(query.name == name for query in together)
         ]
+        for together in [others] if self._options.is_shared else [[query] for query in others]:
+            for axis, placed in by_axis(together):
+                if name is None or any(query.name == name for query in placed):
+                    plans.append(self._plan(stream, axis, placed, seen))
         return plans, known
+
+    def _clusters(
+        self, stream: Stream, queries: Sequence[SlicedAggregation], known: Statistics | None
+    ) -> list[tuple[Sequence[SlicedAggregation], str]]:
+        """The queries over time that share slices, and why: as they run now, or as they would run."""
+        run = self._runs.get(stream.name)
+        if not self._options.is_shared:
+            return [([query], "") for query in queries]
+        if run is not None and run.counts.batches:
+            known = run.statistics
+            clusters = [[q for q in queries if q.name in own.members] for own in run.sets.values()]
+            there = {query.name for own in clusters for query in own}
+            clusters.append([query for query in queries if query.name not in there])
+            clusters = [own for own in clusters if own]
+        elif known is None or self._options.sharing is Sharing.ON:
+            clusters = [list(queries)] if queries else []
+        else:
+            clusters = [list(own) for own in Clustering(known).divide(queries).clusters]
+        clustering = None if known is None else Clustering(known)
+        return [(own, "" if clustering is None else clustering.text(own, len(clusters))) for own in clusters]
 
     def _known(self, stream: Stream, queries: Sequence[SlicedAggregation]) -> tuple[Statistics | None, Observed]:
         """What the source holds and would show, or what its last batch showed."""
@@ -81,18 +106,14 @@ class Explainer:
         known = self._statistics(stream, groupings)
         return None if known == Statistics() else known, observed_before(known, groupings)
 
-    def _plan(self, stream: Stream, axis: Axis, queries: Sequence[SlicedAggregation], seen: Observed) -> Plan:
+    def _plan(
+        self, stream: Stream, axis: Axis, queries: Sequence[SlicedAggregation], seen: Observed, cluster: str = ""
+    ) -> Plan:
         run = self._runs.get(stream.name)
         if axis != TIME_AXIS:
             seen = Observed(events=seen.events, span=seen.events, groups=seen.groups)
         files = stream.format == "parquet" if run is None else run.reads_files
-        return make_plan(stream, queries, self._options, seen=seen, files=files, axis=axis)
-
-
-def _by_axis(queries: Sequence[SlicedAggregation]) -> list[tuple[Axis, list[SlicedAggregation]]]:
-    """The queries of each axis, those over time first."""
-    timed = [q for q in queries if q.axis == TIME_AXIS]
-    return [*([(TIME_AXIS, timed)] if timed else []), *by_axis(queries)]
+        return make_plan(stream, queries, self._options, seen=seen, files=files, axis=axis, cluster=cluster)
 
 
 __all__ = ["Explainer"]

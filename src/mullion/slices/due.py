@@ -11,7 +11,7 @@ portions.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from mullion.expressions.arrays import Times
 from mullion.instants import EVERYTHING, NO_START
 from mullion.language.query import Period
 from mullion.planner.sliced import SlicedAggregation
-from mullion.planner.slices import edges_between, most_edges
+from mullion.planner.slices import distinct, edges_between, most_edges
 
 
 def first_end(time: int, window: Period) -> int:
@@ -66,6 +66,13 @@ class Due:
 
     def __len__(self) -> int:
         return len(self.query)
+
+    def of(self, queries: Sequence[int]) -> Due:
+        """The windows of some queries."""
+        own = np.isin(self.query, np.array(queries, np.intp))
+        opens = None if self.opens is None else self.opens[own]
+        closes = None if self.closes is None else self.closes[own]
+        return Due(self.query[own], self.start[own], self.end[own], opens, closes)
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,12 @@ class SeenEvents:
     oldest: int
     newest: int
     slices: Times = field(default_factory=lambda: np.empty(0, np.int64))
+    inherited: Mapping[str, Times] = field(default_factory=dict)
+    """Of queries that were cut otherwise before, by their names: the slices of that time that hold one."""
+
+    def slices_of(self, query: str) -> Times:
+        before = self.inherited.get(query)
+        return self.slices if before is None else distinct(np.concatenate([before, self.slices]))
 
 
 def due_windows(
@@ -197,9 +210,9 @@ def _special_windows(
     query: SlicedAggregation, cursor: Cursor, seen: SeenEvents, watermark: int | None
 ) -> tuple[Times, Times]:
     """The due windows of one query that has keys, gaps, a start or a stop: the first ends of runs, and how many."""
-    window = query.window
+    window, slices = query.window, seen.slices_of(query.name)
     if query.frame.since is not None and not cursor.begun:
-        later = seen.slices[seen.slices >= query.frame.since]
+        later = slices[slices >= query.frame.since]
         if len(later):
             # Until a window was answered an earlier event may come; slices, however, may be forgotten meanwhile.
             end = first_end(int(later[0]), window)
@@ -217,7 +230,7 @@ def _special_windows(
     highest = last_end(seen.newest, window)
     if query.stop is not None:
         highest = min(highest, first_end(query.stop, window) - window.slide)
-    first, last = _ends_that_hold(seen.slices, window, lowest, highest)
+    first, last = _ends_that_hold(slices, window, lowest, highest)
     if not query.keys and len(first):
         first, last = np.array([lowest if cursor.begun else first[0]]), last[-1:]
     if watermark is not None:

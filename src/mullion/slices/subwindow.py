@@ -67,6 +67,22 @@ class PartialSubWindows:
         """Kept for queries alone whose past was read once more."""
         return bool(json.loads(self.table.schema.metadata[b"private"]))
 
+    @cached_property
+    def readers(self) -> frozenset[str] | None:
+        """The queries that may read it; None for all. Queries that were given to another cluster take what was kept
+        for them along, and the others there have it in sub-windows of their own."""
+        names = self.table.schema.metadata.get(b"readers")
+        return None if names is None else frozenset(json.loads(names))
+
+    def for_readers(self, names: frozenset[str]) -> PartialSubWindows:
+        """The same sub-windows, for these queries alone."""
+        own = names if self.readers is None else names & self.readers
+        metadata = {**self.table.schema.metadata, b"readers": json.dumps(sorted(own)).encode()}
+        return PartialSubWindows(self.table.replace_schema_metadata(metadata))
+
+    def is_read_by(self, name: str) -> bool:
+        return self.readers is None or name in self.readers
+
     def knows(self, slot: str) -> bool:
         """Whether events of the slot were kept here."""
         if SLOT not in self.table.schema.names and not slot:

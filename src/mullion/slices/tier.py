@@ -41,6 +41,8 @@ class WindowTier:
         """Nothing from this time on was dropped."""
         self.waiting: set[str] = set()
         """Queries that are not answered before their past is there."""
+        self.inherited: dict[str, Times] = {}
+        """Of queries that were in another cluster before: the slices that held an event there."""
 
     def absorb(self, new: PartialSubWindows) -> None:
         """Add the sub-windows of a batch."""
@@ -64,7 +66,7 @@ class WindowTier:
         second time."""
         for query in grouping.queries:
             self.cursors.setdefault(query.name, Cursor())
-        seen = SeenEvents(oldest, newest, self.slices)
+        seen = SeenEvents(oldest, newest, self.slices, self.inherited)
         return due_windows(grouping.queries, self.cursors, seen, watermark, self.waiting, most)
 
     def answer(
@@ -73,8 +75,23 @@ class WindowTier:
         """Answer windows of the grouping, from the value counts of others where its aggregates need them."""
         counting = list(counting)
         for due in portions:
-            counted = {other.name: Rows(self.entries, other) for other in counting}
-            yield from finalize(Rows(self.entries, grouping), grouping, due, work, counted=counted)
+            for own, entries in self._by_entries(grouping, due):
+                counted = {other.name: Rows(entries, other) for other in counting}
+                yield from finalize(Rows(entries, grouping), grouping, own, work, counted=counted)
+
+    def _by_entries(self, grouping: Grouping, due: Due) -> Iterator[tuple[Due, list[PartialSubWindows]]]:
+        """The due windows by the sub-windows that their queries may read: all read all, but for queries that brought
+        some along from another cluster."""
+        if all(entry.readers is None for entry in self.entries):
+            yield due, self.entries
+            return
+        by_entries: dict[tuple[int, ...], list[int]] = {}
+        for query in distinct(due.query).tolist():
+            name = grouping.queries[query].name
+            read = tuple(i for i, entry in enumerate(self.entries) if entry.is_read_by(name))
+            by_entries.setdefault(read, []).append(query)
+        for read, queries in by_entries.items():
+            yield due.of(queries), [self.entries[i] for i in read]
 
     def forget(self, plan: Plan, watermark: int) -> int:
         """Drop what no later window needs, and return the time before which nothing is kept."""
@@ -87,6 +104,8 @@ class WindowTier:
         self.slices = self.slices[self.slices >= horizon]
         names = {q.name for q in plan.queries}
         self.cursors = {name: c for name, c in self.cursors.items() if name in names}
+        left = {name: slices[slices >= horizon] for name, slices in self.inherited.items() if name in names}
+        self.inherited = {name: slices for name, slices in left.items() if len(slices)}
         groupings = {g.name: g for g in plan.groupings}
         endless = is_endless(plan)
         if not endless:
@@ -102,7 +121,25 @@ class WindowTier:
     def forget_query(self, name: str) -> None:
         """Another query has taken the name: how far the one before was answered is not its own."""
         self.cursors.pop(name, None)
+        self.inherited.pop(name, None)
         self.waiting.discard(name)
+        self.entries = [e if e.readers is None else e.for_readers(e.readers - {name}) for e in self.entries]
+
+    def inherit(self, other: WindowTier, names: frozenset[str]) -> None:
+        """Take over queries of another tier: how far they are answered, and what is kept for them."""
+        for name in sorted(names & other.cursors.keys()):
+            self.cursors[name] = other.cursors[name]
+        for name in names:
+            slices = np.concatenate([other.slices, other.inherited.get(name, other.slices[:0])])
+            if len(slices):
+                self.inherited[name] = distinct(slices)
+        self.waiting |= other.waiting & names
+        taken = [entry.for_readers(names) for entry in other.entries]
+        taken = [entry for entry in taken if entry.readers]
+        self.entries += taken
+        self._unsaved += taken
+        horizons = [h for h in (self.horizon, other.horizon) if h is not None]
+        self.horizon = max(horizons, default=None)
 
     def saved(self) -> list[PartialSubWindows]:
         """What came since the last call: the part of the state that a commit has to add."""
@@ -113,12 +150,14 @@ class WindowTier:
         return {
             "cursors": {name: [c.next_end, c.begun] for name, c in self.cursors.items()},
             "slices": self.slices.tolist(),
+            "inherited": {name: slices.tolist() for name, slices in self.inherited.items()},
             "horizon": self.horizon,
         }
 
     def restore(self, state: Mapping[str, Any], tables: Iterable[pa.Table]) -> None:
         self.cursors = {name: Cursor(*fields) for name, fields in state["cursors"].items()}
         self.slices = np.array(state["slices"], np.int64)
+        self.inherited = {name: np.array(slices, np.int64) for name, slices in state["inherited"].items()}
         self.horizon = state["horizon"]
         self.entries = [PartialSubWindows(table) for table in tables]
 
@@ -139,7 +178,7 @@ def check_complete(entries: Iterable[PartialSubWindows], plan: Plan) -> None:
             since = query.start
             if query.after is not None:
                 since = first_end(query.after, query.window) - query.window.range
-            if query.tag or (since is not None and since > entry.newest):
+            if query.tag or (since is not None and since > entry.newest) or not entry.is_read_by(query.name):
                 continue
             if not holds(entry, grouping, query):
                 hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"

@@ -14,7 +14,7 @@ from mullion.algebra.streams import Stream
 from mullion.kernels.arrival import FileOrder
 from mullion.memory import Memory, default_limit
 from mullion.options import Options, Way
-from mullion.planner.plan import Grouping, Plan
+from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.planner.statistics import Statistics
 from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables
 from mullion.runtime.sharding import Shards, ShardTask
@@ -83,8 +83,8 @@ class SparkBatch:
             return pa.concat_tables(read(pieces, list(inputs.columns), time, list(texts)))
         return self._events.read(selection(inputs, self._events.stream))
 
-    def partials(self, plan: Plan, tables: Tables, bounds: Stretch, expected: int | None) -> Collected:
-        return collect_partials(self._for(plan.groupings, tables), plan, bounds, expected)
+    def partials(self, together: Pass, tables: Tables, bounds: Stretch, expected: int | None) -> list[Collected]:
+        return collect_partials(self._for(together.groupings, tables), together, bounds, expected)
 
     def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
         return partials_within(self._for(plan.groupings, tables).of(stretch), plan)

@@ -15,31 +15,33 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from mullion.language.query import Expr
-from mullion.planner.plan import FRAGMENTS, Grouping, Plan, StateColumn
+from mullion.planner.plan import FRAGMENTS, Grouping, Pass, StateColumn
+from mullion.planner.slices import Grid
 from mullion.slices.kernels.partial import partial_schema, signature_array
 from mullion.slices.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.spark.events import TIME, Events
 from mullion.spark.expressions import bad_text, spark_text
 
 
-def native_partials(events: Events, plan: Plan) -> list[list[pa.Table]]:
-    """The partials of each grouping, on the driver."""
-    if len(plan.groupings) == 1:
-        return [[typed(native_frame(events, plan, plan.groupings[0]).toArrow(), plan.groupings[0])]]
-    return [[table] for table in _collect_grouping_sets(events, plan)]
+def native_partials(events: Events, together: Pass) -> list[list[pa.Table]]:
+    """The partials of each grouping of the pass, on the driver."""
+    if len(together.groupings) == 1:
+        (grouping,), (grid,) = together.groupings, together.grids
+        return [[typed(native_frame(events, grid, grouping).toArrow(), grouping)]]
+    return [[table] for table in _collect_grouping_sets(events, together)]
 
 
-def native_frame(events: Events, plan: Plan, grouping: Grouping) -> DataFrame:
-    return _grouped(events, plan, [grouping], _wire_names([grouping], 0))
+def native_frame(events: Events, grid: Grid, grouping: Grouping) -> DataFrame:
+    return _grouped(events, [grid], [grouping], _wire_names([grouping], 0))
 
 
-def _collect_grouping_sets(events: Events, plan: Plan) -> list[pa.Table]:
-    """Several key sets in one pass: GROUPING SETS, each with its own signature and keys."""
-    groupings = plan.groupings
+def _collect_grouping_sets(events: Events, together: Pass) -> list[pa.Table]:
+    """Several key sets in one pass: GROUPING SETS, each with its own steps, signature and keys."""
+    groupings = together.groupings
     wires = [_wire_names(groupings, g) for g in range(len(groupings))]
     every = list(dict.fromkeys(name for g in range(len(groupings)) for name in _key_names(groupings, g)))
     wanted = {name: name for wire in wires for name in wire} | {"grouping_id()": "`#set`"}
-    table = _grouped(events, plan, groupings, wanted).toArrow()
+    table = _grouped(events, together.grids, groupings, wanted).toArrow()
     tables = []
     for g, (grouping, wire) in enumerate(zip(groupings, wires, strict=True)):
         own = _key_names(groupings, g)
@@ -49,11 +51,11 @@ def _collect_grouping_sets(events: Events, plan: Plan) -> list[pa.Table]:
     return tables
 
 
-def _grouped(events: Events, plan: Plan, groupings: Sequence[Grouping], names: dict[str, str]) -> DataFrame:
+def _grouped(events: Events, grids: Sequence[Grid], groupings: Sequence[Grouping], names: dict[str, str]) -> DataFrame:
     """One statement: an inner SELECT evaluates each different expression once, the outer one groups and aggregates."""
-    step, origin = plan.grid
-    inner = [f"{TIME}", f"{TIME} - pmod({TIME} - {origin}L, {step}L) AS slice"]
-    for g, grouping in enumerate(groupings):
+    inner = [TIME]
+    for g, (grouping, (step, origin)) in enumerate(zip(groupings, grids, strict=True)):
+        inner.append(f"{TIME} - pmod({TIME} - {origin}L, {step}L) AS slice{g}")
         words = signature_texts(grouping)
         inner += [f"{text} AS sig{g}_{w}" for w, text in enumerate(words)]
         anyone = " OR ".join(f"({text}) <> 0" for text in words)
@@ -77,7 +79,7 @@ def _grouped(events: Events, plan: Plan, groupings: Sequence[Grouping], names: d
 def _key_names(groupings: Sequence[Grouping], g: int) -> list[str]:
     """What grouping g groups by."""
     words = words_for(len(groupings[g].bits))
-    return ["slice", *(f"sig{g}_{w}" for w in range(words)), *(f"k{g}_{i}" for i in range(len(groupings[g].keys)))]
+    return [f"slice{g}", *(f"sig{g}_{w}" for w in range(words)), *(f"k{g}_{i}" for i in range(len(groupings[g].keys)))]
 
 
 def _aggregates(groupings: Sequence[Grouping]) -> dict[str, str]:
@@ -94,7 +96,7 @@ def _wire_names(groupings: Sequence[Grouping], g: int) -> dict[str, str]:
     """The columns of the pass that are grouping g's, and what `partial_schema` calls them."""
     grouping = groupings[g]
     states, checks = _states(groupings), _checks(groupings)
-    names = {"slice": "slice"}
+    names = {f"slice{g}": "slice"}
     names |= {f"sig{g}_{w}": f"sig{w}" for w in range(words_for(len(grouping.bits)))}
     names |= {f"k{g}_{i}": f"k{i}" for i in range(len(grouping.keys))}
     names |= {"events": "events", "t_min": "t_min", "t_max": "t_max"}

@@ -19,9 +19,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from mullion.expressions.coding.dictionary import codes_of, combine, decoded_schema
 from mullion.expressions.evaluate import is_kernel_only
 from mullion.kernels.columns import Columns
-from mullion.planner.plan import FRAGMENTS, Grouping, Plan
+from mullion.planner.plan import FRAGMENTS, Grouping, Pass, Plan
 from mullion.planner.slices import distinct
-from mullion.runtime.batch import FEW, ByGrouping, Collected, Portion, collected, partials_of
+from mullion.runtime.batch import FEW, ByGrouping, Collected, Portion, collected, job_of, partials_of
 from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import columns_of, kernel_columns
 from mullion.slices.kernels.partial import Input, Job, partial_schema, partials, takes_order
@@ -32,26 +32,35 @@ from mullion.spark.native import native_frame, native_partials
 from mullion.storage.files import serialised
 
 
-def collect_partials(events: Events, plan: Plan, bounds: Stretch, expected: int | None) -> Collected:
-    """The partials of each grouping of the plan, on the driver. About so many events are expected."""
-    if plan.way != "native":
-        return collected(_from_kernel(events, plan, bounds, expected), plan)
-    whole = native_partials(events, plan)
+def collect_partials(events: Events, together: Pass, bounds: Stretch, expected: int | None) -> list[Collected]:
+    """The partials of each plan of the pass, on the driver. About so many events are expected."""
+    if together.way != "native":
+        return collected(_from_kernel(events, together, bounds, expected), together)
+    return [Collected(*own) for own in _native(events, together, bounds)]
+
+
+def _native(events: Events, together: Pass, bounds: Stretch) -> Iterator[tuple[ByGrouping, ByGrouping, bool]]:
+    """Spark's partials, and once more where some events do not count."""
+    whole = native_partials(events, together)
     times = [_extremes(table) for table in whole[0]]
     oldest = min((low for low, _ in times if low is not None), default=None)
     newest = max((high for _, high in times if high is not None), default=None)
     late, ahead = bounds.is_passed_by(oldest, newest)
-    if not late and not ahead:
-        return Collected(whole, [], ahead=False)
-    before = native_partials(events.of(bounds.late), plan) if late else []
-    return Collected(native_partials(events.of(bounds), plan), before, ahead)
+    before: list[ByGrouping] = [[] for _ in together.plans]
+    if late:
+        before = together.by_plan(native_partials(events.of(bounds.late), together))
+    if late or ahead:
+        whole = native_partials(events.of(bounds), together)
+    for taken, missed in zip(together.by_plan(whole), before, strict=True):
+        yield taken, missed, ahead
 
 
 def partials_within(events: Events, plan: Plan) -> ByGrouping:
     """The partials of all events that are given."""
+    alone = Pass((plan,))
     if plan.way == "native":
-        return native_partials(events, plan)
-    return collected(_from_kernel(events, plan, EVERYWHERE, None), plan).taken
+        return native_partials(events, alone)
+    return collected(_from_kernel(events, alone, EVERYWHERE, None), alone)[0].taken
 
 
 def _extremes(table: pa.Table) -> tuple[int | None, int | None]:
@@ -62,10 +71,9 @@ def partials_frame(events: Events, plan: Plan, grouping: Grouping) -> DataFrame:
     """The partials of one grouping as a DataFrame, for groupings too large for the driver; `native.typed` gives them
     their types there."""
     if plan.way == "native":
-        return native_frame(events, plan, grouping)
+        return native_frame(events, plan.grid, grouping)
     frame, inputs = send(events, (grouping,))
-    alone = replace(plan, groupings=(grouping,), methods=(FRAGMENTS,))
-    job = _job(alone, inputs, events)
+    job = _job(Pass((replace(plan, groupings=(grouping,), methods=(FRAGMENTS,)),)), inputs, events)
     schema = plain_schema(partial_schema(grouping, FRAGMENTS))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -80,22 +88,20 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return decoded_schema(pa.schema([(f.name, pa.binary() if f.name == "signature" else f.type) for f in schema]))
 
 
-def _from_kernel(events: Events, plan: Plan, bounds: Stretch, expected: int | None) -> list[Portion]:
+def _from_kernel(events: Events, together: Pass, bounds: Stretch, expected: int | None) -> list[Portion]:
     """One pass of the kernel for all groupings."""
-    if plan.way == "direct" and events.pieces is not None:
-        return _from_files(events, plan, events.pieces, bounds)
-    frame, inputs = send(events, plan.groupings)
-    job = _job(plan, inputs, events)
+    if together.way == "direct" and events.pieces is not None:
+        return _from_files(events, together, events.pieces, bounds)
+    frame, inputs = send(events, together.groupings)
+    job = _job(together, inputs, events)
     if expected is not None and expected <= FEW:
         return [partials_of(frame.toArrow(), job, bounds)]
     return _returned(frame.mapInArrow(partial(_run, job, bounds, events.portion), RETURNED))
 
 
-def _job(plan: Plan, inputs: Input, events: Events) -> Job:
-    slim = tuple(g.for_workers(method) for g, method in zip(plan.groupings, plan.methods, strict=True))
-    files = events.files if takes_order(plan.groupings) else None
-    windows = (plan.windows,) * len(plan.groupings)
-    return Job(slim, plan.methods, windows, inputs, plan.slicing, events.tables, events.number, files)
+def _job(together: Pass, inputs: Input, events: Events) -> Job:
+    files = events.files if takes_order(together.groupings) else None
+    return job_of(together, inputs, events.tables, events.number, files)
 
 
 RETURNED = "kind string, payload binary"
@@ -141,12 +147,12 @@ def _returned(frame: DataFrame) -> list[Portion]:
     return portions
 
 
-def _from_files(events: Events, plan: Plan, pieces: Sequence[Piece], bounds: Stretch) -> list[Portion]:
+def _from_files(events: Events, together: Pass, pieces: Sequence[Piece], bounds: Stretch) -> list[Portion]:
     stream = events.stream
-    needed = kernel_columns(plan.groupings)
+    needed = kernel_columns(together.groupings)
     assert needed is not None
     types = {name: stream.types[name] for name in stream.types if name in needed}
-    job = _job(plan, Input(types), events)
+    job = _job(together, Input(types), events)
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
     load = partial(_load, job, list(types), stream.time_column, texts, events.within, bounds, events.portion)
     if sum(piece.rows for piece in pieces) <= FEW:

@@ -49,7 +49,7 @@ from mullion.storage.files import (
 )
 from mullion.storage.marks import Mark
 
-VERSION = 2
+VERSION = 3
 SNAPSHOT_EVERY = 32
 """Commits between two that hold everything; reading a journal reads at most so many."""
 HEAD = "head-"

@@ -1,0 +1,110 @@
+"""The clusters of a stream's queries at work: who is in which sharing set, and how queries move between sets.
+
+A query that enters goes where it costs least, and moves nobody. All are divided anew where what is known of the events
+says that this pays (`planner.clusters`): before the first batch, and when queries or batches have become others. Who
+moves takes the sub-windows that were kept for him along, so that no window is answered twice or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mullion.options import Sharing
+from mullion.planner.clusters import LEAST_GAIN, WORTH_MOVING, Clustering
+from mullion.planner.sliced import SlicedAggregation
+from mullion.planner.statistics import Statistics
+from mullion.runtime.sharing_set import SharingSet
+from mullion.runtime.stream_state import StreamState
+from mullion.slices.coverage import Coverage
+
+SHARED = "shared"
+"""The name of the first sharing set of all queries; with sharing off, each has one of its own name."""
+
+
+class Clusters:
+    def __init__(self, state: StreamState) -> None:
+        self._state = state
+
+    def assign(self, queries: Sequence[SlicedAggregation]) -> None:
+        """Give each query to its sharing set; sets without one go."""
+        state = self._state
+        if not state.options.is_shared:
+            self._set({query.name: [query.name] for query in queries})
+            return
+        set_of = {name: label for label, own in state.sets.items() for name in own.members}
+        members: dict[str, list[SlicedAggregation]] = {label: [] for label in state.sets}
+        entering = []
+        for query in queries:
+            if query.name in set_of:
+                members[set_of[query.name]].append(query)
+            else:
+                entering.append(query)
+        for query in entering:
+            label = self._place(query, members)
+            members.setdefault(label, []).append(query)
+        self._set({label: [query.name for query in own] for label, own in members.items() if own})
+
+    def _place(self, query: SlicedAggregation, members: Mapping[str, Sequence[SlicedAggregation]]) -> str:
+        """The set that a query enters: the only one, or the one where it costs least."""
+        known = {label: own for label, own in members.items() if own}
+        if len(known) <= 1 or self._state.options.sharing is Sharing.ON:
+            return next(iter(known), next(iter(members), SHARED))
+        statistics = self._state.statistics
+        label = None if statistics is None else Clustering(statistics).place(query, known)
+        return self._new_name() if label is None else label
+
+    def _set(self, members: Mapping[str, Iterable[str]]) -> None:
+        state = self._state
+        newest = state.newest
+        for label, names in members.items():
+            if label not in state.sets:
+                state.sets[label] = SharingSet(coverage=Coverage(None if newest is None else newest + 1))
+            state.sets[label].members = frozenset(names)
+        state.sets = {label: state.sets[label] for label in members}
+
+    def divide(self, statistics: Statistics, queries: Sequence[SlicedAggregation]) -> bool:
+        """Divide the queries anew where that pays by what is known of a batch; whether any moved."""
+        state = self._state
+        sharing = state.options.sharing
+        if sharing is Sharing.OFF or any(own.shards for own in state.sets.values()):
+            return False
+        if sharing is Sharing.ON:
+            return len(state.sets) > 1 and self._move([tuple(queries)])
+        clustering = Clustering(statistics)
+        found = clustering.divide(queries)
+        by_name = {query.name: query for query in queries}
+        now = clustering.cost_of([by_name[name] for name in sorted(own.members)] for own in state.sets.values())
+        is_fresh = all(not own.tier.entries for own in state.sets.values())
+        gain = now - found.cost
+        if not (now > 1.1 * found.cost if is_fresh else now > WORTH_MOVING * found.cost and gain > LEAST_GAIN):
+            return False
+        return self._move(found.clusters)
+
+    def _move(self, clusters: Sequence[Sequence[SlicedAggregation]]) -> bool:
+        """Give queries to other sets. A set whose queries stay together stays as it is."""
+        state = self._state
+        before = {own.members: label for label, own in state.sets.items()}
+        sets: dict[str, SharingSet] = {}
+        for queries in clusters:
+            names = frozenset(query.name for query in queries)
+            if names in before:
+                sets[before[names]] = state.sets[before[names]]
+                continue
+            sets[self._new_name()] = own = SharingSet(members=names)
+            own.coverage = Coverage(None if state.newest is None else state.newest + 1)
+            for other in state.sets.values():
+                moved = names & other.members
+                if moved:
+                    own.tier.inherit(other.tier, moved)
+                    own.seen = other.seen
+        changed = sets.keys() != state.sets.keys()
+        state.sets = sets
+        return changed
+
+    def _new_name(self) -> str:
+        """No set ever has the name of another: a checkpoint still has what that one kept."""
+        self._state.clusters += 1
+        return f"cluster {self._state.clusters}"
+
+
+__all__ = ["SHARED", "Clusters"]

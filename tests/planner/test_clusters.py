@@ -1,0 +1,114 @@
+"""Which queries share slices, by what a batch holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from by_slices import bind
+from mullion.algebra.streams import Stream
+from mullion.language.dialect import SECOND
+from mullion.language.parse import parse_query
+from mullion.language.query import Period
+from mullion.language.types import BIGINT, STRING, TIMESTAMP
+from mullion.planner.clusters import Clustering, Division, slices_a_microsecond
+from mullion.planner.sliced import SlicedAggregation
+from mullion.planner.slices import slices_of
+from mullion.planner.statistics import ONE_GROUP, Groups, Statistics
+
+FLIGHTS = Stream("flights", (("ts", TIMESTAMP), ("delay", BIGINT), ("origin", STRING)), "ts", 0)
+DAYS = 90 * 86_400 * SECOND
+
+
+def queries(*texts: str) -> list[SlicedAggregation]:
+    asked = [parse_query(f"CREATE QUERY q{i} AS {text}") for i, text in enumerate(texts)]
+    return [bind(query, {"flights": FLIGHTS}) for query in asked]
+
+
+def known(events: int = 3_000_000, groups: int = 4000, span: int = DAYS) -> Statistics:
+    by_origin = Groups(groups, np.full(groups, 1 / groups), is_exact=True)
+    return Statistics(events, 0, span - 1, 1000, groups={"origin": by_origin, "()": ONE_GROUP})
+
+
+def divided(texts: Sequence[str], statistics: Statistics) -> Division:
+    return Clustering(statistics).divide(queries(*texts))
+
+
+def names(division: Division) -> list[list[str]]:
+    return sorted(sorted(query.name for query in cluster) for cluster in division.clusters)
+
+
+BY_ORIGIN = "SELECT origin, sum(delay) AS s FROM flights [RANGE '{} min' SLIDE '{} min'] GROUP BY origin"
+OF_ALL = "SELECT sum(delay) AS s FROM flights [RANGE '{} min' SLIDE '{} min']"
+
+
+def test_queries_that_have_nothing_in_common_have_slices_of_their_own() -> None:
+    windows = (2411, 1423), (3013, 907), (61, 59), (1777, 313), (911, 911)
+    texts = [
+        BY_ORIGIN.format(*window).replace(" GROUP", f" WHERE delay > {15 * i} GROUP").replace("sum(delay)", aggregate)
+        for i, (window, aggregate) in enumerate(
+            zip(windows, ("sum(delay)", "max(delay)", "stddev(delay)", "sum(delay * delay)", "min(delay)"), strict=True)
+        )
+    ]
+    division = divided(texts, known())
+    assert names(division) == [[f"q{i}"] for i in range(5)]
+    assert division.cost < division.together
+
+
+def test_windows_with_the_same_edges_share_them() -> None:
+    assert names(divided([BY_ORIGIN.format(120, 60), BY_ORIGIN.format(180, 60)], known())) == [["q0", "q1"]]
+
+
+def test_without_groups_windows_share_whatever_their_edges() -> None:
+    texts = [OF_ALL.format(60 + i, 7 + i % 5) for i in range(40)]
+    assert len(divided(texts, known(span=86_400 * SECOND)).clusters) == 1
+
+
+def test_of_few_events_there_is_one_cluster() -> None:
+    texts = [BY_ORIGIN.format(2411, 1423), BY_ORIGIN.format(3013, 907), OF_ALL.format(61, 7)]
+    assert len(divided(texts, known(events=5000)).clusters) == 1
+
+
+def test_many_predicates_over_one_window_are_one_cluster() -> None:
+    texts = [f"{OF_ALL.format(60, 10)} WHERE delay > {i}" for i in range(300)]
+    assert len(divided(texts, known()).clusters) == 1
+
+
+def test_a_query_goes_where_it_costs_least() -> None:
+    texts = [BY_ORIGIN.format(*window) for window in ((120, 60), (907, 311), (180, 60), (1423, 997))]
+    texts[1] = texts[1].replace(" GROUP", " WHERE delay > 15 GROUP").replace("sum", "max")
+    texts[3] = texts[3].replace(" GROUP", " WHERE delay < 0 GROUP").replace("sum", "stddev")
+    first, second, alike, other = queries(*texts)
+    clustering, clusters = Clustering(known()), {"a": [first], "b": [second]}
+    assert clustering.place(alike, clusters) == "a"
+    assert clustering.place(other, clusters) is None
+
+
+def test_both_costs_are_told() -> None:
+    clustering = Clustering(known())
+    assert clustering.text(queries(BY_ORIGIN.format(120, 60)), 3).startswith("one of 3 clusters: slices of its own, ")
+    both = queries(BY_ORIGIN.format(120, 60), BY_ORIGIN.format(180, 60))
+    assert " ms a batch together, " in clustering.text(both, 1) and clustering.text(both, 1).startswith("all queries")
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        [Period(18 * SECOND, 15 * SECOND)],
+        [Period(30 * SECOND, 15 * SECOND)],
+        [Period(18 * SECOND, 15 * SECOND), Period(12 * SECOND, 9 * SECOND)],
+        [Period(60 * SECOND, 7 * SECOND), Period(90 * SECOND, 11 * SECOND), Period(45 * SECOND, 13 * SECOND)],
+    ],
+)
+def test_slices_are_estimated(windows: list[Period]) -> None:
+    hour = 3600 * SECOND
+    assert slices_a_microsecond(tuple(windows)) * hour == pytest.approx(slices_of(windows, 0, hour, "paired"), rel=0.15)
+
+
+def test_hundreds_of_queries_make_few_clusters() -> None:
+    text = BY_ORIGIN.replace(" GROUP", " WHERE delay > {} GROUP")
+    asked = queries(*(text.format(60 + i % 7, 10 + i % 3, i) for i in range(300)))
+    clusters = Clustering(known()).divide(asked).clusters
+    assert sum(map(len, clusters)) == 300 and len(clusters) < 60
