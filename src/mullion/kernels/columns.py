@@ -137,6 +137,11 @@ class Columns(Mapping[str, Vector]):
             return codes, values
         return codes, Evaluation({name: values}, len(values)).full(expr)
 
+    def forget_steps(self) -> None:
+        """Let go of what was computed on the way to values; they themselves are kept. A step that is needed again is
+        computed again: hundreds of expressions have more steps than memory should hold."""
+        self._evaluation.values.clear()
+
     def bad(self, expr: Expr) -> npt.NDArray[np.bool_]:
         """Where the expression met a bad value."""
         return self._evaluation.full_bad(expr)

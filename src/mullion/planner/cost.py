@@ -45,9 +45,6 @@ MOST_NATIVE_PREDICATES = 16
 MOST_NATIVE_SETS = 8
 """Spark copies every event for each grouping of a pass."""
 
-MOST_TABLE = 1 << 26
-"""Membership bytes of all attributes, above which dense rows are out of the question."""
-
 ASSUMED_RATE = 300.0
 """Events a second before anything was seen; krishnamurthy 3.2.2 measured 375 on the stock market."""
 
@@ -160,7 +157,7 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
     alone = searches + events * len(grouping.slots) * MEMBER * fields
     if grouping.keys:
         alone += events * (KERNEL_EVENT + alpha * COMBINED)
-    possible = all(s.partial.is_dense for s in grouping.states) and index.table_bytes <= MOST_TABLE
+    possible = all(s.partial.is_dense for s in grouping.states)
     method = FRAGMENTS if not possible or shared <= alone else ROWS
     if asked != "auto" and (asked == FRAGMENTS or possible):
         method = asked

@@ -34,6 +34,9 @@ FALSE, UNKNOWN, TRUE = 0, 1, 2
 Truth = npt.NDArray[np.int8]
 Bytes = npt.NDArray[np.uint8]
 
+BLOCK = 1024
+"""Predicates whose membership bytes are held in one table."""
+
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne", "eq_null_safe": "eq_null_safe"}
 LAST_CHARACTER = "\U0010ffff"
 
@@ -210,7 +213,9 @@ class PredicateIndex:
     """The attributes of many predicates, and the factors of each predicate over them."""
 
     def __init__(self, predicates: Sequence[Expr], types: Mapping[str, Type]) -> None:
-        trees = [as_whole_numbers(decompose(predicate), types) for predicate in predicates]
+        self._take([as_whole_numbers(decompose(predicate), types) for predicate in predicates])
+
+    def _take(self, trees: list[Tree]) -> None:
         constants: dict[Expr, set[Any]] = {}
         for tree in trees:
             for comparison in comparisons(tree):
@@ -223,6 +228,19 @@ class PredicateIndex:
 
     def __len__(self) -> int:
         return self._length
+
+    @cached_property
+    def blocks(self) -> list[PredicateIndex]:
+        """The same in blocks, each with the constants of its own predicates. The tables of p predicates over as many
+        constants take p^2 bytes; those of blocks grow with p."""
+        if len(self) <= BLOCK:
+            return [self]
+        made = []
+        for low in range(0, len(self), BLOCK):
+            made.append(copy(self))
+            made[-1].__dict__.clear()
+            made[-1]._take(self.trees[low : low + BLOCK])
+        return made
 
     def _factors(self, tree: Tree) -> list[Factor]:
         """The conjuncts, those over the same attributes together."""
@@ -259,9 +277,9 @@ class PredicateIndex:
     def for_rows(self) -> PredicateIndex:
         """What dense rows need of it: tables, the factors that have none, and the predicates themselves."""
         slim = copy(self)
-        wide, tables = self.wide_factors, self.tables
+        if len(self) <= BLOCK:
+            slim.__dict__.update(wide_factors=self.wide_factors, tables=self.tables)
         slim.factors = []
-        slim.__dict__.update(wide_factors=wide, tables=tables)
         return slim
 
     @cached_property
@@ -273,12 +291,6 @@ class PredicateIndex:
                 if len(factor.attributes) != 1:
                     factors_of.setdefault(factor.attributes, []).append((number, factor.tree))
         return factors_of
-
-    @property
-    def table_bytes(self) -> int:
-        """The size of `tables`, known before they are made."""
-        alone = {f.attributes[0] for factors in self.factors for f in factors if len(f.attributes) == 1}
-        return sum(self.attributes[at].regions for at in alone) * len(self)
 
 
 def truth_of(tree: Tree, attributes: Mapping[Expr, Attribute], regions: Mapping[Expr, npt.NDArray[Any]]) -> Truth:

@@ -126,6 +126,11 @@ class Progressions(NamedTuple):
         slot = np.repeat(np.arange(len(by_slot)), [len(rows) for rows in by_slot])
         return Progressions(slot, np.concatenate([*by_slot, np.empty((0, 2), np.int64)]))
 
+    def between(self, low: int, high: int) -> Progressions:
+        """Those of the slots from low to below high, which are numbered from 0 on."""
+        own = (self.slot >= low) & (self.slot < high)
+        return Progressions(self.slot[own] - low, self.rows[own])
+
     def most(self, low: int, high: int) -> int:
         """At most so many edges lie in [low, high], counted for each slot."""
         return int(((high - low) // self.rows[:, 1] + 2).sum())

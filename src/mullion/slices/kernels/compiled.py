@@ -6,6 +6,7 @@ or in the user's cache directory where that cannot be written, and later runs an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -76,6 +77,13 @@ class DenseRows(NamedTuple):
             np.empty((real, number), np.float64),
             np.empty((least, number), np.int64),
         )
+
+    @staticmethod
+    def together(parts: Sequence[DenseRows]) -> DenseRows:
+        """The rows of different predicates."""
+        if len(parts) == 1:
+            return parts[0]
+        return DenseRows(*(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)))
 
     def first(self, number: int) -> DenseRows:
         return DenseRows(*(column[..., :number] for column in self))

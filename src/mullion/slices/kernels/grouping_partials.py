@@ -12,6 +12,7 @@ import pyarrow as pa
 from mullion.expressions.arrays import Array, Times, Whole
 from mullion.expressions.coding.dictionary import combine, runs
 from mullion.planner.plan import FRAGMENTS, ROWS, Grouping
+from mullion.slices.kernels.compiled import DenseRows
 from mullion.slices.kernels.events import Events
 from mullion.slices.kernels.fields import Column, Lifted
 from mullion.slices.kernels.groups import Groups
@@ -55,14 +56,15 @@ class GroupingPartials(NamedTuple):
         """What is shared with other groupings is found before they meet in threads."""
         grouping, joined = self.grouping, self.joined
         selection = joined.selection(grouping.lookups)
-        for attribute in grouping.index.attributes:
-            selection.regions(attribute.expr)
         for check in grouping.checks:
             joined.bad(check)
+        for attribute in grouping.index.attributes:
+            selection.regions(attribute.expr)
         if self.lanes or all(state.partial.is_dense for state in grouping.states):
             _ = [joined.lifted(state) for state in grouping.states]
         if grouping.keys:
             joined.groups(grouping.keys)
+        joined.columns.forget_steps()
 
     def lane(self, slot: int) -> OwnRows:
         """The rows of one predicate, cut at the edges of its own windows."""
@@ -141,12 +143,18 @@ class GroupingPartials(NamedTuple):
         return columns
 
     def _dense(self) -> dict[str, Any]:
-        """Dense rows: one row for each predicate and slice of its own."""
+        """Dense rows: one row for each predicate and slice of its own, blocks of predicates one after the other."""
         grouping, joined = self.grouping, self.joined
         selection = joined.selection(grouping.lookups)
-        satisfied = masks(grouping.index, selection, joined.length, len(grouping.slots))
         fields = Fields(self._states, [check for check in self._checks if check is not None])
-        rows = dense_rows(joined.times, satisfied, fields, grouping.progressions)
+        blocks, first = [], 0
+        for index in grouping.index.blocks:
+            end = first + len(index) if first + len(index) < len(grouping.index) else len(grouping.slots)
+            satisfied = masks(index, selection, joined.length, end - first)
+            rows = dense_rows(joined.times, satisfied, fields, grouping.progressions.between(first, end))
+            blocks.append(rows._replace(slot=rows.slot + np.int32(first)))
+            first = end
+        rows = DenseRows.together(blocks)
         return {"slice": rows.slices, SLOT: rows.slot} | self._stored(rows.rows, fields.columns(rows))
 
     def _shards(self) -> dict[str, Any]:
