@@ -150,7 +150,7 @@ def test_many_groupings_of_one_job(
     plans = [replace(plan, methods=("rows",) * len(plan.groupings)) for plan in plans]
     job = together(plans, slim)
     for threads in (1, 2):
-        tables = partials(table_of(events), job, threads=threads)
+        tables = partials(table_of(events), replace(job, threads=threads))
         for plan, grouping, table in zip(plans, groupings, tables, strict=True):
             assert found_rows(table, grouping) == wanted_rows(events, plan, grouping)
             assert sum(n or 0 for n in table.column("events").to_pylist()) == len(events)

@@ -17,6 +17,7 @@ from mullion.planner import fragments
 from mullion.planner.plan import ROWS
 from mullion.planner.rules import make_plan
 from mullion.slices.kernels.partial import SLOT, TIME, Input, Job, partials
+from mullion.slices.tally import tally
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", BIGINT), ("y", BIGINT)), "ts")
 
@@ -46,3 +47,14 @@ def test_blocks_give_the_rows_of_all_predicates(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(fragments, "BLOCK", 10)
     assert rows(number, everyone=everyone, workers=False) == wanted
     assert rows(number, everyone=everyone, workers=True) == wanted
+
+
+@pytest.mark.parametrize("workers", [False, True])
+def test_windows_with_more_edges_than_events_become_fragments(workers: bool) -> None:
+    texts = [f"SELECT count(*) AS c FROM s [RANGE 2 ms SLIDE 1 ms] WHERE x > {i}" for i in range(20)]
+    plan = make_plan(STREAM, [bind(parse_query(text), {"s": STREAM}) for text in texts], Options.of(method="rows"))
+    groupings = tuple(g.for_workers(ROWS) for g in plan.groupings) if workers else plan.groupings
+    times = np.arange(400) * 250_000
+    columns = {TIME: times, "ts": pa.array(times, pa.timestamp("us", "UTC")), "x": times % 37, "y": times % 23}
+    (table,) = partials(pa.table(columns), Job(groupings, plan.methods, (plan.windows,), Input(STREAM.types)))
+    assert tally(table, plan.groupings[0]).members == sum(int((times % 37 > i).sum()) for i in range(20))

@@ -65,6 +65,8 @@ class Job:
     """The number of the batch."""
     files: FileOrder | None = None
     """The files of the batch, where a state asks for the order of events."""
+    threads: int = 1
+    """So many threads run the compiled parts of groupings."""
 
     @cached_property
     def compared(self) -> dict[tuple[Lookup, ...], Compared]:
@@ -88,12 +90,12 @@ def takes_order(groupings: Sequence[Grouping]) -> bool:
 T = TypeVar("T")
 
 
-def partials(batch: pa.RecordBatch | pa.Table, job: Job, *, threads: int = 1) -> list[pa.Table]:
+def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
     """The partials of one batch of events for each grouping.
 
-    Time: O(n) for n events in time order and each predicate of the method `rows`; O(n log n) for fragments. Dense rows
-    take O(n p) bytes for p predicates. Guarantee: every event is in exactly one partial, or by dense rows in one of
-    each predicate that it satisfies. Compiled parts of several groupings run in so many threads.
+    Time: O(n) for n events in time order, and for each predicate of the method `rows`; O(n log n) where a state is not
+    dense, or groups are too many for a table. Guarantee: every event is in exactly one partial, or by rows in one of
+    each predicate that it satisfies.
     """
     events, malformed = Events.of(batch, job.context)
     shared = malformed, shared_nulls()
@@ -103,7 +105,7 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job, *, threads: int = 1) ->
         )
         for grouping, method, windows in zip(job.groupings, job.methods, job.windows, strict=True)
     ]
-    with _in_threads(threads) as run:
+    with _in_threads(job.threads) as run:
         run(GroupingPartials.prepare, made)
         lanes = [(one, slot) for one in made for slot in range(one.lanes)]
         rows = iter(run(lambda lane: lane[0].lane(lane[1]), lanes))
