@@ -156,6 +156,25 @@ def test_a_synopsis_of_the_same_name_starts_anew(tmp_path: Path) -> None:
             engine.ask(question.format(n=2))
 
 
+def test_windows_of_other_lengths_are_known_too() -> None:
+    """A question that differs from an earlier one in its window is answered by itself, from a synopsis or not."""
+    with local_engine(SCRIPT.replace("LATENESS", "KEEP '30 us' LATENESS")) as engine:
+        engine.deliver("s", [{"ts": t, "x": 50 - t, "v": float(t)} for t in range(50)], 0)
+        for n in (3, 5, 40, 41, 45, 7, 1, 5):
+            answer = engine.ask(f"SELECT max(x) AS m, min(v) AS l FROM s [ROWS {n}]")
+            assert [answer.to_arrow()[name].to_pylist() for name in "ml"] == [[n], [50 - n]]
+            assert ("ordered sharing" in answer.answered_from) == (n <= 40)
+        for n in (3, 20, 29, 39, 5):
+            answer = engine.ask(f"SELECT max(x) AS m FROM s [RANGE {n} us]")
+            assert answer.to_arrow()["m"].to_pylist() == [n] and "ordered sharing" in answer.answered_from
+        for n in (3, 4):
+            answer = engine.ask(f"SELECT sum(x) AS m FROM s [RANGE {n} us]")
+            assert answer.to_arrow()["m"].to_pylist() == [n * (n + 1) // 2] and "keeps" in answer.answered_from
+        engine.execute("DROP SYNOPSIS whole")
+        engine.deliver("s", [{"ts": 50, "x": 9, "v": 0.0}], 1)
+        assert "keeps" in engine.ask("SELECT max(x) AS m FROM s [RANGE 6 us]").answered_from
+
+
 def test_what_is_registered_may_change_between_questions() -> None:
     """A question that was asked before is checked again when it must be."""
     question = "SELECT APPROX max(x) AS m FROM s [ROWS 4]"

@@ -38,7 +38,7 @@ from mullion.runtime.questions import Evaluate, View
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.relation_state import run_name
 from mullion.runtime.stream_run import StreamRun
-from mullion.runtime.synopsis_answers import bounds_of
+from mullion.runtime.synopsis_answers import bounds_of, exact_answer, is_served
 
 
 class QuestionAnswer(NamedTuple):
@@ -81,6 +81,8 @@ class Questions:
         self._catalog = catalog
         self._registered: tuple[dict[str, Any], ...] = ()
         self._checked: dict[int, CheckedQuestion] = {}
+        self._alike: dict[Query, SlicedAggregation] = {}
+        """Questions of which only the length of the window is left open."""
 
     @staticmethod
     @lru_cache(maxsize=REMEMBERED)
@@ -88,15 +90,45 @@ class Questions:
         return parse_query(text)
 
     def checked(self, query: Query) -> CheckedQuestion:
+        self._forget_what_changed()
+        known = self._checked.get(id(query))
+        if known is None or known.query is not query:
+            known = self._checked[id(query)] = _checked(query, self._catalog)
+            shape = _any_length(query)
+            if shape is not None and known.plan is not None:
+                self._alike[shape] = known.plan
+        return known
+
+    def at_once(self, query: Query, runs: Mapping[str, StreamRun]) -> QuestionAnswer | None:
+        """The answer of a synopsis to a question that differs from an earlier one by the length of its window alone."""
+        self._forget_what_changed()
+        if id(query) in self._checked or (shape := _any_length(query)) is None:
+            return None
+        plan = self._alike.get(shape)
+        view = None if plan is None or plan.stream not in runs else runs[plan.stream].view
+        if plan is None or view is None:
+            return None
+        assert isinstance(query.source, Named) and query.source.window is not None
+        asked = query.source.window
+        answer = exact_answer(replace(plan, frame=replace(plan.frame, rows=asked.rows, range=asked.range)), view)
+        return None if answer is None else QuestionAnswer(*answer, view.newest)
+
+    def _forget_what_changed(self) -> None:
         catalog = self._catalog
         registered = catalog.streams, catalog.tables, catalog.materialized, catalog.synopses
         if registered != self._registered or len(self._checked) >= REMEMBERED:
             self._registered = tuple(dict(names) for names in registered)
             self._checked.clear()
-        known = self._checked.get(id(query))
-        if known is None or known.query is not query:
-            known = self._checked[id(query)] = _checked(query, catalog)
-        return known
+            self._alike.clear()
+
+
+def _any_length(query: Query) -> Query | None:
+    """The question with the length of its window left open, if a synopsis may answer it."""
+    source = query.source
+    if query.approximate or not isinstance(source, Named) or source.window is None or not is_served(source.window):
+        return None
+    window = replace(source.window, rows=source.window.rows and 1, range=source.window.range and 1)
+    return replace(query, source=replace(source, window=window))
 
 
 def _checked(query: Query, catalog: Catalog) -> CheckedQuestion:

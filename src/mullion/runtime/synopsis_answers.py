@@ -238,4 +238,4 @@ def _known(defined: Sequence[Synopsis], view: View | None) -> dict[str, ColumnSy
     return {synopsis.name: known.get(synopsis.name) or ColumnSynopsis(synopsis, since=newest) for synopsis in defined}
 
 
-__all__ = ["bounds_of", "exact_answer"]
+__all__ = ["bounds_of", "exact_answer", "is_served"]
