@@ -31,7 +31,6 @@ from mullion.language.types import (
 
 NAN, INF = math.nan, math.inf
 
-# Decimals of 38 digits have one sign here: what a sum is that leaves its type and comes back depends on the slices.
 VALUES: dict[Type, tuple[Any, ...]] = {
     BOOLEAN: (True, False),
     TINYINT: (0, 1, -128, 127),
@@ -41,8 +40,14 @@ VALUES: dict[Type, tuple[Any, ...]] = {
     FLOAT: (0.0, -0.0, 0.5, -2.25, 2.0**100, NAN, INF, -INF),
     DOUBLE: (0.0, -0.0, 0.1, -1e9, 1e9 + 0.25, 1e-300, NAN, INF, -INF),
     decimal(10, 2): (Decimal("0.00"), Decimal("-0.01"), Decimal("99999999.99"), Decimal("1.10")),
-    decimal(38, 0): (Decimal(0), Decimal(1), Decimal(10**37), Decimal(10**38 - 1)),
-    decimal(38, 38): (Decimal(0).scaleb(-38), Decimal("-0." + "9" * 38), Decimal("-0." + "3" * 38)),
+    decimal(38, 0): (Decimal(0), Decimal(1), Decimal(10**37), Decimal(10**38 - 1), Decimal(1 - 10**38)),
+    decimal(18, 4): (
+        Decimal("0.0000"),
+        Decimal("9" * 14 + ".9999"),
+        Decimal("-0.0001"),
+        Decimal("-" + "9" * 14 + ".0000"),
+    ),
+    decimal(38, 38): (Decimal(0).scaleb(-38), Decimal("-0." + "9" * 38), Decimal("0." + "3" * 38)),
     STRING: ("", "A", "a", "Ä", "\U0001f600", "\uffff", "x" * 5000),
     BINARY: (b"", b"\x00", b"\xff", b"a" * 5000),
     DATE: (0, -719_162, 2_932_896),

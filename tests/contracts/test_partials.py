@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from contracts.algebra import AGGREGATES, PARTIALS, SIMPLE, VALUES, near, picked, readable, stored_values
 from mullion.aggregates import REGISTRY, Invertible, Partial, State
 from mullion.aggregates.spread import Moments
-from mullion.aggregates.sum import SumOfDecimals
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.types import BIGINT, INT, Type
@@ -38,12 +37,10 @@ def lifted(partial: Partial, values: Sequence[Any]) -> tuple[tuple[Vector, ...],
 
 
 def shown(partial: Partial, state: State, loaded: Sequence[Vector]) -> list[tuple[Any, ...]]:
-    """States as they are kept, without what means nothing: moments of no value, decimal sums that left 38 digits."""
+    """States as they are kept, without what means nothing: moments of no value."""
     kept = stored_values(partial, partial.store(state, loaded))
     if isinstance(partial, Moments):
         return [(n, mean if math.isfinite(squares) else math.nan, squares) if n else (0,) for n, mean, squares in kept]
-    if isinstance(partial, SumOfDecimals):
-        return [("lost",) if lost else (total,) for total, lost in kept]
     return readable(partial, kept)
 
 

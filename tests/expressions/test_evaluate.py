@@ -151,7 +151,9 @@ def test_what_is_vectorised() -> None:
     assert is_vectorised(resolve(call("in", "s", Literal("u", STRING)), TYPES)[0], TYPES)
     assert is_vectorised(resolve(call("multiply", "x", "a"), TYPES)[0])
     assert not is_vectorised(resolve(call("upper", "s"), TYPES)[0], TYPES)
-    assert not is_vectorised(resolve(call("add", "d", 1), TYPES)[0], TYPES)
+    assert is_vectorised(resolve(call("add", "d", 1), TYPES)[0], TYPES)
+    wide = {**TYPES, "d": decimal(30, 2)}
+    assert not is_vectorised(resolve(call("multiply", "d", "d"), wide)[0], wide)
     assert not is_vectorised(resolve(Cast(Column("s"), DOUBLE), TYPES)[0], TYPES)
 
 

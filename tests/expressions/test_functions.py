@@ -49,6 +49,9 @@ POOL: dict[Type, list[Any]] = {
     BIGINT: [LOW, -1, 0, 1, 2, 10**10, 3_037_000_500, HIGH, None],
     FLOAT: [math.nan, math.inf, -0.0, 0.5, -2.5, None],
     DOUBLE: [math.nan, math.inf, -math.inf, -0.0, 0.0, 0.5, 2.5, -2.675, 1e300, 0.15, 2.0, None],
+    decimal(10, 2): [Decimal(n).scaleb(-2) for n in (0, -1, 150, 250, -1250, 9_999_999_999, -9_999_999_999)] + [None],
+    decimal(30, 4): [Decimal(n).scaleb(-4) for n in (0, 5_000, -15_000, 10**29, -(2**63), 2**64, 1 - 10**30)] + [None],
+    decimal(38, 0): [Decimal(n) for n in (0, 1, -7, 10**18, 10**38 - 1, 1 - 10**38)] + [None],
     STRING: ["", "abc", "b", "héé", "a%", None],
     DATE: [0, -1, 18321, -719162, None],
     TIMESTAMP: [0, -1, 1_500_000, 1582934400_000_000, LOW, HIGH, None],
@@ -64,6 +67,7 @@ CONSTANTS: dict[str, dict[int, list[Literal]]] = {
     "rlike": {1: [Literal("^a|b$", STRING)]},
     "date_part": {0: [Literal("year", STRING)]},
 }
+TARGETS = [*POOL, decimal(3, 1), decimal(20, 18), decimal(38, 38)]
 BOTH = [f for f in FUNCTIONS.values() if f.vector is not None]
 
 
@@ -115,7 +119,7 @@ def test_arrays_mean_what_rows_mean(function: Function) -> None:
             assert alike(whole[i], one), (expr, values, whole[i], one)
 
 
-@pytest.mark.parametrize(("source", "target"), list(itertools.product(POOL, [*POOL, decimal(10, 2)])), ids=str)
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(POOL, TARGETS)), ids=str)
 def test_casts_of_arrays_mean_what_casts_of_rows_mean(source: Type, target: Type) -> None:
     if not castable(source, target) or (source == STRING and target.is_integer):
         return

@@ -168,5 +168,5 @@ def test_the_users_method_is_taken_where_it_is_possible() -> None:
     for method, seen in ((ROWS, few), (FRAGMENTS, many)):
         (made,) = reconsider([make_plan(TRADES, queries(*MANY), Options.of(method=method))], [seen])
         assert made.methods == (method,)
-    text = "SELECT max(symbol) AS s FROM trades [RANGE 10 s SLIDE 10 s] WHERE volume > 1"
+    text = "SELECT var_pop(price) AS v FROM trades [RANGE 10 s SLIDE 10 s] WHERE volume > 1"
     assert make_plan(TRADES, queries(text), Options.of(method=ROWS)).methods == (FRAGMENTS,)

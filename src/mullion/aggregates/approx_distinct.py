@@ -58,9 +58,9 @@ class HyperLogLog(Sketched):
     def _data(self, values: Any) -> list[Any]:
         """What is hashed: whole numbers and doubles by themselves, anything else as text that is never empty, because
         sketches pass over empty text."""
-        if dtype_of(self.argument) is np.object_:
+        if np.dtype(dtype_of(self.argument)).kind in "OV":
             text = text_of(self.argument)
-            return ["=" + text(value) for value in values.tolist()]
+            return ["=" + text(value) for value in always(values, self.argument).to_list()]
         if self.argument.is_fractional:
             wide = values.astype(np.float64) + 0.0
             wide[np.isnan(wide)] = np.nan

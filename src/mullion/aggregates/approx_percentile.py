@@ -19,6 +19,7 @@ from mullion.aggregates.keys import Present
 from mullion.aggregates.sketched import Sketched, library
 from mullion.aggregates.values import a_share
 from mullion.expressions.arrays import Array, Index, objects
+from mullion.expressions.int128 import integers_of
 from mullion.expressions.vector import Vector
 from mullion.language.types import BINARY, Type
 from mullion.plural import plural
@@ -115,12 +116,9 @@ class Quantiles(Sketched):
             yield ~missing, values.astype(np.float64) + 0.0
             yield missing, np.zeros(len(values))
             return
-        if self.argument.kind == "decimal":
-            whole = [int(value.scaleb(self.argument.scale, DIGITS)) for value in values.tolist()]
-            if self.holds_text:
-                yield everywhere, objects([f"{number + SHIFT:039d}" for number in whole])
-                return
-            values = np.array(whole, np.int64)
+        if self.holds_text:
+            yield everywhere, objects([f"{number + SHIFT:039d}" for number in integers_of(values)])
+            return
         if not self.is_wide:
             yield everywhere, values.astype(np.float64)
             return

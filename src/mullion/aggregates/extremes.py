@@ -11,7 +11,10 @@ import numpy.typing as npt
 from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Partial, State
 from mullion.aggregates.count import Count
 from mullion.expressions.arrays import Array
-from mullion.expressions.vector import Vector, dtype_of
+from mullion.expressions.coding.dictionary import ordered_codes
+from mullion.expressions.decimals import NARROW_DIGITS, as_stored
+from mullion.expressions.int128 import WIDE, narrowed, within
+from mullion.expressions.vector import Vector, constant, dtype_of
 from mullion.language.types import Type
 
 LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -36,7 +39,8 @@ class Extreme(Partial):
     """The smallest or the largest value.
 
     States are compared as whole numbers: numbers, times and truth values by themselves, doubles by the order of
-    their bits, and strings, binaries and decimals by their rank among all that are loaded together.
+    their bits, and strings and binaries by their rank among all that are loaded together. So are decimals of more than
+    18 digits, unless all of them fit into 64 bits.
     """
 
     def __post_init__(self) -> None:
@@ -49,7 +53,13 @@ class Extreme(Partial):
 
     @property
     def is_dense(self) -> bool:
-        return dtype_of(self.argument) is not np.object_
+        return True
+
+    @staticmethod
+    def _by_rank(column: Vector) -> bool:
+        if column.values.dtype == WIDE:
+            return not (within(column.values, NARROW_DIGITS) | ~column.valid).all()
+        return column.values.dtype == np.object_
 
     def lift(self, events: Vector) -> tuple[Vector, ...]:
         return (events,)
@@ -59,22 +69,31 @@ class Extreme(Partial):
         absent = self.identity(1)[0][0]
         if self.argument.is_fractional:
             return (np.where(column.valid, float_order(column.values), absent),)
-        if dtype_of(self.argument) is not np.object_:
-            return (np.where(column.valid, column.values, absent).astype(np.int64),)
-        state = np.full(len(column), absent, np.int64)
-        state[column.valid] = np.unique(column.values[column.valid], return_inverse=True)[1]
-        return (state,)
+        if self._by_rank(column):
+            return (np.where(column.valid, self._ranked(column)[0], absent),)
+        return (np.where(column.valid, narrowed(column.values), absent).astype(np.int64),)
 
     def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
         order = state[0]
         valid = order != self.identity(1)[0][0]
-        if dtype_of(self.argument) is np.object_:
-            values: Array = np.empty(len(order), np.object_)
-            values[valid] = np.unique(loaded[0].values[loaded[0].valid])[order[valid]]
+        if self._by_rank(loaded[0]):
+            values = constant(self.argument, None, len(order)).values
+            if valid.any():
+                values[valid] = self._ranked(loaded[0])[1].values[order[valid]]
             return (Vector(self.argument, values, valid),)
         if self.argument.is_fractional:
             return (Vector(self.argument, float_from_order(order, dtype_of(self.argument)), valid),)
+        if self.argument.kind == "decimal":
+            return (Vector(self.argument, as_stored(order, self.argument), valid),)
         return (Vector(self.argument, order.astype(dtype_of(self.argument)), valid),)
+
+    def _ranked(self, column: Vector) -> tuple[Array, Vector]:
+        """The rank of each value, and the values by rank."""
+        if column.coded is None:
+            return ordered_codes(column.to_arrow(), self.argument)
+        codes, different = column.coded
+        ranks, values = ordered_codes(different.to_arrow(), self.argument)
+        return ranks[codes], values
 
 
 @dataclass(frozen=True)

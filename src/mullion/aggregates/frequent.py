@@ -20,6 +20,7 @@ from mullion.aggregates.sketched import Sketched
 from mullion.aggregates.top_lists import MOST, TopLists
 from mullion.aggregates.values import orderable
 from mullion.expressions.arrays import Index, objects
+from mullion.expressions.decimals import to_decimals
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.types import Type, counted
 
@@ -57,7 +58,7 @@ class FrequentItems(Sketched):
 
     @cached_property
     def holds_text(self) -> bool:
-        return bool(dtype_of(self.argument) is np.object_)
+        return np.dtype(dtype_of(self.argument)).kind in "OV"
 
     def build(self, events: Vector, starts: Index) -> State:
         if self.holds_text:
@@ -96,6 +97,9 @@ class FrequentItems(Sketched):
         if self.holds_text:
             read = value_of(self.argument)
             return [(read(key), count) for key, count in found]
+        if self.argument.kind == "decimal":
+            numbers = np.array([key for key, _ in found], np.int64)
+            return list(zip(to_decimals(numbers, self.argument), (count for _, count in found), strict=True))
         if not self.argument.is_fractional:
             return [(bool(key), count) for key, count in found] if self.argument.kind == "boolean" else found
         decoded = float_from_order(np.array([key for key, _ in found], np.int64), np.float64).tolist()

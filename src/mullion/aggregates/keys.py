@@ -80,7 +80,7 @@ class Counted(NamedTuple):
         code, decoded = ordered_codes(
             Vector(events.type, values, np.ones(len(values), np.bool_)).to_arrow(), events.type
         )
-        distinct = decoded.values.tolist()
+        distinct = decoded.to_list()
         run = np.repeat(np.arange(len(starts)), np.diff(bounds))
         pair, count = np.unique(run * max(1, len(distinct)) + code, return_counts=True)
         return Counted(distinct, *np.divmod(pair, max(1, len(distinct))), count)

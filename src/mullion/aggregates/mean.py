@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 
 from mullion.aggregates.base import Aggregate, Partial
 from mullion.aggregates.count import Count
 from mullion.aggregates.exact_sums import total_of_doubles
-from mullion.aggregates.sum import WIDE, SumOfDecimals, SumOfIntegers, sum_partials
+from mullion.aggregates.sum import SumOfDecimals, SumOfIntegers, sum_partials
 from mullion.expressions.arrays import Array
+from mullion.expressions.decimals import as_stored
+from mullion.expressions.functions.decimal_forms import shifted
+from mullion.expressions.int128 import HALF_UP, MOST_DIGITS, divide, integers_of, wide_of, widened, within
 from mullion.expressions.vector import Vector
 from mullion.language.types import DOUBLE, Type, decimal
 
@@ -43,15 +45,28 @@ class AvgAggregate(Aggregate):
             return Vector(DOUBLE, total / divisor, present)
 
     def _decimal(self, partial: SumOfDecimals, total: Vector, counts: Array) -> Vector:
+        """The sums carry four digits less than the result; those that have no room for them go one by one."""
         result = self.result(partial.argument)
-        unit, limit = Decimal(1).scaleb(-result.scale), Decimal(10) ** (result.precision - result.scale)
-        items = []
-        for value, n in zip(total.to_list(), counts.tolist(), strict=True):
-            mean = None
-            if value is not None and n:
-                mean = WIDE.divide(value, Decimal(n)).quantize(unit, ROUND_HALF_UP, WIDE)
-            items.append(mean if mean is not None and mean.copy_abs() < limit else None)
-        return Vector.of(result, items)
+        up = result.scale - total.type.scale
+        short = within(total.values, MOST_DIGITS - up)
+        quotients = divide(shifted(widened(total.values), up), widened(counts), HALF_UP)
+        for i in np.flatnonzero(~short & total.valid & (counts > 0)):
+            (whole,) = integers_of(total.values[i : i + 1])
+            mean = rounded_quotient(whole * 10**up, int(counts[i]))
+            short[i] = abs(mean) < 10**MOST_DIGITS
+            quotients[i] = wide_of([mean])[0] if short[i] else 0
+        fits = short & within(quotients, result.precision)
+        return Vector(result, as_stored(quotients, result), total.valid & (counts > 0) & fits)
+
+
+def rounded_quotient(whole: int, count: int) -> int:
+    """Half up, away from zero.
+
+    >>> rounded_quotient(-5, 2), rounded_quotient(7, 3)
+    (-3, 2)
+    """
+    size = (2 * abs(whole) + count) // (2 * count)
+    return size if whole >= 0 else -size
 
 
 def bounded(precision: int, scale: int) -> Type:

@@ -33,7 +33,7 @@ class Moments(Partial):
         return f"count({text})", f"avg({number})", f"var_pop({number}) * count({text})"
 
     def lift(self, events: Vector) -> tuple[Vector, ...]:
-        numbers = np.where(events.valid, events.values, 0).astype(np.float64)
+        numbers = np.where(events.valid, events.to_doubles(), 0.0)
         squares = np.where(np.isfinite(numbers), 0.0, np.nan)
         return (
             always(events.valid.astype(np.int64), BIGINT),

@@ -114,7 +114,8 @@ class UserPartial(Partial):
 
     def lift(self, events: Vector) -> tuple[Vector, ...]:
         valid = events.valid
-        known = events.values[valid].astype(np.int64 if events.type.is_integer else np.float64)
+        present = events.take(valid)
+        known = present.values.astype(np.int64) if events.type.is_integer else present.to_doubles()
         lifted = self._called("lift", self.maker().lift, len(known), known)
         state = self.identity(len(events))
         for field, values in zip(state, lifted, strict=True):

@@ -107,7 +107,7 @@ class Percentile(OverValues):
         position = self.share * (counted.total - 1)
         lower, higher = np.floor(position), np.ceil(position)
         low, high = counted.ranked(np.stack([lower, higher]).astype(np.int64).clip(0))
-        numbers = values.values.astype(np.float64)
+        numbers = values.to_doubles()
         with np.errstate(invalid="ignore", over="ignore"):
             between = numbers[low] + (position - lower) * (numbers[high] - numbers[low])
         return Vector(DOUBLE, np.where((lower == higher) | (low == high), numbers[low], between), present)
@@ -162,7 +162,7 @@ class TopK(OverValues):
 
     def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
         offsets, codes, counts = counted.top(self.most)
-        pairs = list(zip(values.values[codes].tolist(), counts.tolist(), strict=True))
+        pairs = list(zip(values.take(codes).to_list(), counts.tolist(), strict=True))
         bounds = offsets.tolist()
         lists: npt.NDArray[Any] = np.empty(len(bounds) - 1, np.object_)
         for i, (low, high) in enumerate(pairwise(bounds)):

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 import mullion.expressions.functions  # noqa: F401  (fills the registry)
 from mullion.expressions.arrays import Mask
-from mullion.expressions.functions.base import FUNCTIONS, Function, Signature
+from mullion.expressions.functions.base import FUNCTIONS, Form, Function, Signature
 from mullion.expressions.functions.casts import cast_may_fail, cast_row, cast_vector
 from mullion.expressions.functions.numbers import BOUNDS
 from mullion.expressions.vector import Vector, constant, dtype_of
@@ -221,38 +221,37 @@ def _sized(vectors: list[Vector]) -> int:
 
 
 def _apply(function: Function, signature: Signature, vectors: list[Vector]) -> Vector:
-    if not function.vectorises(signature.args, signature.result) or NULL in signature.args:
+    form = None if NULL in signature.args else function.form(signature)
+    if form is None:
         return _by_row(lambda *values: function.row(signature, *values), signature.result, vectors, function.strict)
-    assert function.vector is not None
     if not function.strict:
-        values, valid = function.vector(signature, *vectors)
+        values, valid = form(*vectors)
         return _vector(signature.result, values, valid)
     valid = np.ones(1, np.bool_)
     for vector in vectors:
         valid = valid & vector.valid
     arrays = [v.values for v in vectors]
     if any(a.dtype == np.object_ for a in arrays) and not valid.all():
-        return _where_known(function, signature, vectors, valid)
-    result = function.vector(signature, *arrays)
+        return _where_known(form, signature.result, vectors, valid)
+    result = form(*arrays)
     if isinstance(result, tuple):
         return _vector(signature.result, result[0], valid & result[1])
     return _vector(signature.result, result, valid)
 
 
-def _where_known(function: Function, signature: Signature, vectors: list[Vector], valid: Mask) -> Vector:
+def _where_known(form: Form, type_: Type, vectors: list[Vector], valid: Mask) -> Vector:
     """Objects cannot be computed with where they are None: only the known rows are handed on."""
     size = _sized(vectors)
     valid = np.broadcast_to(valid, (size,))
-    values: npt.NDArray[Any] = constant(signature.result, None, size).values
+    values: npt.NDArray[Any] = constant(type_, None, size).values
     if valid.any():
-        assert function.vector is not None
         known = [v.values if len(v) == 1 else v.values[valid] for v in vectors]
-        result = function.vector(signature, *known)
+        result = form(*known)
         results, fits = result if isinstance(result, tuple) else (result, True)
         values[valid] = results
         valid = valid.copy()
         valid[valid] = fits
-    return Vector(signature.result, values, valid)
+    return Vector(type_, values, valid)
 
 
 def _vector(type_: Type, values: Any, valid: Any) -> Vector:

@@ -7,7 +7,8 @@
 | float, double | float32, float64 |
 | timestamp, timestamp_ntz, interval | int64 microseconds |
 | date | int32 days since the epoch |
-| decimal | object: decimal.Decimal with exactly `scale` digits |
+| decimal of up to 18 digits | int64: the number times 10^scale |
+| decimal of up to 38 digits | `int128.WIDE`: the same in two halves |
 | string, binary, void | object: str, bytes, None |
 | counted | object: list of (value, count) |
 
@@ -24,6 +25,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions import decimals
+from mullion.expressions.arrays import Codes
+from mullion.expressions.int128 import to_double
 from mullion.language.types import Type
 
 DTYPES: dict[str, Any] = {
@@ -59,6 +63,8 @@ ARROW: dict[str, pa.DataType] = {
 
 
 def dtype_of(type_: Type) -> Any:
+    if type_.kind == "decimal":
+        return decimals.dtype_of_decimal(type_)
     return DTYPES.get(type_.kind, np.object_)
 
 
@@ -78,18 +84,24 @@ class Vector:
     type: Type
     values: npt.NDArray[Any]
     valid: npt.NDArray[np.bool_]
+    coded: tuple[Codes, Vector] | None = None
+    """The same values as numbers into their different ones, where it came so: texts need not be compared again."""
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, index: npt.NDArray[Any] | slice) -> Vector:
-        return Vector(self.type, self.values[index], self.valid[index])
+        coded = None if self.coded is None else (self.coded[0][index], self.coded[1])
+        return Vector(self.type, self.values[index], self.valid[index], coded)
 
     @staticmethod
     def of(type_: Type, items: Sequence[Any]) -> Vector:
         """From Python values, None for NULL."""
         valid = np.fromiter((v is not None for v in items), np.bool_, len(items))
         values: npt.NDArray[Any] = np.zeros(len(items), dtype_of(type_))
+        if type_.kind == "decimal":
+            values[valid] = decimals.of_decimals([item for item in items if item is not None], type_)
+            return Vector(type_, values, valid)
         if values.dtype == np.object_:
             values[:] = None
         for i, item in enumerate(items):
@@ -98,7 +110,18 @@ class Vector:
         return Vector(type_, values, valid)
 
     def to_list(self) -> list[Any]:
-        return [v if ok else None for v, ok in zip(self.values.tolist(), self.valid.tolist(), strict=True)]
+        """Python values, None for NULL."""
+        if self.type.kind == "decimal":
+            values: list[Any] = decimals.to_decimals(self.values, self.type)
+        else:
+            values = self.values.tolist()
+        return [v if ok else None for v, ok in zip(values, self.valid.tolist(), strict=True)]
+
+    def to_doubles(self) -> npt.NDArray[np.float64]:
+        """Numbers as doubles."""
+        if self.type.kind == "decimal":
+            return to_double(self.values, self.type.scale)
+        return self.values.astype(np.float64)
 
     @staticmethod
     def from_arrow(array: pa.Array | pa.ChunkedArray, type_: Type) -> Vector:
@@ -106,6 +129,8 @@ class Vector:
             array = array.combine_chunks()
         valid = np.asarray(array.is_valid())
         dtype = dtype_of(type_)
+        if type_.kind == "decimal":
+            return Vector(type_, decimals.from_arrow(array, type_), valid)
         if dtype is np.object_:
             values: npt.NDArray[Any] = np.empty(len(array), np.object_)
             values[:] = array.to_pylist()
@@ -123,11 +148,13 @@ class Vector:
         wanted = arrow_type(self.type)
         if self.type.kind == "counted":
             return _counted_lists(self)
+        if self.type.kind == "decimal":
+            return decimals.to_arrow(self.values, self.valid, self.type)
         mask = None if self.valid.all() else ~self.valid
         if self.values.dtype != np.object_:
             plain = pa.array(self.values, mask=mask)
             return plain if plain.type == wanted else plain.view(wanted)
-        return pa.array(self.to_list(), type=wanted)
+        return pa.array(self.values, type=wanted, mask=mask)
 
 
 def _counted_lists(vector: Vector) -> pa.Array:
@@ -145,6 +172,8 @@ def _counted_lists(vector: Vector) -> pa.Array:
 
 def constant(type_: Type, value: Any, length: int) -> Vector:
     """The same value `length` times."""
+    if type_.kind == "decimal":
+        return Vector.of(type_, [value]).take(np.zeros(length, np.intp))
     values: npt.NDArray[Any] = np.empty(length, dtype_of(type_))
     values[:] = (None if values.dtype == np.object_ else 0) if value is None else value
     return Vector(type_, values, np.full(length, value is not None))

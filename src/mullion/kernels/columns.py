@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -87,8 +88,8 @@ class Columns(Mapping[str, Vector]):
             return self._attached[name][name]
         array, type_ = self._array(name)
         if dtype_of(type_) is np.object_ or pa.types.is_dictionary(array.type):
-            codes, values = self.dictionary(name)
-            return values.take(codes)
+            codes, different = self.dictionary(name)
+            return replace(different.take(codes), coded=(codes, different))
         return Vector.from_arrow(array, type_)
 
     def dictionary(self, name: str) -> tuple[Codes, Vector]:

@@ -21,7 +21,7 @@ from mullion.algebra.lookups import Lookup
 from mullion.expressions.arrays import Whole
 from mullion.expressions.coding.canonical import bits, in_one_piece, whole_numbers
 from mullion.expressions.evaluate import evaluate
-from mullion.expressions.vector import Vector, arrow_type
+from mullion.expressions.vector import Vector
 from mullion.language.query import Column, walk
 from mullion.language.types import BOOLEAN
 
@@ -200,11 +200,7 @@ def _size(distinct: list[pa.Array | Whole], pairs: list[Whole]) -> int:
 
 def _comparable(key: Vector) -> pa.Array | npt.NDArray[Any]:
     """Values that are equal exactly where Spark has them equal: whole numbers, or Arrow's strings, bytes, decimals."""
-    return _arrow(key) if key.values.dtype == np.object_ else bits(key.values)
-
-
-def _arrow(key: Vector) -> pa.Array:
-    return pa.array(key.values, arrow_type(key.type), mask=None if key.valid.all() else ~key.valid)
+    return key.to_arrow() if key.type.kind in ("string", "binary", "decimal") else bits(key.values)
 
 
 def _distinct(values: pa.Array | npt.NDArray[Any]) -> tuple[pa.Array | Whole, Whole]:
@@ -220,7 +216,7 @@ def _codes(key: Key, distinct: pa.Array | Whole) -> Whole:
     """Which of the table's distinct values each event has; -1 for others and for NULL."""
     if isinstance(key, Vector):
         if isinstance(distinct, pa.Array):
-            return _found(_arrow(key), distinct)
+            return _found(key.to_arrow(), distinct)
         codes = _places(bits(key.values), distinct)
         return codes if key.valid.all() else np.where(key.valid, codes, -1)
     key = in_one_piece(key)

@@ -95,7 +95,7 @@ def rank_of_keys(keys: Sequence[pa.Array], length: int) -> npt.NDArray[np.int64]
 
 def ranks_of(vector: Vector, *, descending: bool, nulls_first: bool) -> Ranks:
     """Columns of whole numbers in the order asked for."""
-    if vector.values.dtype == np.object_:
+    if vector.values.dtype.kind in "OV":
         return [ranked(vector.to_arrow(), descending=descending, nulls_first=nulls_first)]
     numbers = float_order(vector.values) if vector.values.dtype.kind == "f" else vector.values.astype(np.int64)
     numbers = ~numbers if descending else numbers

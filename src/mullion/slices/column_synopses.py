@@ -62,7 +62,7 @@ class ColumnSynopsis:
         if self.since is not None:
             events = events.filter(pa.array(times_of(events) > self.since))
         vector = Vector.from_arrow(events.column(self.definition.column), type_)
-        values = vector.values.astype(np.float64)
+        values = vector.to_doubles()
         for structure in self._structures():
             structure.extend(values, vector.valid)
         self._times.append(times_of(events))

@@ -118,8 +118,8 @@ class Counted:
         return self._sum_of_present(np.ones(self._counts.size, np.int64))
 
     def present_sums(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The sum of `numbers` over the codes that are present: whole numbers as they are, doubles rounded once, and
-        Python integers of any size."""
+        """The sum of `numbers` over the codes that are present: whole numbers as they are, doubles rounded
+        once."""
         if numbers.dtype == np.int64:
             return self._sum_of_present(numbers)
         return in_limbs(numbers, self._sum_of_present)

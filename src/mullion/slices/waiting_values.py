@@ -46,7 +46,7 @@ class WaitingValues:
             self.values, self.known = np.zeros(len(times)), np.zeros(len(times), np.bool_)
             if column in events.schema.names:  # Events that came before any synopsis on the column lack it.
                 vector = Vector.from_arrow(events.column(column), type_)
-                self.values, self.known = vector.values.astype(np.float64)[order], vector.valid[order]
+                self.values, self.known = vector.to_doubles()[order], vector.valid[order]
 
     def __len__(self) -> int:
         return len(self.times)

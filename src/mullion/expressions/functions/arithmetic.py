@@ -12,6 +12,7 @@ from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Function, Signature, first_of, plain, register
 from mullion.expressions.functions.calendar import DAY
 from mullion.expressions.functions.coercion import MAX_PRECISION, literal_decimal, numeric
+from mullion.expressions.functions.decimal_forms import added, multiplied, negated, without_sign
 from mullion.expressions.functions.numbers import BOUNDS, EXACT, SPARK, fit_decimal, fit_integer
 from mullion.language.query import Call, Cast, Expr, Literal
 from mullion.language.types import BIGINT, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, Type, decimal
@@ -174,7 +175,7 @@ def overflows_unless_double(signature: Signature) -> bool:
     return not signature.result.is_fractional
 
 
-def exact(name: str, on_integers: Any, on_decimals: Any, overflow: Any) -> Function:
+def exact(name: str, on_integers: Any, on_decimals: Any, overflow: Any, of_columns: Any) -> Function:
     return Function(
         name=name,
         aliases=(f"try_{name}",),
@@ -185,6 +186,7 @@ def exact(name: str, on_integers: Any, on_decimals: Any, overflow: Any) -> Funct
         text=f"try_{name}({{0}}, {{1}})",
         row=exact_row(on_integers, on_decimals),
         vector=exact_vector(on_integers, overflow),
+        decimals=of_columns,
         fallible=overflows_unless_double,
         rewrite=move_dates(name),
     )
@@ -221,9 +223,9 @@ def checked_abs(signature: Signature, x: Array, lowest: Array) -> Any:
 
 
 register(
-    exact("add", lambda x, y: x + y, EXACT.add, lambda x, y, r: ((x ^ r) & (y ^ r)) < 0),
-    exact("subtract", lambda x, y: x - y, EXACT.subtract, lambda x, y, r: ((x ^ y) & (x ^ r)) < 0),
-    exact("multiply", lambda x, y: x * y, SPARK.multiply, product_overflows),
+    exact("add", lambda x, y: x + y, EXACT.add, lambda x, y, r: ((x ^ r) & (y ^ r)) < 0, added(1)),
+    exact("subtract", lambda x, y: x - y, EXACT.subtract, lambda x, y, r: ((x ^ y) & (x ^ r)) < 0, added(-1)),
+    exact("multiply", lambda x, y: x * y, SPARK.multiply, product_overflows, multiplied),
     Function(
         name="negative",
         least=1,
@@ -233,11 +235,12 @@ register(
         text="(- {0})",
         row=lambda s, x: EXACT.minus(x) if isinstance(x, Decimal) else -x,
         vector=plain(np.negative),
+        decimals=negated,
         rewrite=negate_integers,
     ),
     Function(
         name="positive", least=1, most=1, coerce=one_number, result=first_of, text="{0}",
-        row=plain(lambda x: x), vector=plain(lambda x: x),
+        row=plain(lambda x: x), vector=plain(lambda x: x), decimals=True,
     ),
     Function(
         name="abs",
@@ -247,6 +250,7 @@ register(
         result=first_of,
         row=lambda s, x: EXACT.abs(x) if isinstance(x, Decimal) else abs(x),
         vector=plain(np.abs),
+        decimals=without_sign,
         rewrite=absolute_integers,
     ),
     Function(

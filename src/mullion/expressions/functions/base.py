@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mullion.language.query import Expr
@@ -26,6 +27,9 @@ class Signature:
     result: Type
 
 
+Form = Callable[..., Any]
+"""What a strict function makes of arrays of its arguments: values, or (values, fits) where some may be NULL."""
+
 Coerce = Callable[[Args], "Sequence[Type] | None"]
 """The types that the arguments are to be cast to, or None when the function does not take such arguments."""
 
@@ -37,6 +41,8 @@ class Function:
     - `row(signature, *values)` of a strict function never sees NULL; that of another gets None for it.
     - `vector(signature, *arrays)` of a strict function gives values, or (values, fits) where some may be NULL;
       that of another gets Vectors and gives (values, valid). Arrays of length 1 stand for constants.
+    - `decimals`: whether `vector` takes decimals as well, as whole numbers; or what gives another form for a signature
+      with decimals, or None for types that only `row` can compute.
     - `rewrite` replaces the call by other expressions, so that most spellings need no meaning of their own.
     - `fallible`: may give NULL for arguments that are not NULL, because a value is bad.
     - `event_only`: `row` may differ from Spark in rare cases, so Spark itself must evaluate it.
@@ -55,6 +61,7 @@ class Function:
     text: str | Callable[[Sequence[str]], str] | None = None
     strict: bool = True
     strings: bool = False
+    decimals: bool | Callable[[Signature], Form | None] = False
     fallible: bool | Callable[[Signature], bool] = False
     event_only: bool = False
     kernel_only: bool = False
@@ -77,14 +84,22 @@ class Function:
             return self.fallible
         return True if signature is None else self.fallible(signature)
 
+    def form(self, signature: Signature) -> Form | None:
+        """`vector` for these types, if it serves them."""
+        kinds = {t.kind for t in (*signature.args, signature.result)}
+        if self.vector is None or (not self.strings and kinds & {"string", "binary"}):
+            return None
+        if "decimal" not in kinds or self.decimals is True:
+            return partial(self.vector, signature)
+        return self.decimals(signature) if self.decimals else None
+
     def vectorises(self, args: Sequence[Type | None], result: Type | None) -> bool:
-        """Whether `vector` serves these types; None is an unknown type, taken to be a plain one."""
-        if self.vector is None:
-            return False
-        kinds = {t.kind for t in (*args, result) if t is not None}
-        if "decimal" in kinds:
-            return False
-        return self.strings or not kinds & {"string", "binary"}
+        """Whether there is a form for these types; None is an unknown type, taken to be a plain one."""
+        known = [t for t in args if t is not None]
+        if result is not None and len(known) == len(args):
+            return self.form(Signature(tuple(known), result)) is not None
+        kinds = {t.kind for t in known}
+        return self.vector is not None and "decimal" not in kinds and (self.strings or not kinds & {"string", "binary"})
 
 
 FUNCTIONS: dict[str, Function] = {}

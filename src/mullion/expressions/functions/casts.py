@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mullion.expressions.functions.calendar import DAY
 from mullion.expressions.functions.coercion import DIGITS
+from mullion.expressions.functions.decimal_forms import cast_decimals
 from mullion.expressions.functions.formatting import format_date, format_double, format_interval, format_timestamp
 from mullion.expressions.functions.numbers import BOUNDS, EXACT, fit_decimal, fit_integer
 from mullion.expressions.functions.parsing import (
@@ -176,8 +177,10 @@ def cast_vector(values: npt.NDArray[Any], source: Type, target: Type, dtype: Any
     a, b = source.kind, target.kind
     if source == target:
         return values, None
-    if "decimal" in (a, b) or "string" in (a, b) or "binary" in (a, b) or a == "void":
+    if "string" in (a, b) or "binary" in (a, b) or a == "void":
         return None
+    if "decimal" in (a, b):
+        return cast_decimals(values, source, target, dtype)
     if b == "boolean":
         return values != 0, None
     if b == "date":

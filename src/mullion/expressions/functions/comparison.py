@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mullion.expressions import int128
 from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Function, Signature, first_of, gives, plain, register, spelling
 from mullion.expressions.functions.coercion import all_common, as_it_is, comparison, literal_decimal
@@ -37,12 +38,16 @@ def below(x: Any, y: Any) -> bool:
 
 
 def same_arrays(x: Array, y: Array) -> Array:
+    if x.dtype == int128.WIDE:
+        return int128.same(x, y)
     if x.dtype.kind == "f":
         return np.asarray((x == y) | ((x != x) & (y != y)))
     return np.asarray(x == y, np.bool_)
 
 
 def below_arrays(x: Array, y: Array) -> Array:
+    if x.dtype == int128.WIDE:
+        return int128.below(x, y)
     if x.dtype.kind == "f":
         return np.asarray((x < y) | ((y != y) & (x == x)))
     if x.dtype.kind == "b":
@@ -61,6 +66,7 @@ def compare(name: str, symbol: str, row: Any, vector: Any, *, equality: bool = F
         row=plain(row),
         vector=plain(vector),
         strings=True,
+        decimals=True,
     )
 
 
@@ -114,6 +120,9 @@ def in_vector(signature: Signature, x: Vector, *items: Vector) -> tuple[Array, A
     if x.values.dtype == np.object_:
         wanted = {i.values[0] for i in constants}
         is_in = np.fromiter((v in wanted for v in x.values), np.bool_, len(x))
+    elif x.values.dtype == int128.WIDE:
+        for item in constants:
+            is_in = is_in | same_arrays(x.values, item.values)
     elif constants:
         wanted_values = np.concatenate([i.values for i in constants])
         is_in = np.isin(x.values, wanted_values)
@@ -160,6 +169,7 @@ def extreme(name: str, above: bool) -> Function:
         row=extreme_row(above),
         vector=extreme_vector(above),
         strict=False,
+        decimals=True,
     )
 
 
@@ -176,7 +186,7 @@ register(
     compare("ge", ">=", lambda x, y: not below(x, y), lambda x, y: ~below_arrays(x, y)),
     Function(
         name="eq_null_safe", aliases=("equal_null",), least=2, most=2, coerce=comparable(equality=True),
-        result=gives(BOOLEAN), text="({0} <=> {1})", strict=False, strings=True, vector=null_safe,
+        result=gives(BOOLEAN), text="({0} <=> {1})", strict=False, strings=True, decimals=True, vector=null_safe,
         row=lambda s, x, y: x is y if x is None or y is None else same(x, y),
     ),
     Function(
@@ -193,13 +203,13 @@ register(
     ),
     Function(
         name="is_null", aliases=("isnull",), least=1, most=1, coerce=as_it_is, result=gives(BOOLEAN),
-        text="({0} IS NULL)", row=plain(lambda x: x is None), strict=False, strings=True,
+        text="({0} IS NULL)", row=plain(lambda x: x is None), strict=False, strings=True, decimals=True,
         vector=lambda s, x: (~x.valid, np.ones(1, np.bool_)),
     ),
     spelling("isnotnull", 1, 1, not_null, ("is_not_null",)),
     Function(
         name="in", least=2, most=None, coerce=all_common(strings=True), result=gives(BOOLEAN), row=in_row,
-        vector=in_vector, strict=False, strings=True,
+        vector=in_vector, strict=False, strings=True, decimals=True,
         text=lambda args: f"({args[0]} IN ({', '.join(args[1:])}))",
     ),
     extreme("greatest", True),

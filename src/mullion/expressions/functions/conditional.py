@@ -53,13 +53,13 @@ def nullif_case(args: Args) -> Expr | None:
 register(
     Function(
         name="coalesce", least=1, most=None, coerce=all_common(strings=True), result=first_of, row=first_known,
-        vector=first_known_vector, strict=False, strings=True,
+        vector=first_known_vector, strict=False, strings=True, decimals=True,
     ),
     spelling("ifnull", 2, 2, lambda args: Call("coalesce", tuple(a for a, _ in args)), ("nvl",)),
     spelling("if", 3, 3, if_case, ("iff",)),
     spelling("nvl2", 3, 3, nvl2_case),
     Function(
-        name="nullif", least=2, most=2, result=first_of, strict=False, strings=True, vector=unless_equal,
+        name="nullif", least=2, most=2, result=first_of, strict=False, strings=True, decimals=True, vector=unless_equal,
         coerce=lambda args: [args[0][1]] * 2 if NULL in (args[0][1], args[1][1]) or args[0][1] == args[1][1] else None,
         row=lambda s, x, y: None if x is None or (y is not None and same(x, y)) else x,
         rewrite=nullif_case,

@@ -13,6 +13,7 @@ import numpy as np
 from mullion.expressions.arrays import Array
 from mullion.expressions.functions.arithmetic import LONG_MIN, two_numbers, two_numbers_result
 from mullion.expressions.functions.base import Args, Function, Signature, gives, register
+from mullion.expressions.functions.decimal_forms import quotient
 from mullion.expressions.functions.numbers import BOUNDS, EXACT, SPARK, fit_decimal, fit_integer
 from mullion.language.query import Call, Expr
 from mullion.language.types import BIGINT, FLOAT, Type
@@ -133,7 +134,14 @@ def division(name: str, row: Any, vector: Any, text: Any, **other: Any) -> Funct
 
 
 register(
-    division("divide", divide_row, lambda s, x, y: (x / y, y != 0), "try_divide({0}, {1})", aliases=("try_divide",)),
+    division(
+        "divide",
+        divide_row,
+        lambda s, x, y: (x / y, y != 0),
+        "try_divide({0}, {1})",
+        aliases=("try_divide",),
+        decimals=quotient,
+    ),
     division("div", div_row, div_vector, div_text, result=gives(BIGINT), rewrite=decimals_apart),
     division("div$decimal", div_row, None, decimal_div_text, result=gives(BIGINT)),
     division("mod", mod_row, mod_vector, "try_mod({0}, {1})", aliases=("try_mod",)),

@@ -28,7 +28,7 @@ def fit_decimal(value: Decimal, type_: Type, rounding: str = ROUND_HALF_UP) -> D
     """The value with the type's digits after the point, or None when it has too many before."""
     if not value.is_finite():
         return None
-    if value.adjusted() > 40:
+    if value and value.adjusted() > 40:
         return None
     rounded = value.quantize(Decimal(1).scaleb(-type_.scale), rounding=rounding, context=EXACT)
     if rounded and rounded.adjusted() + 1 + type_.scale > type_.precision:

@@ -14,6 +14,7 @@ from mullion.expressions.arrays import Array
 from mullion.expressions.functions.base import Args, Function, Signature, register
 from mullion.expressions.functions.casts import saturate
 from mullion.expressions.functions.coercion import MAX_PRECISION, implicit
+from mullion.expressions.functions.decimal_forms import rounded
 from mullion.expressions.functions.numbers import EXACT, fit_decimal
 from mullion.language.query import Call, Cast, Expr, Literal
 from mullion.language.types import BIGINT, DOUBLE, INT, NULL, STRING, Type, decimal
@@ -115,6 +116,7 @@ def rounding(name: str, mode: str) -> Function:
         result=rounded_result,
         row=round_row(mode),
         vector=round_vector(mode),
+        decimals=rounded(mode),
         rewrite=round_integers(name),
     )
 
@@ -148,6 +150,7 @@ def bounded(name: str, mode: str, whole: Callable[[Any], Any], aliases: tuple[st
         result=bounded_result,
         row=row,
         vector=lambda s, x: saturate(whole(x)) if x.dtype.kind == "f" else x,
+        decimals=rounded(mode),
     )
 
 

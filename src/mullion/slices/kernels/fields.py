@@ -17,8 +17,9 @@ from mullion.aggregates.count import Count
 from mullion.aggregates.exact_sums import CARRY, COARSE, FINE, LARGEST_SPLIT, CoarseSum, Residue
 from mullion.aggregates.extremes import Largest, Smallest
 from mullion.aggregates.integer_states import always
-from mullion.aggregates.sum import SumOfIntegers
+from mullion.aggregates.sum import SumInLimbs
 from mullion.expressions.arrays import Array, Real, Whole
+from mullion.expressions.int128 import WIDE
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT
 from mullion.slices.kernels.compiled import split_doubles
@@ -77,7 +78,7 @@ def lift(partial: Partial, events: Vector, split: Callable[[], Split]) -> Lifted
         return Lifted(partial, ())
     if isinstance(partial, CoarseSum | Residue) and events.values.dtype == np.float64:
         return _lift_doubles(partial, *split())
-    if isinstance(partial, SumOfIntegers) and _may_be_one(events):
+    if isinstance(partial, SumInLimbs) and _may_be_one(events):
         numbers = events.values if events.valid.all() else np.where(events.valid, events.values, 0)
         halves = _halves if len(partial.stored) == 2 else None
         return Lifted(partial, (Column.of(ADD, numbers),), (), halves)
@@ -107,7 +108,9 @@ def _coarse_and_fine(sums: Whole) -> tuple[Array, ...]:
 
 
 def _may_be_one(events: Vector) -> bool:
-    """Whether the sum of any of these integers stays within 63 bits."""
+    """Whether the sum of any of these whole numbers stays within 63 bits."""
+    if events.values.dtype == WIDE:
+        return False
     if not len(events):
         return True
     largest = max(abs(int(events.values.min())), abs(int(events.values.max())))

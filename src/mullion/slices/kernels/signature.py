@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.expressions.coding.dictionary import combine
+from mullion.expressions.int128 import WIDE, same
 from mullion.expressions.vector import Vector
 from mullion.planner.fragments import TRUE, Attribute, Bytes, PredicateIndex
 from mullion.slices.kernels.compiled import regions
@@ -65,6 +66,9 @@ class RegionCodes(Protocol):
 
 
 def regions_of(attribute: Attribute, values: Vector) -> SmallCodes:
+    if values.type.kind == "decimal":
+        constants = Vector.of(values.type, attribute.constants).values
+        return _known_regions(attribute, values, _decimal_regions(constants, values.values))
     if values.values.dtype == np.object_:
         found = [_region_of(attribute.constants, value) for value in values.to_list()]
         return np.array(found, np.int32)
@@ -80,8 +84,25 @@ def regions_of(attribute: Attribute, values: Vector) -> SmallCodes:
         if numbers.dtype.kind == "f":
             # NaN is larger than any number.
             out[np.isnan(numbers)] = 2 * len(constants)
+    return _known_regions(attribute, values, out)
+
+
+def _known_regions(attribute: Attribute, values: Vector, regions_of_values: SmallCodes) -> SmallCodes:
+    """The regions, those of NULLs put right."""
     if not values.valid.all():
-        out[~values.valid] = attribute.unknown
+        regions_of_values[~values.valid] = attribute.unknown
+    return regions_of_values
+
+
+def _decimal_regions(constants: npt.NDArray[Any], values: npt.NDArray[Any]) -> SmallCodes:
+    """Decimals as whole numbers, of 64 bits or of 128."""
+    out = np.zeros(len(values), np.int32)
+    if values.dtype != WIDE:
+        regions(constants, _comparable(values), out)
+    elif len(constants):
+        at = np.searchsorted(constants, values)
+        equal = (at < len(constants)) & same(constants[np.minimum(at, len(constants) - 1)], values)
+        out[:] = 2 * at + equal
     return out
 
 
