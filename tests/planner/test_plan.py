@@ -133,7 +133,7 @@ def test_sketches_are_left_to_the_kernel_and_shared() -> None:
         "SELECT frequent(symbol, 0.01) AS f, frequent(symbol, 0.1, 5) AS g FROM trades [RANGE 1 h SLIDE 10 s]",
     )
     (grouping,) = made.groupings
-    names = ["rows", "kll269(price)", "hll12(price)", "frequent12(symbol)", "top5(symbol)"]
+    names = ["rows", "kll269(price)", "hll12(price)", "frequent10(symbol)", "top5(symbol)"]
     assert [state.name for state in grouping.states] == names
     assert made.way == "kernel" and made.methods == (FRAGMENTS,)
     reasons = {reason.rule: reason.text for reason in made.reasons}

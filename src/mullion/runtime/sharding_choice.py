@@ -30,10 +30,18 @@ class ShardingChoice:
     def _is_large(self, sharing_set: SharingSet, grouping: Grouping, plan: Plan, batch: Batch) -> bool:
         limit = self._state.options.shard_above
         if grouping.name not in sharing_set.groups:
-            tables = self._state.lookups.at(plan.groupings, batch.number)
-            sharing_set.groups[grouping.name] = 2 * batch.groups(plan, grouping, tables, limit)
+            sharing_set.groups[grouping.name] = self._groups(grouping, plan, batch, limit)
         held = sum(len(e.slices) for e in sharing_set.tier.entries if e.grouping == grouping.name)
         return sharing_set.groups[grouping.name] > limit or held > 4 * limit
+
+    def _groups(self, grouping: Grouping, plan: Plan, batch: Batch, limit: int) -> int:
+        """About how many groups a grouping has: from the statistics of the batch, or from its first events."""
+        statistics = self._state.statistics
+        known = None if statistics is None else statistics.groups.get(grouping.name)
+        if known is not None:
+            return known.number
+        tables = self._state.lookups.at(plan.groupings, batch.number)
+        return 2 * batch.groups(plan, grouping, tables, limit)
 
     def _move(self, sharing_set: SharingSet, grouping: Grouping) -> Shards:
         label = next(label for label, own in self._state.sets.items() if own is sharing_set)

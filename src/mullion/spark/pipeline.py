@@ -8,8 +8,10 @@ files to read. The kernel tells late events from others in the same pass; Spark 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -148,40 +150,60 @@ def _returned(frame: DataFrame) -> list[Portion]:
 
 
 def _from_files(events: Events, together: Pass, pieces: Sequence[Piece], bounds: Stretch) -> list[Portion]:
+    """From the files themselves: on the driver where it has the machine to itself, so that no partial goes through the
+    JVM, and in tasks on a cluster."""
     stream = events.stream
     needed = kernel_columns(together.groupings)
     assert needed is not None
     types = {name: stream.types[name] for name in stream.types if name in needed}
     job = _job(together, Input(types), events)
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
-    load = partial(_load, job, list(types), stream.time_column, texts, events.within, bounds, events.portion)
+    load = _Load(job, list(types), stream.time_column, texts, events.within, bounds, events.portion)
     if sum(piece.rows for piece in pieces) <= FEW:
-        return list(load(pieces))
-    session = events.batch.sparkSession
-    parts = shares(pieces, session.sparkContext.defaultParallelism)
+        return list(load.portions(pieces))
+    context = events.batch.sparkSession.sparkContext
+    if (context.master or "").startswith("local"):
+        threads = context.defaultParallelism
+        return list(load._replace(job=replace(job, threads=threads)).portions(pieces))
+    parts = shares(pieces, context.defaultParallelism)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for portion in load(parts[number]):
+                for portion in load.portions(parts[number]):
                     yield _sent_back(portion)
 
-    tasks = session.range(0, len(parts), 1, len(parts))
+    tasks = events.batch.sparkSession.range(0, len(parts), 1, len(parts))
     return _returned(tasks.mapInArrow(run, RETURNED))
 
 
-def _load(
-    job: Job,
-    columns: Sequence[str],
-    time: str,
-    texts: Sequence[str],
-    stretch: Stretch,
-    bounds: Stretch,
-    most: int,
-    pieces: Sequence[Piece],
-) -> Iterator[Portion]:
-    for table in read(pieces, columns, time, texts, arrival=takes_order(job.groupings), most=most):
-        yield partials_of(stretch.of(table), job, bounds)
+class _Load(NamedTuple):
+    """What is read of files, and what is made of it."""
+
+    job: Job
+    columns: Sequence[str]
+    time: str
+    texts: Sequence[str]
+    stretch: Stretch
+    bounds: Stretch
+    most: int
+    """Rows at once."""
+
+    def portions(self, pieces: Sequence[Piece]) -> Iterator[Portion]:
+        """The partials of the pieces. With several threads the next rows are read meanwhile."""
+        arrival = takes_order(self.job.groupings)
+        tables = read(pieces, self.columns, self.time, self.texts, arrival=arrival, most=self.most)
+        for table in tables if self.job.threads == 1 else _ahead(tables):
+            yield partials_of(self.stretch.of(table), self.job, self.bounds)
+
+
+def _ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same tables; the next one is read while one is worked on."""
+    with ThreadPoolExecutor(1, thread_name_prefix="mullion-read") as reader:
+        coming = reader.submit(next, tables, None)
+        while (table := coming.result()) is not None:
+            coming = reader.submit(next, tables, None)
+            yield table
 
 
 def sampled_groups(events: Events, plan: Plan, grouping: Grouping, most: int) -> int:
