@@ -142,6 +142,10 @@ class Memory:
         """Bytes that the sub-windows of one grouping may have, so that windows can be answered from them."""
         return self.python // ANSWERING
 
+    def most_rows(self, row_bytes: int) -> int:
+        """Rows of a batch that the driver can hold beside their order and what is made of them."""
+        return self.python // 4 // max(1, row_bytes)
+
     def portion_rows(self, row_bytes: int, tasks: int) -> int:
         """Rows that the kernel takes at once, where so many tasks run beside each other."""
         rows = self.python // 4 // max(1, tasks) // (max(1, row_bytes) * WORKING)

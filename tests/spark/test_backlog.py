@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from mullion.engine import Engine
+from mullion.errors import SourceError
 from mullion.memory import GB, Memory
 from mullion.spark import backlog
+from mullion.spark.events import Events
 from mullion.spark.session import heap_bytes, settings
 
 if TYPE_CHECKING:
@@ -62,6 +64,49 @@ def test_a_backlog_in_batches_answers_what_it_answers_at_once(
     monkeypatch.undo()
     once, batches, late = run(spark, tmp_path, "once", close=True)
     assert (batches, late) == (2, 0) and once == often
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_file_larger_than_a_batch_is_aggregated_in_parts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    """Also where some of its events are late, some have no time, and a part has none."""
+    if late:
+        write(tmp_path / "s", 0, range(60, 61))
+    times = [*range(50), *([None] if late else []), *range(80, 120)]
+    seconds = [None if time is None else time * 1_000_000 for time in times]
+    (tmp_path / "s").mkdir(exist_ok=True)
+    table = pa.table({"ts": pa.array(seconds, pa.timestamp("us", "UTC")), "k": pa.array(["x"] * len(times))})
+    pq.write_table(table, tmp_path / "s" / "1.parquet")
+    parts: list[int] = []
+    found = Events.parts
+    monkeypatch.setattr(Events, "parts", lambda self: (parts.append(len(found(self))), found(self))[1])
+
+    def run(portion: int) -> Any:
+        monkeypatch.setattr(Memory, "portion_rows", lambda self, row_bytes, tasks: portion)
+        with Engine(spark, way="native") as engine:
+            engine.execute(
+                "CREATE STREAM s (ts TIMESTAMP, k STRING) USING parquet "
+                f"OPTIONS (path '{tmp_path / 's'}', maxFilesPerTrigger '1') TIMESTAMP BY ts LATENESS '30 s'"
+            )
+            engine.query(COUNTS, name="counts")
+            engine.run()
+            counts = engine.counts["s"]
+            return engine.results("counts").to_arrow().to_pylist(), counts.events, counts.late, counts.malformed
+
+    whole = run(1_000_000)
+    assert max(parts) == 1
+    assert run(5) == whole and max(parts) == 5
+    assert whole[1:] == ((61, 30, 1) if late else (90, 0, 0))
+
+
+def test_rows_that_the_driver_cannot_hold_are_refused_before_they_are_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "s", 0, range(40))
+    monkeypatch.setattr(Memory, "most_rows", lambda self, row_bytes: 39)
+    with pytest.raises(SourceError, match="stream 's' has 40 events, and memory is for 39: joins, row"):
+        run(spark, tmp_path, "small")
 
 
 def test_the_heap_is_a_part_of_the_limit(spark: SparkSession) -> None:

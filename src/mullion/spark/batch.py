@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion.algebra.streams import Stream
+from mullion.errors import SourceError
 from mullion.kernels.arrival import FileOrder
 from mullion.memory import Memory, default_limit
 from mullion.options import Options, Way
@@ -27,7 +28,8 @@ from mullion.spark.backlog import Backlog
 from mullion.spark.batch_size import row_bytes
 from mullion.spark.events import TIME, Events, selection, send
 from mullion.spark.failures import SparkFailure
-from mullion.spark.files import Piece, by_change, can_tell_time, files_of, pieces_of, read, uris_of
+from mullion.spark.files import Piece, by_change, can_tell_time, files_of, local, pieces_of, read, uris_of
+from mullion.spark.footers import extent_of
 from mullion.spark.malformed import malformed_records
 from mullion.spark.options import reads_alike
 from mullion.spark.pipeline import collect_partials, partials_frame, partials_within, sampled_groups
@@ -45,6 +47,9 @@ from mullion.spark.sources import (
 from mullion.spark.statistics import of_batch
 from mullion.spark.unseen import Unseen
 from mullion.storage.marks import Mark
+
+NATIVE_PORTIONS = 4
+"""Portions of the kernel that Spark may aggregate at once: it hands over partials alone."""
 
 
 class SparkBatch:
@@ -76,6 +81,7 @@ class SparkBatch:
         return self._pieces_for(groupings) is not None
 
     def read(self, inputs: Input, texts: Collection[str] = ()) -> pa.Table:
+        self._check_rows()
         own = not inputs.evaluated and not inputs.bad
         pieces = self._pieces(inputs.columns) if own else None
         if pieces:
@@ -83,11 +89,22 @@ class SparkBatch:
             return pa.concat_tables(read(pieces, list(inputs.columns), time, list(texts)))
         return self._events.read(selection(inputs, self._events.stream))
 
+    def _check_rows(self) -> None:
+        """Refuse more rows than the driver can hold, before they are read."""
+        rows, most = self.size, self._events.most
+        if rows is not None and most is not None and rows > most:
+            raise SourceError(
+                f"a batch of stream '{self._events.stream.name}' has {rows:,} events, and memory is for {most:,}: "
+                "joins, row windows, KEEP and the like take all events of a batch at once",
+                hint="write smaller files, give more memory by --memory (Engine: memory), or read fewer files at once "
+                "by OPTIONS (maxFilesPerTrigger '1')",
+            )
+
     def partials(self, together: Pass, tables: Tables, bounds: Stretch, expected: int | None) -> list[Collected]:
-        return collect_partials(self._for(together.groupings, tables), together, bounds, expected)
+        return collect_partials(self._for_plan(together, tables), together, bounds, expected)
 
     def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
-        return partials_within(self._for(plan.groupings, tables).of(stretch), plan)
+        return partials_within(self._for_plan(plan, tables).of(stretch), plan)
 
     def to_shards(
         self, shards: Shards, plan: Plan, grouping: Grouping, tables: Tables, stretch: Stretch, mark: Mark
@@ -114,6 +131,24 @@ class SparkBatch:
 
     def _for(self, groupings: Sequence[Grouping], tables: Tables) -> Events:
         return replace(self._events, pieces=self._pieces_for(groupings), tables=tables)
+
+    def _for_plan(self, plan: Plan | Pass, tables: Tables) -> Events:
+        return replace(self._for(plan.groupings, tables), cuts=self._cuts if plan.way == "native" else ())
+
+    @cached_property
+    def _cuts(self) -> tuple[int, ...]:
+        """Where Spark cuts the batch, so that no part has too many events. It is done for files that are larger than
+        a batch should be, and needs a pass for each part."""
+        events = self._events
+        paths = [local(uri) for uri in events.files.uris] if events.files is not None else []
+        if events.stream.format != "parquet" or not can_tell_time(events.stream) or None in paths:
+            return ()
+        extent = extent_of([path for path in paths if path is not None], events.stream.time_column)
+        most = events.portion * NATIVE_PORTIONS
+        if extent is None or extent.oldest is None or extent.newest is None or extent.records <= most:
+            return ()
+        parts, span = -(-extent.records // most), extent.newest - extent.oldest
+        return tuple(dict.fromkeys(extent.oldest + span * i // parts for i in range(1, parts)))
 
     def _pieces_for(self, groupings: Sequence[Grouping]) -> tuple[Piece, ...] | None:
         needed = kernel_columns(groupings) if self._opened[1] is not None else None
@@ -177,13 +212,13 @@ class SparkSource:
             batch = as_declared(self.stream.stored, batch, order)
             look_for_columns(self._unseen, batch, order)
         files = FileOrder(tuple(order)) if order else None
-        return Events(batch, self.stream, number=number, files=files, portion=self._portion), paths
+        memory, bytes_of_row = self.memory(), row_bytes(self.stream.types.values())
+        portion, most = self._portion(memory, bytes_of_row), memory.most_rows(bytes_of_row)
+        return Events(batch, self.stream, number=number, files=files, portion=portion, most=most), paths
 
-    @property
-    def _portion(self) -> int:
+    def _portion(self, memory: Memory, bytes_of_row: int) -> int:
         """Rows that the kernel takes at once."""
-        tasks = self._session.sparkContext.defaultParallelism
-        return self.memory().portion_rows(row_bytes(self.stream.types.values()), tasks)
+        return memory.portion_rows(bytes_of_row, self._session.sparkContext.defaultParallelism)
 
     @property
     def _may_read_files(self) -> bool:
@@ -211,7 +246,8 @@ class SparkSource:
             parts = [(0, list(order.uris))] if parts else []
         for offset, paths in parts:
             frame = open_files(self._session, self.stream.stored, paths)
-            events = Events(frame, self.stream, files=order, portion=self._portion)
+            portion = self._portion(self.memory(), row_bytes(self.stream.types.values()))
+            events = Events(frame, self.stream, files=order, portion=portion)
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, pairwise
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -47,6 +47,10 @@ class Events:
     """The files of the batch in their order, where its rows say which they stand in."""
     portion: int = AT_ONCE
     """Rows that the kernel takes at once."""
+    most: int | None = None
+    """Rows that the driver can hold."""
+    cuts: tuple[int, ...] = ()
+    """Times at which Spark cuts the batch, so that it hands over so many partials at once that they fit."""
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """SELECT columns FROM the events, in the order of arrival."""
@@ -98,6 +102,18 @@ class Events:
     def of(self, stretch: Stretch) -> Events:
         """The events of a stretch of time."""
         return replace(self, within=stretch)
+
+    def parts(self) -> list[Events]:
+        """The same events between the cuts, each in one part; records without a time are in the first."""
+        within, cuts = self.within, self.cuts
+        inside = [
+            cut for cut in cuts if within.low is None or cut > within.low if within.high is None or cut < within.high
+        ]
+        ends = [within.low, *inside, within.high]
+        return [
+            replace(self, within=Stretch(low, high, timeless=within.timeless and not i), cuts=())
+            for i, (low, high) in enumerate(pairwise(ends))
+        ]
 
     def outside(self, bounds: Stretch) -> DataFrame:
         """The events before and after a stretch of time: the stream's columns, and TIME."""

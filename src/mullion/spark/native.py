@@ -24,7 +24,11 @@ from mullion.spark.expressions import bad_text, spark_text
 
 
 def native_partials(events: Events, together: Pass) -> list[list[pa.Table]]:
-    """The partials of each grouping of the pass, on the driver."""
+    """The partials of each grouping of the pass, on the driver. A large batch is gone through once for each part."""
+    parts = events.parts()
+    if len(parts) > 1:
+        made = [native_partials(part, together) for part in parts]
+        return [[table for tables in of_grouping for table in tables] for of_grouping in zip(*made, strict=True)]
     if len(together.groupings) == 1:
         (grouping,), (grid,) = together.groupings, together.grids
         return [[typed(native_frame(events, grid, grouping).toArrow(), grouping)]]
