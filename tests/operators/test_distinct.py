@@ -190,6 +190,32 @@ def test_codes_that_are_forgotten_mean_something_else_later() -> None:
     assert values.room == 50 and np.array_equal(np.sort(codes), np.arange(50))
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [pa.int8(), pa.uint8(), pa.int32(), pa.int64(), pa.uint64(), pa.bool_(), pa.date32(), pa.timestamp("us", "UTC"),
+     pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("s", "UTC"), pa.duration("us"), pa.float32(), pa.float64()],
+    ids=str,
+)  # fmt: skip
+def test_rows_come_back_as_they_were(kind: pa.DataType) -> None:
+    """Also those that are kept as numbers alone, with NULLs, beside another column, and in the place of others."""
+    numbers = [0, 1, None, 1, None, 0] if pa.types.is_boolean(kind) else [0, 1, None, 100, None, 100]
+    plain = pa.array([n and n * 1000 for n in numbers] if kind == pa.timestamp("ns") else numbers)
+    column = plain.cast(pa.int32()).view(kind) if pa.types.is_date32(kind) else plain.cast(kind)
+    rows = pa.table({"x": column, "y": [1, None, 1, None, None, 3]})
+    values = CodeTable(rows.schema)
+    for start in (3, 0):
+        codes = values.codes(rows.slice(start))
+        assert values.rows(codes).equals(rows.slice(start))
+        values.forget(np.unique(codes)[:2])
+    assert values.rows(codes[:0]).schema == rows.schema
+
+
+def test_the_first_of_equal_zeros_is_given_back() -> None:
+    values = CodeTable(pa.schema([("x", pa.float64())]))
+    codes = values.codes(pa.table({"x": [-0.0, 0.0]}))
+    assert [str(x) for x in values.rows(codes)["x"].to_pylist()] == ["-0.0", "-0.0"]
+
+
 def test_texts_in_dictionaries_are_plain_in_the_result() -> None:
     schema = pa.schema([("s", pa.dictionary(pa.int32(), pa.string()))])
     distinct = DistinctOperator(Distinct(TIMED), [Told(schema)])

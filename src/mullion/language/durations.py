@@ -65,15 +65,15 @@ def _unit(c: Cursor) -> int:
 def _unquoted(c: Cursor) -> int:
     start = c.at
     negative = c.accept_symbol("-")
-    total = Fraction(0)
+    total: Fraction | int = 0
     first = True
     while first or c.token.kind is Kind.NUMBER or _JOINED.fullmatch(c.token.text):
         if joined := _JOINED.fullmatch(c.token.text) if c.token.kind is Kind.WORD else None:
             total += int(joined[1][:30]) * unit(joined[2], c.place(c.at))
             c.step()
         elif c.token.kind is Kind.NUMBER and _AMOUNT.fullmatch(c.token.text) and len(c.token.text) < 30:
-            amount = Fraction(c.step().text)
-            total += amount * _unit(c)
+            text = c.step().text
+            total += (int(text) if text.isdecimal() else Fraction(text)) * _unit(c)
         elif c.token.kind is Kind.NUMBER and (suffixed := re.fullmatch(r"(\d+)([sdSD])", c.token.text)):
             total += int(suffixed[1][:30]) * UNITS[suffixed[2].lower()]
             c.step()

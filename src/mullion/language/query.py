@@ -128,8 +128,12 @@ class Exists(_Node):
 Expr = Column | Literal | Call | Cast | Case | Aggregate | Exists
 
 
+_LEAVES = (Column, Literal, Exists)
+"""A tuple, since making a union anew for every node takes longer than the walk over them."""
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
-    if isinstance(expr, Column | Literal | Exists):
+    if isinstance(expr, _LEAVES):
         return ()
     if isinstance(expr, Call):
         return expr.args
@@ -147,7 +151,8 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while stack:
         node = stack.pop()
         yield node
-        stack += children(node)[::-1]
+        if not isinstance(node, _LEAVES):
+            stack += children(node)[::-1]
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
@@ -156,7 +161,7 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     changed = change(expr)
     if changed is not None:
         return changed
-    if isinstance(expr, Column | Literal):
+    if isinstance(expr, _LEAVES):
         return expr
     match expr:
         case Call(args=args):

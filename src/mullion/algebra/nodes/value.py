@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 
@@ -16,18 +15,18 @@ class Value:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def __hash__(self) -> int:
-        return self._hash
+        known: int | None = self.__dict__.get("_hash")
+        if known is None:
+            known = hash((type(self).__name__, *(getattr(self, name) for name in self.__dataclass_fields__)))
+            self.__dict__["_hash"] = known
+        return known
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not isinstance(other, Value) or type(self) is not type(other) or self._hash != other._hash:
+        if not isinstance(other, Value) or type(self) is not type(other) or hash(self) != hash(other):
             return False
         return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((type(self).__name__, *(getattr(self, name) for name in self.__dataclass_fields__)))
 
 
 __all__ = ["Value"]

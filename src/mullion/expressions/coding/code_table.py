@@ -26,6 +26,8 @@ class CodeTable:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._index: _WholeRows | _AnyRows = _WholeRows(len(schema)) if _are_words(schema) else _AnyRows()
+        self._told_by_words = _are_words(schema) and all(map(_is_told, schema.types))
+        """Whether the numbers of a row tell it, so that rows need not be kept."""
         self._tables: list[pa.Table] = []
         self._appended = 0
         self._at = np.empty(0, np.int64)
@@ -48,7 +50,7 @@ class CodeTable:
         if not len(rows):
             return np.zeros(0, np.int64)
         codes, new = self._index.codes(rows)
-        if len(new):
+        if len(new) and not self._told_by_words:
             self._append(rows.take(pa.array(new)), codes[new])
         return codes
 
@@ -56,6 +58,9 @@ class CodeTable:
         """The values of codes."""
         if not len(codes):
             return self._schema.empty_table()
+        if self._told_by_words:
+            assert isinstance(self._index, _WholeRows)
+            return _rows_of(self._index.words(codes), self._schema)
         if len(self._tables) > 1:
             self._tables = [pa.concat_tables(self._tables).combine_chunks()]
         table = self._tables[0] if self._tables else self._schema.empty_table()
@@ -106,6 +111,9 @@ class _WholeRows:
         self.room += max(added - free, 0)
         self._taken += added
         return codes, new[:added]
+
+    def words(self, codes: Codes) -> Whole:
+        return self._keys[codes]
 
     def forget(self, codes: Codes) -> None:
         remove(codes, self._slots, self._keys)
@@ -181,6 +189,29 @@ def _words(rows: pa.Table) -> Whole:
             words[:, -1] += np.asarray(column.is_null()).astype(np.int64) << i
         words[:, i] = whole_numbers(column)
     return words
+
+
+def _is_told(kind: pa.DataType) -> bool:
+    """Whether `whole_numbers` of a type can be turned back: they do not tell the sign of a zero, nor a unit of time."""
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return bool(kind.unit == "us")
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind))
+
+
+def _rows_of(words: Whole, schema: pa.Schema) -> pa.Table:
+    """The rows that `_words` made these numbers of."""
+    arrays = []
+    unknown = words[:, -1]
+    some_unknown = unknown.any()
+    for i, kind in enumerate(schema.types):
+        numbers = words[:, i]
+        if pa.types.is_boolean(kind):
+            numbers = numbers.astype(np.bool_)
+        elif kind.bit_width < 64:
+            numbers = numbers.astype(f"i{kind.bit_width // 8}")
+        array = pa.array(numbers, mask=(unknown >> i) & 1 == 1 if some_unknown else None)
+        arrays.append(array if array.type == kind else array.view(kind))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _keys_of(rows: pa.Table) -> list[Hashable]:
