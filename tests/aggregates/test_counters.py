@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mullion.aggregates import counters
 from mullion.aggregates.counters import CountersOf, NumberCounters, TextCounters, runs_of_counters
 from mullion.aggregates.frequent import FrequentItems
 from mullion.expressions.vector import Vector
@@ -18,7 +19,7 @@ from mullion.language.types import BIGINT, BOOLEAN, DOUBLE, STRING
 KINDS: tuple[Any, ...] = (NumberCounters, TextCounters)
 
 
-def counters(kind: Any, values: list[int], most: int) -> CountersOf:
+def counted(kind: Any, values: list[int], most: int) -> CountersOf:
     true = sorted(Counter(values).items())
     if kind is TextCounters:
         return CountersOf((TextCounters.of({str(v): n for v, n in true}, len(values), 0, most),))
@@ -33,7 +34,7 @@ def joined(sketches: list[CountersOf]) -> CountersOf:
 def test_the_counters_of_the_drawing() -> None:
     first, second = [1] * 5 + [2] * 3 + [3] * 3, [1] * 4 + [4] * 2
     for kind in KINDS:
-        one = joined([counters(kind, values, 9) for values in (first, second)]).together(2)
+        one = joined([counted(kind, values, 9) for values in (first, second)]).together(2)
         (part,) = one.parts
         assert (part.total, part.lost, part.largest) == (17, 3, 6)
         assert [(int(key), count) for key, count in one.at_least(4)] == [(1, 9)]
@@ -44,13 +45,24 @@ values = st.lists(st.integers(-4, 30).map(lambda v: abs(v) if v < 0 else v % 12)
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=60)
-@given(slices=st.lists(values, min_size=1, max_size=7), most=st.integers(1, 9), data=st.data())
+@given(
+    few=st.sampled_from((0, 20, counters.FEW)),
+    slices=st.lists(values, min_size=1, max_size=7),
+    most=st.integers(1, 9),
+    data=st.data(),
+)
 def test_counts_are_within_the_error_whatever_was_merged_first(
-    kind: Any, slices: list[list[int]], most: int, data: st.DataObject
+    kind: Any, few: int, slices: list[list[int]], most: int, data: st.DataObject
 ) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(counters, "FEW", few)
+        check(kind, slices, most, data)
+
+
+def check(kind: Any, slices: list[list[int]], most: int, data: st.DataObject) -> None:
     true = Counter(value for own in slices for value in own)
     total = sum(true.values())
-    sketches = [counters(kind, own, most) for own in slices]
+    sketches = [counted(kind, own, most) for own in slices]
     while len(sketches) > 1 and data.draw(st.booleans()):
         a, b = sketches.pop(), sketches.pop()
         both = joined([a, b])

@@ -19,6 +19,9 @@ import numpy as np
 from mullion.aggregates.counter_loops import merge
 from mullion.expressions.arrays import Array, Whole
 
+FEW = 1024
+"""Of so many counters one set is made sooner than they are looked into one by one."""
+
 Found = list[tuple[Any, int]]
 """Keys, and counts that are not below the true ones."""
 
@@ -29,6 +32,10 @@ class Counters(ABC):
 
     total: int
     lost: int
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many counters there are."""
 
     @property
     @abstractmethod
@@ -74,6 +81,9 @@ class NumberCounters(Counters):
             keys, counts, lost = keys[kept], counts[kept] - cut, lost + int(cut)
         return cls(total, lost, keys, counts)
 
+    def __len__(self) -> int:
+        return len(self.keys)
+
     @cached_property
     def largest(self) -> int:
         return int(self.counts.max(initial=0))
@@ -83,6 +93,9 @@ class NumberCounters(Counters):
 
     @staticmethod
     def frequent(parts: Sequence[NumberCounters], lists: Sequence[Whole], least: int) -> Found:
+        if len(parts) == 1:
+            chosen = parts[0].counts >= least
+            return list(zip(parts[0].keys[chosen].tolist(), parts[0].counts[chosen].tolist(), strict=True))
         keys = np.unique(np.concatenate(lists))
         counts = np.zeros(len(keys), np.int64)
         for part in parts:
@@ -95,8 +108,11 @@ class NumberCounters(Counters):
 
     @classmethod
     def together(cls, parts: Sequence[Self], most: int) -> Self:
-        parts = sorted(parts, key=lambda part: len(part.keys), reverse=True)
         total, lost = sum(part.total for part in parts), sum(part.lost for part in parts)
+        if sum(map(len, parts)) <= FEW:
+            keys, counts = _added(np.concatenate([p.keys for p in parts]), np.concatenate([p.counts for p in parts]))
+            return cls.of(keys, counts, total, lost, most)
+        parts = sorted(parts, key=len, reverse=True)
         keys, counts = parts[-1].keys, parts[-1].counts
         for part in parts[-2::-1]:
             room = len(keys) + len(part.keys)
@@ -106,7 +122,7 @@ class NumberCounters(Counters):
         return cls.of(keys, counts, total, lost, most)
 
     def written(self) -> bytes:
-        return np.concatenate([[self.total, self.lost], self.keys, self.counts]).astype(np.int64).tobytes()
+        return np.array([self.total, self.lost]).tobytes() + self.keys.tobytes() + self.counts.tobytes()
 
     @classmethod
     def read(cls, written: bytes) -> Self:
@@ -129,6 +145,9 @@ class TextCounters(Counters):
             counts = {key: count - cut for key, count in counts.items() if count > cut}
             lost += cut
         return cls(total, lost, counts)
+
+    def __len__(self) -> int:
+        return len(self.counts)
 
     @cached_property
     def largest(self) -> int:
@@ -187,6 +206,8 @@ class CountersOf:
         """
         parts = self.parts
         lost = sum(part.lost for part in parts)
+        if len(parts) > 1 and sum(map(len, parts)) <= FEW:
+            parts = self.together(FEW).parts
         needed, highest = max(1, least - lost), sum(part.largest for part in parts)
         if highest < needed:
             return []
@@ -196,6 +217,18 @@ class CountersOf:
     def together(self, most: int) -> CountersOf:
         """The same as one set of at most so many counters."""
         return self if len(self.parts) == 1 else CountersOf((type(self.parts[0]).together(self.parts, most),))
+
+
+def _added(keys: Whole, counts: Whole) -> tuple[Whole, Whole]:
+    """Ascending, with the counts of equal keys added."""
+    if not len(keys):
+        return keys, counts
+    order = keys.argsort()
+    keys = keys[order]
+    new = np.empty(len(keys), np.bool_)
+    new[0] = True
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    return keys[new], np.add.reduceat(counts[order], np.flatnonzero(new))
 
 
 def runs_of_counters(keys: Whole, counts: Whole, ends: Whole, most: int) -> list[CountersOf | None]:
