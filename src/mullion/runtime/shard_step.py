@@ -9,7 +9,8 @@ A shard is the unit of work and of state: what one task reads, changes and write
 
 A task may be run twice, anywhere, and may die at any moment. It only reads what the commit before names, and writes a
 file under a name of its own. The next commit says which of these files count. A process that made the step before
-still has the state in memory and need not read it.
+still has the state in memory and need not read it. The files of events are for one step alone: until its commit the
+events are in the logs of their streams too, so they need no `EventLog` of their own.
 """
 
 from __future__ import annotations

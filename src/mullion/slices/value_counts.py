@@ -201,8 +201,10 @@ class Counted:
             blocks = ((counts.size - 1) >> shift) + 1
             occurring, bound = np.zeros(counts.size, counts.dtype), np.zeros(blocks, counts.dtype)
             looked, seen = np.full(blocks, -1, np.int32), np.full(counts.size, -1, np.int32)
-            rows, windows = (counts.code, counts.count), (order, self._low, self._high, offsets)
-            counting.top_by_sliding(*rows, *windows, occurring, bound, looked, seen, shift, codes, frequencies)
+            rows = counting.Counted(counts.code, counts.count)
+            windows = counting.Asked(order, self._low, self._high, offsets)
+            now = counting.Sliding(occurring, seen, bound, looked, shift)
+            counting.top_by_sliding(rows, windows, now, counting.Heaps(codes, frequencies))
             counts.operations += moves
         counting.in_order(codes, frequencies, offsets)
         return offsets, codes, frequencies

@@ -8,7 +8,8 @@ With a directory, every version is written down before the first batch that sees
 
     tables/close/000000000007       what batches from 7 on see of the table close
 
-A batch that is played again after a crash sees what it saw: the newest version of its number or before.
+A batch that is played again after a crash sees what it saw: the newest version of its number or before. This is no
+`EventLog`: a version is needed until a newer one takes its place, however old its rows are.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -149,124 +151,132 @@ def in_order(codes: Array, counts: Array, offsets: Array) -> None:
             _sink(codes, counts, root, size, code, count)
 
 
+class Counted(NamedTuple):
+    """Rows: a code each, and how often it occurs."""
+
+    code: Array
+    weight: Array
+
+
+class Asked(NamedTuple):
+    """Windows over rows from `low` to `high`, in the order in which they are taken. `offsets` tell how many codes are
+    asked of each window; none has fewer."""
+
+    order: Array
+    low: Array
+    high: Array
+    offsets: Array
+
+
+class Sliding(NamedTuple):
+    """What the rows of a window amount to: `occurring` counts each code and `seen` marks it, `bound` and `looked` are
+    for blocks of 2^shift codes. At the start counts are 0 and marks -1."""
+
+    occurring: Array
+    seen: Array
+    bound: Array
+    looked: Array
+    shift: int
+
+
+class Heaps(NamedTuple):
+    """The most frequent codes of each window, one heap after the other."""
+
+    codes: Array
+    counts: Array
+
+
 @njit(cache=True, nogil=True)
-def _add(code: Array, count: Array, low: int, high: int, occurring: Array, bound: Array, shift: int) -> None:
+def _add(rows: Counted, low: int, high: int, now: Sliding) -> None:
     for i in range(low, high):
-        c = code[i]
-        n = occurring[c] + count[i]
-        occurring[c] = n
-        if n > bound[c >> shift]:
-            bound[c >> shift] = n
+        c = rows.code[i]
+        n = now.occurring[c] + rows.weight[i]
+        now.occurring[c] = n
+        if n > now.bound[c >> now.shift]:
+            now.bound[c >> now.shift] = n
 
 
 @njit(cache=True, nogil=True)
-def _subtract(code: Array, count: Array, low: int, high: int, occurring: Array) -> None:
+def _subtract(rows: Counted, low: int, high: int, now: Sliding) -> None:
     for i in range(low, high):
-        occurring[code[i]] -= count[i]
+        now.occurring[rows.code[i]] -= rows.weight[i]
 
 
 @njit(cache=True, nogil=True)
-def _mend(occurring: Array, bound: Array, shift: int, block: int) -> int:
+def _mend(now: Sliding, block: int) -> int:
     """The highest count of a block; its bound becomes that."""
-    low = block << shift
-    most: int = occurring[low]
-    for c in range(low + 1, min(low + (1 << shift), len(occurring))):
-        most = max(most, occurring[c])
-    bound[block] = most
+    low = block << now.shift
+    most: int = now.occurring[low]
+    for c in range(low + 1, min(low + (1 << now.shift), len(now.occurring))):
+        most = max(most, now.occurring[c])
+    now.bound[block] = most
     return most
 
 
 @njit(cache=True, nogil=True)
-def _top_of_rows(
-    rows: Array, occurring: Array, seen: Array, mark: int, codes: Array, counts: Array, root: int, most: int
-) -> None:
+def _top_of_rows(rows: Array, now: Sliding, mark: int, heaps: Heaps, root: int, most: int) -> None:
     """The most frequent codes of a window that has few rows: each row is looked at."""
     size = 0
     for c in rows:
-        if seen[c] != mark:
-            seen[c] = mark
-            if occurring[c] > 0:
-                size = _offer(codes, counts, root, size, most, c, occurring[c])
+        if now.seen[c] != mark:
+            now.seen[c] = mark
+            if now.occurring[c] > 0:
+                size = _offer(heaps.codes, heaps.counts, root, size, most, c, now.occurring[c])
 
 
 @njit(cache=True, nogil=True)
-def _top_of_blocks(
-    occurring: Array,
-    bound: Array,
-    shift: int,
-    looked: Array,
-    mark: int,
-    codes: Array,
-    counts: Array,
-    root: int,
-    most: int,
-) -> None:
+def _top_of_blocks(now: Sliding, mark: int, heaps: Heaps, root: int, most: int) -> None:
     """The most frequent codes of a window that has many rows: blocks of codes that cannot hold any are passed over.
 
     `bound` is no less than the highest count of each block. Removing leaves it too high, and it is mended here. Some
     blocks are picked by it, so that the heap soon holds high counts; then all others are gone through.
     """
-    size, blocks = 0, len(bound)
+    size, blocks = 0, len(now.bound)
     for turn in range(PICKED + blocks):
         block, highest = turn - PICKED, 0
         if turn < PICKED:
             for b in range(blocks):
-                if bound[b] > highest and looked[b] != mark:
-                    block, highest = b, bound[b]
+                if now.bound[b] > highest and now.looked[b] != mark:
+                    block, highest = b, now.bound[b]
             if highest == 0:
                 break
-        elif looked[block] == mark:
+        elif now.looked[block] == mark:
             continue
-        low = block << shift
-        if size == most and _is_less(bound[block], low, counts[root], codes[root]):
+        low = block << now.shift
+        if size == most and _is_less(now.bound[block], low, heaps.counts[root], heaps.codes[root]):
             if turn < PICKED:
                 break
             continue
-        if _mend(occurring, bound, shift, block) < highest:
+        if _mend(now, block) < highest:
             continue
-        looked[block] = mark
-        for c in range(low, min(low + (1 << shift), len(occurring))):
-            n = occurring[c]
-            if n > 0 and (size < most or n >= counts[root]):
-                size = _offer(codes, counts, root, size, most, c, n)
+        now.looked[block] = mark
+        for c in range(low, min(low + (1 << now.shift), len(now.occurring))):
+            n = now.occurring[c]
+            if n > 0 and (size < most or n >= heaps.counts[root]):
+                size = _offer(heaps.codes, heaps.counts, root, size, most, c, n)
 
 
 @njit(cache=True, nogil=True)
-def top_by_sliding(
-    code: Array,
-    count: Array,
-    order: Array,
-    low: Array,
-    high: Array,
-    offsets: Array,
-    occurring: Array,
-    bound: Array,
-    looked: Array,
-    seen: Array,
-    shift: int,
-    codes: Array,
-    counts: Array,
-) -> None:
-    """Heaps of the most frequent codes of each window, from the window before it in `order`: new rows are added, old
-    ones subtracted. `offsets` tell how many codes are asked of each window; none has fewer. `occurring` counts each
-    code and `seen` marks it, `bound` and `looked` are for blocks of 2^shift codes: counts are 0 and marks -1."""
+def top_by_sliding(rows: Counted, windows: Asked, now: Sliding, heaps: Heaps) -> None:
+    """Heaps of the most frequent codes of each window, from the window before it in the order: new rows are added, old
+    ones subtracted."""
     a, b = 0, 0
-    for at in range(len(order)):
-        w = order[at]
-        new_a, new_b = low[w], high[w]
+    for at in range(len(windows.order)):
+        w = windows.order[at]
+        new_a, new_b = windows.low[w], windows.high[w]
         if new_a >= b or new_b <= a:
-            _subtract(code, count, a, b, occurring)
+            _subtract(rows, a, b, now)
             a, b = new_a, new_a
-        _add(code, count, new_a, a, occurring, bound, shift)
-        _add(code, count, b, new_b, occurring, bound, shift)
-        _subtract(code, count, a, new_a, occurring)
-        _subtract(code, count, new_b, b, occurring)
+        _add(rows, new_a, a, now)
+        _add(rows, b, new_b, now)
+        _subtract(rows, a, new_a, now)
+        _subtract(rows, new_b, b, now)
         a, b = new_a, new_b
-        root, most = offsets[w], offsets[w + 1] - offsets[w]
-        if b - a <= len(bound):
-            _top_of_rows(code[a:b], occurring, seen, at, codes, counts, root, most)
+        root, most = windows.offsets[w], windows.offsets[w + 1] - windows.offsets[w]
+        if b - a <= len(now.bound):
+            _top_of_rows(rows.code[a:b], now, at, heaps, root, most)
         elif most > 0:
-            _top_of_blocks(occurring, bound, shift, looked, at, codes, counts, root, most)
+            _top_of_blocks(now, at, heaps, root, most)
 
 
 @njit(cache=True, nogil=True)
