@@ -45,6 +45,7 @@ def parse_size(text: str) -> int:
     Traceback (most recent call last):
         ...
     mullion.errors.MullionError: memory is a size such as '4GB', not '4'
+      write a number and KB, MB, GB or TB, such as '512MB'
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None:

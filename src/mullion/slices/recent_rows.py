@@ -20,8 +20,10 @@ class RecentRows:
 
     >>> recent = RecentRows(2, np.int64)
     >>> recent.append(np.array([7, 8, 9]))
+    True
     >>> shared = recent.copy()
     >>> shared.append(np.array([10]))
+    False
     >>> recent.last(2)[0].tolist(), shared.last(2)[0].tolist()
     ([8, 9], [9, 10])
     """
