@@ -95,3 +95,17 @@ def test_groups_of_looked_up_rows_need_the_tables() -> None:
     # a is found once, b twice: three cities of six joined events, and c finds nothing.
     assert found.groups[grouping.name].number >= 3
     assert found.groups[grouping.name].is_exact
+
+
+def test_a_few_events_far_away_do_not_stretch_time() -> None:
+    """Ten of 3,000 events are a century later than the others, which come within an hour."""
+    minute = 60_000_000
+    rows = [{"ts": t * minute // 50, "k": str(t % 20)} for t in range(3000)]
+    rows += [{"ts": 10**9 * minute + t, "k": "far"} for t in range(10)]
+    made = plan(f"SELECT k, count(*) AS n FROM s {WINDOW} GROUP BY k")
+    found = batch(rows).statistics(made.groupings)
+    assert found.newest == 10**9 * minute + 9
+    assert found.span == pytest.approx(60 * minute, rel=0.05)
+    cells = found.own_cells("k", [(made.queries[0].window, None)])
+    assert cells is not None
+    assert cells[0] == pytest.approx(60 * 20, rel=0.15)

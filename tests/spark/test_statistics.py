@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from by_slices import bind
+from mullion import Engine
 from mullion.algebra.streams import Stream
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
@@ -22,7 +23,7 @@ from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
 from mullion.planner.statistics import ASSUMED, COUNTED, FOOTERS, SAMPLE, SIZES, Statistics
 from mullion.spark import statistics
-from mullion.spark.batch import SparkSource
+from mullion.spark.batch import SparkBatch, SparkSource
 from mullion.spark.statistics import of_files_now
 
 COLUMNS = (("ts", TIMESTAMP), ("k", STRING), ("x", BIGINT))
@@ -186,3 +187,28 @@ def test_a_dataframe_of_parquet_files_is_read_from_them(spark: SparkSession, tmp
     pq.write_table(events(0, 1000, 4), tmp_path / "a.parquet", row_group_size=100)
     found = batch_of(spark, spark.read.parquet(str(tmp_path)), Stream("s", COLUMNS, "ts")).statistics(groupings())
     assert (found.events, found.newest, found.events_from) == (1000, 999 * SECOND, FOOTERS)
+
+
+def test_the_first_records_of_text_files_stand_for_the_others(spark: SparkSession, tmp_path: Path, few: None) -> None:
+    """2,000 seconds of events in two files, of which the first 101 are looked at."""
+    for i in range(2):
+        (tmp_path / f"{i}.json").write_text("\n".join(lines(events(i * 1000, 1000, 4), "json")) + "\n")
+    with Engine(spark) as engine:
+        engine.execute(
+            f"CREATE STREAM s (ts TIMESTAMP, k STRING, x BIGINT) USING json OPTIONS (path '{tmp_path}') TIMESTAMP BY ts"
+        )
+        found: list[Statistics] = []
+        engine.query("SELECT k, count(*) AS n FROM s [RANGE 1 min SLIDE 1 min] WHERE x >= 5 GROUP BY k")
+        process = SparkBatch.reads_files
+
+        def looked(self: SparkBatch, asked: Any) -> bool:
+            found.append(self.statistics(asked))
+            return process(self, asked)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SparkBatch, "reads_files", looked)
+            engine.run()
+    known = found[0]
+    assert known.events == pytest.approx(2000, rel=0.05)
+    assert (known.events_from, known.times_from, known.groups["k"].number) == (SIZES, SAMPLE, 4)
+    assert known.span == pytest.approx(2000 * SECOND, rel=0.1)

@@ -39,6 +39,9 @@ MOST_CLASSES = 64
 CLASSES_A_DOUBLING = 3
 """The same for those of single predicates, which have a class for every count up to 3."""
 
+FAR = 8
+"""How many times longer than the time of nearly all events that of all may be, and still count."""
+
 FOOTERS, SAMPLE, COUNTED, SIZES, ASSUMED = "footers", "sample", "counted", "file sizes", "assumed"
 """Where a number is from."""
 
@@ -159,11 +162,17 @@ class Statistics:
     times_from: str = ASSUMED
     groups: Mapping[str, Groups] = field(default_factory=dict)
     selections: Mapping[str, Sampled] = field(default_factory=dict, repr=False, compare=False)
+    busy: int | None = None
+    """The event time that nearly all events of the sample lie in, in microseconds."""
 
     @property
     def span(self) -> int | None:
-        """The event time from the oldest to the newest event, in microseconds."""
-        return None if self.oldest is None or self.newest is None else self.newest - self.oldest + 1
+        """The event time from the oldest to the newest event, in microseconds; without the times of a few events that
+        lie far away from all others."""
+        if self.oldest is None or self.newest is None:
+            return None
+        whole = self.newest - self.oldest + 1
+        return whole if self.busy is None or whole <= FAR * self.busy else self.busy
 
     def selectivity(self, grouping: str, predicate: Expr | None) -> float | None:
         """The share of events that satisfies a predicate; None where the sample does not tell."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -48,6 +48,8 @@ class Sample:
     times_from: str = ASSUMED
     dictionaries: Mapping[str, int] = field(default_factory=dict)
     """So many different texts at least are in a column of the batch."""
+    is_head: bool = False
+    """The rows are the first of the batch, and tell nothing of the times of the others."""
 
 
 def spread(length: int, most: int) -> npt.NDArray[np.int64]:
@@ -88,9 +90,15 @@ def statistics_of(sample: Sample, groupings: Sequence[Grouping], tables: Sequenc
             columns = _joined(rows, sample.inputs, found)
             groups |= {g.name: _groups(g, columns, known.events, sample) for g in own}
             selections |= _selections(own, columns, rows, sample.inputs, found)
-    return Statistics(
-        known.events, known.oldest, known.newest, len(rows), known.events_from, known.times_from, groups, selections
-    )
+    return replace(known, groups=groups, selections=selections, busy=None if sample.is_head else _busy(rows))
+
+
+def _busy(rows: pa.Table) -> int | None:
+    """The time that all but two of a hundred events lie in; None where there are too few to tell."""
+    if len(rows) < LEAST_ASKED:
+        return None
+    low, high = np.percentile(np.asarray(rows.column(TIME).combine_chunks(), np.int64), [1, 99])
+    return int((high - low) / 0.98) + 1
 
 
 def _timed(rows: pa.Table) -> pa.Table:

@@ -126,8 +126,8 @@ def _first(events: Events, groupings: Sequence[Grouping]) -> Sample:
         return Sample(rows, inputs, is_whole=True)
     extent = None if events.files is None else _extent_of_uris(events.files.uris, events.stream)
     if extent is None:
-        return Sample(rows, inputs)
-    sample = _extended(Sample(rows, inputs), extent)
+        return Sample(rows, inputs, is_head=True)
+    sample = _extended(Sample(rows, inputs, is_head=True), extent)
     times = pc.min_max(rows.column(TIME)).as_py()
     if sample.oldest is not None or times["min"] is None:
         return sample
