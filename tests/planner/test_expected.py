@@ -61,6 +61,16 @@ def test_partials_are_about_as_many_as_expected(batch: MemoryBatch, method: str)
         assert misjudged(expected[grouping.name], counted.partials, counted.groups) is None
 
 
+@pytest.mark.parametrize("method", ["fragments", "rows"])
+def test_groups_that_no_query_selects_are_not_expected(batch: MemoryBatch, method: str) -> None:
+    made = plan(method, "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] WHERE k < '2' GROUP BY k")
+    (expected,) = expectations(made, batch.statistics(made.groupings)).values()
+    ((table,),) = batch.partials(Pass((made,)), (), EVERYWHERE, None)[0].taken
+    counted = tally(table, made.groupings[0])
+    assert expected.groups == counted.groups == 12
+    assert expected.partials == pytest.approx(counted.partials, rel=0.25)
+
+
 def test_what_is_known_before_is_what_a_batch_shows(batch: MemoryBatch) -> None:
     made = plan("fragments", *QUERIES[:2])
     seen = observed_before(batch.statistics(made.groupings), made.groupings)

@@ -94,9 +94,29 @@ def test_a_predicate_that_leaves_one_group_leaves_its_cells() -> None:
     found = known.own_cells("k", [(Period(10_000, 10_000), WHERE), (Period(10_000, 10_000), None)])
     assert found is not None
     assert found.tolist() == pytest.approx([100, 10_000], rel=0.01)
+    left = known.selected_groups("k", [WHERE])
+    assert left is not None and left.number == 1
+    assert known.selected_groups("k", [Column("another")]) is None
+    assert known.cells("k", WHERE, 100) == pytest.approx(100)
+    assert known.cells("k", None, 100) == pytest.approx(10_000, rel=0.01)
+    assert known.cells("k", Column("another"), 100) is None
     assert known.selectivity("k", WHERE) == 0.5 == known.selectivities("k")[WHERE]
     assert known.selectivity("k", None) == 1.0
     assert known.selectivity("k", Column("another")) is None
+
+
+@pytest.mark.parametrize(("by_key", "right"), [(True, 300), (False, 3000)])
+def test_a_predicate_over_keys_leaves_groups_out_and_another_does_not(by_key: bool, right: int) -> None:
+    """A tenth of the events of 3,000 groups: those of a tenth of the groups, or of any."""
+    codes = np.random.default_rng(2).integers(0, 3000, 1_000_000) % 3000
+    truths = codes % 10 == 0 if by_key else np.random.default_rng(3).random(len(codes)) < 0.1
+    taken = np.random.default_rng(4).choice(len(codes), 100_000, replace=False)
+    sample = Sampled(codes[taken], truths[taken][:, None], {WHERE: 0})
+    groups = Groups.of(np.bincount(codes[taken]), 100_000, 1_000_000)
+    known = Statistics(1_000_000, 0, 1, 100_000, groups={"k": groups}, selections={"k": sample})
+    left = known.selected_groups("k", [WHERE])
+    assert left is not None
+    assert left.number == pytest.approx(right, rel=0.1)
 
 
 def test_fragments_of_a_sample() -> None:

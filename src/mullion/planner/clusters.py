@@ -84,7 +84,7 @@ class Clustering:
 
     def __init__(self, statistics: Statistics) -> None:
         self._statistics = statistics
-        self.events = max(1, statistics.events or 1)
+        self.events = max(1, statistics.events or statistics.sampled)
         self._span = max(1, statistics.span or 1)
         self._selectivities: dict[str, Mapping[Expr, float]] = {}
 
@@ -253,8 +253,11 @@ class Clustering:
         return self._selectivities[name].get(slot.predicate, ASSUMED_SELECTIVITY)
 
     def _cells(self, name: str, slot: PredicateSlot, windows: Iterable[Period]) -> float:
-        events = self.events * self._selectivity(name, slot)
-        return float(expected_cells(self._slices(windows), events, self._groups(name)))
+        slices = self._slices(windows)
+        counted = self._statistics.cells(name, slot.predicate, slices)
+        if counted is not None:
+            return counted
+        return float(expected_cells(slices, self.events * self._selectivity(name, slot), self._groups(name)))
 
     def _slices(self, windows: Iterable[Period]) -> float:
         return max(1.0, min(float(self.events), slices_a_microsecond(tuple(windows)) * self._span))

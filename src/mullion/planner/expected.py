@@ -44,6 +44,8 @@ def expectations(plan: Plan, statistics: Statistics) -> dict[str, Expected]:
     expected = {}
     for grouping, method in zip(plan.groupings, plan.methods, strict=True):
         groups = statistics.groups.get(grouping.name)
+        if grouping.selective:
+            groups = statistics.selected_groups(grouping.name, grouping.predicates)
         partials = _partials(plan, grouping, method, statistics)
         if groups is not None and partials is not None:
             expected[grouping.name] = Expected(partials, groups.number)

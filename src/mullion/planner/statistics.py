@@ -17,7 +17,7 @@ once (Good, 1953).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
 from typing import Any
@@ -39,6 +39,8 @@ MOST_CLASSES = 64
 CLASSES_A_DOUBLING = 3
 """The same for those of single predicates, which have a class for every count up to 3."""
 
+LEAST_TELLING = 10
+"""Groups that must be frequent in a sample for others to be judged by them."""
 FAR = 8
 """How many times longer than the time of nearly all events that of all may be, and still count."""
 
@@ -206,6 +208,33 @@ class Statistics:
             codes = codes.astype(np.int64) * (int(sample.groups.max(initial=0)) + 1) + sample.groups[selected]
             _, codes = np.unique(codes, return_inverse=True)
         return Groups.of(np.bincount(codes), len(truths), self.events)
+
+    def selected_groups(self, grouping: str, predicates: Sequence[Expr]) -> Groups | None:
+        """The groups of the events that satisfy any of these predicates."""
+        groups, sample = self.groups.get(grouping), self.selections.get(grouping)
+        if groups is None or sample is None or any(predicate not in sample.columns for predicate in predicates):
+            return None
+        selected: Truths = np.asarray(sample.truths_of(predicates).any(axis=1))
+        counts = np.bincount(sample.groups[selected], minlength=int(sample.groups.max(initial=0)) + 1)
+        found = Groups.of(counts, len(selected), self.events)
+        # Groups of which the sample has many events tell how many are left out because of their keys.
+        telling = np.bincount(sample.groups, minlength=1) * selected.mean() >= 3 if len(selected) else counts > 0
+        number = found.number
+        if not found.is_exact and telling.sum() >= LEAST_TELLING:
+            number = max(len(found.frequencies), round(groups.number * float((counts[telling] > 0).mean())))
+        return replace(found, number=min(number, groups.number))
+
+    def cells(self, grouping: str, predicate: Expr | None, slices: float) -> float | None:
+        """The pairs of a slice and a group that hold an event which satisfies a predicate, if so many slices cut the
+        batch; None where the sample does not tell."""
+        groups, sample = self.groups.get(grouping), self.selections.get(grouping)
+        events = self.events if self.events is not None else self.sampled
+        if groups is None or (predicate is not None and (sample is None or predicate not in sample.columns)):
+            return None
+        if predicate is None or sample is None:
+            return float(expected_cells(slices, events, groups))
+        of_slices, of_events = np.array([slices]), np.array([float(events)])
+        return float(sample.cells([sample.columns[predicate]], of_slices, of_events, events, groups.number)[0])
 
     def own_cells(self, grouping: str, queries: Sequence[tuple[Period, Expr | None]]) -> Floats | None:
         """The partials of each query when it is cut by its own paired slices alone; None where too little is known.

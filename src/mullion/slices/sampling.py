@@ -26,7 +26,7 @@ from mullion.slices.kernels.signature import fragments, unpack
 
 MOST_SAMPLED = 50_000
 """Events of a sample."""
-MOST_ASKED, LEAST_ASKED, MOST_TRUTHS = 10_000, 1000, 2_000_000
+MOST_ASKED, LEAST_ASKED, MOST_TRUTHS = 20_000, 1000, 2_000_000
 """Events of the sample that predicates are asked of: fewer when there are many predicates."""
 MOST_COUNTERS = 1 << 20
 """Groups that are counted by their place in an array."""
