@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +25,8 @@ from mullion.slices.kernels.signature import Fragments, fragments, masks
 from mullion.slices.kernels.slicing import Cut
 
 
-class GroupingPartials(NamedTuple):
+@dataclass(eq=False)
+class GroupingPartials:
     """The partials of a grouping in the making."""
 
     events: Events
@@ -61,7 +64,7 @@ class GroupingPartials(NamedTuple):
         for attribute in grouping.index.attributes:
             selection.regions(attribute.expr)
         if self.lanes or all(state.partial.is_dense for state in grouping.states):
-            _ = [joined.lifted(state) for state in grouping.states]
+            _ = self._columns
         if grouping.keys:
             joined.groups(grouping.keys)
         joined.columns.forget_steps()
@@ -75,15 +78,15 @@ class GroupingPartials(NamedTuple):
         groups = joined.groups(grouping.keys) if grouping.keys else None
         return own_rows(joined.cut(own.rows[own.slot == slot]), selected, groups, self._columns)
 
-    @property
+    @cached_property
     def _states(self) -> list[Lifted]:
         return [self.joined.lifted(state) for state in self.grouping.states]
 
-    @property
+    @cached_property
     def _checks(self) -> list[Column | None]:
         return [self.joined.bad_column(check) for check in self.grouping.checks[: self.grouping.selected_checks]]
 
-    @property
+    @cached_property
     def _columns(self) -> list[Column]:
         checks = [column for column in self._checks if column is not None]
         return [*(column for state in self._states for column in state.columns), *checks]
