@@ -202,10 +202,11 @@ class SparkSource:
         if self.log is not None and tells_files(batch):
             order = self.log.files_of(number)
         elif not self.plain and not batch.isStreaming and SOURCE not in batch.columns:
-            order = by_change(uris_of(batch, plain=False) or [])
+            order = by_change(uris_of(batch))
         else:
             order = []
-        paths = files_of(uris_of(batch, plain=self.plain) or [], order) if self._may_read_files else None
+        # A stream that does nothing but read files has them all, as Spark has noted: asking the JVM takes longer.
+        paths = files_of(order if self.plain else uris_of(batch), order) if self._may_read_files else None
         if order and SOURCE not in batch.columns:
             batch = with_source(batch)
         if self.plain and self.log is not None:

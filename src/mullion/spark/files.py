@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote, urlparse
 
 import numpy as np
@@ -66,34 +65,13 @@ def by_change(uris: Sequence[str]) -> list[str]:
     return sorted(uris, key=lambda uri: (changed(uri), unquote(uri)))
 
 
-def uris_of(batch: DataFrame, *, plain: bool) -> list[str] | None:
-    """The files that a batch consists of, whole and unfiltered; None where that cannot be told.
-
-    `plain` says that the batch comes from a stream that reads files and does nothing else to them.
-    """
+def uris_of(batch: DataFrame) -> list[str]:
+    """The files that a static DataFrame consists of, whole and unfiltered; none where that cannot be told."""
     try:
         plan = batch._jdf.queryExecution().analyzed()
-        kind = plan.getClass().getSimpleName()
-        if kind == "LogicalRelation":
-            return list(batch.inputFiles())
-        return _scanned(plan.rdd()) if kind == "LogicalRDD" and plain else None
+        return list(batch.inputFiles()) if plan.getClass().getSimpleName() == "LogicalRelation" else []
     except (Py4JError, TypeError, AttributeError):
-        return None
-
-
-def _scanned(rdd: Any) -> list[str]:
-    """The files of the one scan that an RDD of a micro-batch stands on."""
-    while rdd.getClass().getSimpleName() != "FileScanRDD":
-        before = rdd.dependencies()
-        if before.size() != 1:
-            return []
-        rdd = before.apply(0).rdd()
-    partitions = rdd.filePartitions()
-    names: dict[str, None] = {}
-    for i in range(partitions.size()):
-        for file in partitions.apply(i).files():
-            names[file.toPath().toUri().toString()] = None
-    return list(names)
+        return []
 
 
 def local(uri: str) -> str | None:
