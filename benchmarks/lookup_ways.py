@@ -257,6 +257,11 @@ class GrowingInterval(Interval):
         self.room = 1 << (4 * rows + batch).bit_length()
         self._levels = [(np.empty(self.room >> level, np.int64),) for level in range(self.room.bit_length())]
 
+    @property
+    def _operation(self) -> int | None:
+        """None: compiled loops go over a copy of the levels, which would not grow with them."""
+        return None
+
     def append(self, orders: Whole) -> None:
         if self.held + len(orders) > self.room:
             newest = self._levels[0][0][self.held - self.rows : self.held].copy()

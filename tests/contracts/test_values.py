@@ -109,8 +109,6 @@ def test_counted_is_what_counting_gives(drawn: tuple[int, tuple[list[tuple[int, 
     wanted_sums = [sum(int(numbers[c]) for c in set(w)) for w in windows]
     assert found.present_sums(numbers).tolist() == wanted_sums
     assert found.present_sums(numbers.astype(np.float64)).tolist() == wanted_sums
-    large = numbers.astype(np.object_) * 10**30
-    assert found.present_sums(large).tolist() == [n * 10**30 for n in wanted_sums]
 
 
 @pytest.mark.parametrize(("rows", "size"), [(20_000, 7), (20_000, 900), (20_000, 15_000), (3000, 100_000)])
