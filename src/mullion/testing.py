@@ -1,4 +1,4 @@
-"""For tests of what stands on Mullion, and of Mullion: replayed batches, crashes at chosen moments, answers as a list.
+"""For tests of what stands on Mullion, and of Mullion: replayed batches, crashes at chosen moments.
 
 batches = Replay(tmp_path / "events")
 batches.add([{"ts": "2024-01-01 00:00:01", "x": 1}, ...])
@@ -15,12 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from mullion.runtime.sink import Sink
-from mullion.slices.finalize import Answers
 from mullion.storage import fault_points
-from mullion.storage.marks import Mark
 
 STEPS = (
     "before partials",
@@ -87,19 +82,3 @@ def crash_at(step: str, occurrence: int = 1, how: Callable[[], None] | None = No
 
 def kill_this_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-class ListSink(Sink):
-    """Keeps (query, row) pairs in the order in which they came."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[str, dict[str, Any]]] = []
-        self.asides: list[tuple[str, dict[str, Any]]] = []
-
-    def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:
-        for some in answers:
-            for name, table in some:
-                self.rows += [(name, row) for row in table.to_pylist()]
-
-    def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
-        self.asides += [(kind, row) for row in rows.to_pylist()]

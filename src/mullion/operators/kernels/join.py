@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import log2
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -85,6 +86,24 @@ class Pairs:
         return Pairs(*map(np.concatenate, columns))
 
 
+class _Side(NamedTuple):
+    """From where to where the rows of common runs stand on one side, and when rows live."""
+
+    first: Array
+    last: Array
+    start: Array
+    end: Array
+
+
+class _Found(NamedTuple):
+    """Room for pairs."""
+
+    probe: Array
+    stored: Array
+    start: Array
+    end: Array
+
+
 def overlapping_pairs(
     probe: Runs,
     stored: Runs,
@@ -94,20 +113,19 @@ def overlapping_pairs(
     portion: int = PORTION,
 ) -> Iterator[Pairs]:
     """All pairs of the rows of two runs whose lives overlap, in the order of the probe's rows."""
-    in_probe, in_stored = runs
-    p_from, p_to = probe.first[in_probe], probe.first[in_probe + 1]
-    k_from, k_to = stored.first[in_stored], stored.first[in_stored + 1]
-    at_most = int(((p_to - p_from) * (k_to - k_from)).sum())
-    p_start, p_end, k_start, k_end = frozen(*probe_times, *stored_times)
+    (p_start, p_end), (k_start, k_end) = frozen(*probe_times), frozen(*stored_times)
+    p = _Side(probe.first[runs[0]], probe.first[runs[0] + 1], p_start, p_end)
+    k = _Side(stored.first[runs[1]], stored.first[runs[1] + 1], k_start, k_end)
+    at_most = int(((p.last - p.first) * (k.last - k.first)).sum())
     at = np.zeros(3, np.int64)
-    if len(in_probe):
-        at[1], at[2] = p_from[0], k_from[0]
-    while at[0] < len(in_probe):
+    if len(p.first):
+        at[1], at[2] = p.first[0], k.first[0]
+    while at[0] < len(p.first):
         room = min(portion, at_most)
-        out = np.empty(room, np.intp), np.empty(room, np.intp), np.empty(room, np.int64), np.empty(room, np.int64)
-        count = _pair_up(p_from, p_to, k_from, k_to, p_start, p_end, k_start, k_end, at, *out)
+        out = _Found(*(np.empty(room, kind) for kind in (np.intp, np.intp, np.int64, np.int64)))
+        count = _pair_up(p, k, at, out)
         if count:
-            yield Pairs(out[0][:count], out[1][:count], out[2][:count], out[3][:count])
+            yield Pairs(*(column[:count] for column in out))
 
 
 def equal_pairs(pairs: Pairs, probe: Keys, stored: Keys) -> Pairs:
@@ -145,41 +163,27 @@ def _merge(a: Array, b: Array, in_a: Array, in_b: Array) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _pair_up(
-    p_from: Array,
-    p_to: Array,
-    k_from: Array,
-    k_to: Array,
-    p_start: Array,
-    p_end: Array,
-    k_start: Array,
-    k_end: Array,
-    at: Array,
-    out_p: Array,
-    out_k: Array,
-    out_start: Array,
-    out_end: Array,
-) -> int:
+def _pair_up(probe: _Side, stored: _Side, at: Array, out: _Found) -> int:
     """Fill the output with pairs, going on from the run and rows in `at`, which then tell where to go on."""
-    count, room = 0, len(out_p)
+    count, room = 0, len(out.probe)
     run, p, k = at[0], at[1], at[2]
-    while run < len(p_from):
-        while p < p_to[run]:
-            start, end = p_start[p], p_end[p]
-            while k < k_to[run]:
+    while run < len(probe.first):
+        while p < probe.last[run]:
+            start, end = probe.start[p], probe.end[p]
+            while k < stored.last[run]:
                 if count == room:
                     at[0], at[1], at[2] = run, p, k
                     return count
-                later, sooner = max(start, k_start[k]), min(end, k_end[k])
+                later, sooner = max(start, stored.start[k]), min(end, stored.end[k])
                 if later < sooner:
-                    out_p[count], out_k[count], out_start[count], out_end[count] = p, k, later, sooner
+                    out.probe[count], out.stored[count], out.start[count], out.end[count] = p, k, later, sooner
                     count += 1
                 k += 1
             p += 1
-            k = k_from[run]
+            k = stored.first[run]
         run += 1
-        if run < len(p_from):
-            p, k = p_from[run], k_from[run]
+        if run < len(probe.first):
+            p, k = probe.first[run], stored.first[run]
     at[0] = run
     return count
 

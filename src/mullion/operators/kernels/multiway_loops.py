@@ -25,128 +25,38 @@ from mullion.operators.kernels.multiway_windows import (
     remove,
 )
 
-
-@njit(cache=True, nogil=True)
-def compute_join(windows: Windows, out: Results, k: int, now: int, sign: int) -> None:
-    """ComputeJoin of Algorithm 2: nested loops that go deeper at every match; expired tuples are not here any more."""
-    s, value = windows.stream[k], windows.value[k]
-    b, deepest = value % windows.head.shape[1], windows.probes.shape[1] - 1
-    at, chosen = np.empty(deepest + 1, np.int64), np.empty(deepest + 1, np.int64)
-    ends = np.empty(deepest + 2, np.int64)
-    ends[0] = windows.end[k]
-    compared, level = 0, 0
-    at[0] = windows.head[windows.probes[s, 0], b]
-    while level >= 0:
-        u = at[level]
-        while u != NOBODY:
-            compared += 1
-            if windows.value[u] == value:
-                break
-            u = windows.after[u]
-        if u == NOBODY:
-            level -= 1
-            continue
-        at[level], chosen[level] = windows.after[u], u
-        ends[level + 1] = min(ends[level], windows.end[u])
-        if level == deepest:
-            emit(windows, out, k, chosen, now, ends[level + 1] if sign > 0 else now, sign)
-        else:
-            level += 1
-            at[level] = windows.head[windows.probes[s, level], b]
-    windows.counts[COMPARED] += compared
-    windows.counts[LOOKED_AT] += compared
+ALONE = np.empty(0, np.int64)
+"""For a tuple that is joined by itself: nobody has the same value."""
+ALWAYS = np.iinfo(np.int64).min
 
 
 @njit(cache=True, nogil=True)
-def compute_join_lazy_exp(windows: Windows, out: Results, k: int, now: int, sign: int) -> None:
-    """ComputeJoinLazyExp of Algorithm 3: as `compute_join`, among tuples of which some may have expired."""
-    s, value = windows.stream[k], windows.value[k]
-    b, deepest = value % windows.head.shape[1], windows.probes.shape[1] - 1
-    at, chosen = np.empty(deepest + 1, np.int64), np.empty(deepest + 1, np.int64)
-    ends = np.empty(deepest + 2, np.int64)
-    ends[0] = windows.end[k]
-    compared, looked_at, level = 0, 0, 0
-    at[0] = windows.head[windows.probes[s, 0], b]
-    while level >= 0:
-        u = at[level]
-        while u != NOBODY:
-            looked_at += 1
-            if windows.end[u] > now:
-                compared += 1
-                if windows.value[u] == value:
-                    break
-            u = windows.after[u]
-        if u == NOBODY:
-            level -= 1
-            continue
-        at[level], chosen[level] = windows.after[u], u
-        ends[level + 1] = min(ends[level], windows.end[u])
-        if level == deepest:
-            emit(windows, out, k, chosen, now, ends[level + 1] if sign > 0 else now, sign)
-        else:
-            level += 1
-            at[level] = windows.head[windows.probes[s, level], b]
-    windows.counts[COMPARED] += compared
-    windows.counts[LOOKED_AT] += looked_at
+def compute_join(
+    windows: Windows, out: Results, first: int, same: Array, now: int, sign: int, since: int, some_expired: bool
+) -> None:
+    """ComputeJoin of Algorithms 2 to 5: nested loops that go deeper at every match.
 
+    | algorithm | `first` and `same` | `some_expired`, `since` |
+    |---|---|---|
+    | 2, ComputeJoin | a tuple, ALONE | no: expired tuples are not here any more |
+    | 3, ComputeJoinLazyExp | a tuple, ALONE | some may have, and what is chosen must live after now |
+    | 4, LazyComputeJoin | a list of new tuples of a value: `same[g]` is the one after g | no |
+    | 5, LazyRestoreComputeJoin | as 4 | what is chosen must outlive the latest of its parts and the list's earliest |
 
-@njit(cache=True, nogil=True)
-def lazy_compute_join(windows: Windows, out: Results, group: int, same: Array, now: int) -> None:
-    """LazyComputeJoin of Algorithm 4: the windows are probed once for all new tuples of a value.
-
-    The group is a list: its first tuple, and `same[g]`, the one after g.
+    In the end each tuple of the list is compared by itself.
     """
-    s, value = windows.stream[group], windows.value[group]
-    b, deepest = value % windows.head.shape[1], windows.probes.shape[1] - 1
-    at, chosen = np.empty(deepest + 1, np.int64), np.empty(deepest + 1, np.int64)
-    ends = np.empty(deepest + 2, np.int64)
-    ends[0] = np.iinfo(np.int64).max
-    compared, level = 0, 0
-    at[0] = windows.head[windows.probes[s, 0], b]
-    while level >= 0:
-        u = at[level]
-        while u != NOBODY:
-            compared += 1
-            if windows.value[u] == value:
-                break
-            u = windows.after[u]
-        if u == NOBODY:
-            level -= 1
-            continue
-        at[level], chosen[level] = windows.after[u], u
-        ends[level + 1] = min(ends[level], windows.end[u])
-        if level == deepest:
-            g = group
-            while g != NOBODY:
-                emit(windows, out, g, chosen, now, min(ends[level + 1], windows.end[g]), 1)
-                g = same[g]
-        else:
-            level += 1
-            at[level] = windows.head[windows.probes[s, level], b]
-    windows.counts[COMPARED] += compared
-    windows.counts[LOOKED_AT] += compared
-
-
-@njit(cache=True, nogil=True)
-def lazy_restore_compute_join(windows: Windows, out: Results, group: int, same: Array, now: int) -> None:
-    """LazyRestoreComputeJoin of Algorithm 5: as `lazy_compute_join`, of tuples that lived at the same time.
-
-    While loops go deeper, a choice must outlive the latest of its parts and of the group's earliest tuple; then each
-    tuple of the group is compared by itself.
-    """
-    s, value = windows.stream[group], windows.value[group]
+    s, value = windows.stream[first], windows.value[first]
     b, deepest = value % windows.head.shape[1], windows.probes.shape[1] - 1
     at, chosen = np.empty(deepest + 1, np.int64), np.empty(deepest + 1, np.int64)
     starts, ends = np.empty(deepest + 2, np.int64), np.empty(deepest + 2, np.int64)
-    # Groups are in the order of arrival, so the first tuple has the smallest timestamp (the paper's mints).
-    starts[0], ends[0] = windows.ts[group], np.iinfo(np.int64).max
+    starts[0], ends[0] = since, np.iinfo(np.int64).max
     compared, looked_at, level = 0, 0, 0
     at[0] = windows.head[windows.probes[s, 0], b]
     while level >= 0:
-        u = at[level]
+        u, start, end = at[level], starts[level], ends[level]
         while u != NOBODY:
             looked_at += 1
-            if windows.end[u] > starts[level] and windows.ts[u] < ends[level]:
+            if not some_expired or (windows.end[u] > start and windows.ts[u] < end):
                 compared += 1
                 if windows.value[u] == value:
                     break
@@ -155,18 +65,17 @@ def lazy_restore_compute_join(windows: Windows, out: Results, group: int, same: 
             level -= 1
             continue
         at[level], chosen[level] = windows.after[u], u
-        starts[level + 1] = max(starts[level], windows.ts[u])
-        ends[level + 1] = min(ends[level], windows.end[u])
-        if level == deepest:
-            g = group
-            while g != NOBODY:
-                end = min(ends[level + 1], windows.end[g])
-                if max(starts[level + 1], windows.ts[g]) < end:
-                    emit(windows, out, g, chosen, now, end, 1)
-                g = same[g]
-        else:
+        starts[level + 1], ends[level + 1] = max(start, windows.ts[u]), min(end, windows.end[u])
+        if level < deepest:
             level += 1
             at[level] = windows.head[windows.probes[s, level], b]
+            continue
+        g = first
+        while g != NOBODY:
+            until = min(ends[level + 1], windows.end[g])
+            if max(starts[level + 1], windows.ts[g]) < until:
+                emit(windows, out, g, chosen, now, until if sign > 0 else now, sign)
+            g = same[g] if len(same) else NOBODY
     windows.counts[COMPARED] += compared
     windows.counts[LOOKED_AT] += looked_at
 
@@ -192,7 +101,7 @@ def eager(windows: Windows, out: Results, takes_out: Array) -> None:
                 continue
             remove(windows, k)
         expire(windows, windows.stream[k], now)
-        compute_join(windows, out, k, now, sign)
+        compute_join(windows, out, k, ALONE, now, sign, ALWAYS, False)
 
 
 @njit(cache=True, nogil=True)
@@ -213,7 +122,7 @@ def eager_lazy_expiry(windows: Windows, out: Results, delta: int) -> None:
             due = (now // delta + 1) * delta
             expire(windows, NOBODY, due - delta)
         insert(windows, e)
-        compute_join_lazy_exp(windows, out, e, now, 1)
+        compute_join(windows, out, e, ALONE, now, 1, now, True)
 
 
 @njit(cache=True, nogil=True)
@@ -252,11 +161,10 @@ def lazy(windows: Windows, out: Results, takes_out: Array, delta: int, restore: 
             windows.place[e] = WAITING
         elif windows.place[k] != ABSENT and windows.end[k] > windows.ts[e]:
             if windows.place[k] == INSIDE:
-                if restore:
-                    compute_join_lazy_exp(windows, out, k, windows.ts[e], -1)
-                else:
+                if not restore:
                     remove(windows, k)
-                    compute_join(windows, out, k, windows.ts[e], -1)
+                now = windows.ts[e]
+                compute_join(windows, out, k, ALONE, now, -1, now, restore)
             windows.end[k] = windows.ts[e]
             cut[cuts] = k
             cuts += 1
@@ -301,10 +209,8 @@ def execute(
         for i in range(number):
             group = groups[count[i]]
             groups[count[i]] = NOBODY
-            if restore:
-                lazy_restore_compute_join(windows, out, group, same, now)
-            else:
-                lazy_compute_join(windows, out, group, same, now)
+            # Groups are in the order of arrival, so the first tuple has the smallest timestamp (the paper's mints).
+            compute_join(windows, out, group, same, now, 1, windows.ts[group], restore)
 
 
 __all__ = [
