@@ -164,8 +164,10 @@ class PartialSubWindows:
 
 def has_states(partials: pa.Table, grouping: Grouping) -> npt.NDArray[np.bool_]:
     """The rows that a query may need; others only say which slices hold an event."""
-    rows: npt.NDArray[np.bool_] = np.asarray(partials.column("s0_0").fill_null(0).combine_chunks()) > 0
-    rows = rows & np.asarray(partials.column("slice").combine_chunks().is_valid())
+    counts, slices = in_one_piece(partials.column("s0_0")), in_one_piece(partials.column("slice"))
+    rows: npt.NDArray[np.bool_] = np.asarray(counts.fill_null(0) if counts.null_count else counts) > 0
+    if slices.null_count:
+        rows &= np.asarray(slices.is_valid())
     if "signature" in partials.schema.names and grouping.selective:
         rows &= _satisfies_any(partials.column("signature"))
     return rows

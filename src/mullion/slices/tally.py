@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.expressions.arrays import Times
+from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.planner.fragments import compared_in
 from mullion.planner.plan import Grouping
@@ -56,7 +57,7 @@ class Tally:
 
 def tally(partials: pa.Table, grouping: Grouping) -> Tally:
     events = _column(partials, "events")
-    placed = np.asarray(partials.column("slice").combine_chunks().is_valid())
+    placed = np.asarray(in_one_piece(partials.column("slice")).is_valid())
     has_rows = _column(partials, "s0_0") > 0
     total = Tally(
         events=int(events[placed].sum()),
@@ -92,12 +93,15 @@ def _count_fragments(total: Tally, signatures: pa.ChunkedArray, rows: npt.NDArra
 
 
 def _column(partials: pa.Table, name: str) -> npt.NDArray[np.int64]:
-    return np.asarray(partials.column(name).combine_chunks().fill_null(0), np.int64)
+    column = in_one_piece(partials.column(name))
+    return np.asarray(column.fill_null(0) if column.null_count else column, np.int64)
 
 
 def _distinct(partials: pa.Table, names: list[str]) -> int:
-    coded = [codes_of(partials.column(n)) for n in names]
-    return len(distinct(combine(coded, len(partials))[0]))
+    codes, size = combine([codes_of(partials.column(n)) for n in names], len(partials))
+    occurs = np.zeros(size, np.bool_)
+    occurs[codes] = True
+    return int(occurs.sum())
 
 
 def _bad(partials: pa.Table, grouping: Grouping) -> dict[str, int]:

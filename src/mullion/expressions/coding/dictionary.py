@@ -20,7 +20,10 @@ def codes_of(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, int]:
     column = in_one_piece(column)
     if pa.types.is_dictionary(column.type):
         codes, size = codes_of(pa.concat_arrays([column.dictionary, pa.nulls(1, column.dictionary.type)]))
-        return codes[np.asarray(column.indices.fill_null(len(column.dictionary)), np.int64)], size
+        indices = column.indices.fill_null(len(column.dictionary)) if column.null_count else column.indices
+        at = np.asarray(indices, np.int64)
+        are_different = size == len(codes)  # then they are numbered as they stand
+        return at if are_different else codes[at], size
     encoded = canonical(column).dictionary_encode(null_encoding="encode")
     return np.asarray(encoded.indices, np.int64), len(encoded.dictionary)
 
