@@ -36,6 +36,7 @@ MANNERS = {
     "fragments": Manner(batches=2, method="fragments"),
     "slow watermark": Manner(batches=7, lag=100_000_000),
     "partials apart": Manner(batches=3, sized=False),
+    "sliding": Manner(batches=9, slides=True),
 }
 manners = st.builds(
     Manner,

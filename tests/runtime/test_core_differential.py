@@ -28,7 +28,7 @@ from mullion.options import Options, Sharing
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
-from mullion.slices import limits
+from mullion.slices import kept, limits
 from mullion.slices import tier as tiers
 from mullion.slices.kernels.partial import TIME
 from mullion.storage.journal import Journal
@@ -56,6 +56,8 @@ class Manner:
     """The number of a batch's events is known before they are read."""
     moving: int | None = None
     """Queries are given to other clusters before every batch, by this seed."""
+    slides: bool = False
+    """Windows slide from batch to batch whenever they can, also where building anew would be cheaper."""
 
     @property
     def options(self) -> Options:
@@ -182,12 +184,18 @@ def run(example: Example, manner: Manner) -> dict[str, Rows]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
         patch.setattr(tiers, "MOST_OLD", manner.most_entries)
+        sliding(patch, manner)
         with moving(manner):
             return Run(example.stream, bound, manner, example.tables).over(example.events)
 
 
 def moving(manner: Manner) -> AbstractContextManager[None]:
     return nullcontext() if manner.moving is None else moving_clusters(manner.moving)
+
+
+def sliding(patch: pytest.MonkeyPatch, manner: Manner) -> None:
+    for name, value in {"LEAST_ROWS": 0, "MOVED": 0.0, "CALM": 1}.items() if manner.slides else ():
+        patch.setattr(kept, name, value)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -244,6 +252,7 @@ manners = st.builds(
     method=st.sampled_from(("auto", "fragments", "rows")),
     lag=st.sampled_from((0, 0, 1, 100_000_000)),
     moving=st.sampled_from((None, 1, 2, 3)),
+    slides=st.booleans(),
 )
 
 
@@ -260,6 +269,8 @@ MANNERS = {
     "slow watermark": Manner(batches=7, lag=100_000_000),
     "moving": Manner(batches=7, moving=1),
     "moving and restarted": Manner(batches=5, restart=True, moving=2, lag=100_000_000),
+    "sliding": Manner(batches=12, slides=True),
+    "sliding, restarted": Manner(batches=9, slides=True, restart=True, most_entries=2),
 }
 
 

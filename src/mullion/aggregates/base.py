@@ -70,6 +70,12 @@ class Partial(ABC):
         return False
 
     @property
+    def stands_alone(self) -> bool:
+        """Whether states mean the same wherever they were loaded, so that they can be kept and combined with others
+        later, and finished without what they were loaded from."""
+        return False
+
+    @property
     @abstractmethod
     def stored(self) -> tuple[Type, ...]:
         """The types of the columns that a kept state takes."""

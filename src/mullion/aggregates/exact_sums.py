@@ -69,6 +69,10 @@ class Residue(Partial):
         return True
 
     @property
+    def stands_alone(self) -> bool:
+        return True
+
+    @property
     def stored(self) -> tuple[Type, ...]:
         return (DOUBLE,)
 

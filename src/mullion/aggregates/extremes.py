@@ -61,6 +61,10 @@ class Extreme(Partial):
             return not (within(column.values, NARROW_DIGITS) | ~column.valid).all()
         return column.values.dtype == np.object_
 
+    @property
+    def stands_alone(self) -> bool:
+        return self.is_dense
+
     def lift(self, events: Vector) -> tuple[Vector, ...]:
         return (events,)
 

@@ -24,6 +24,10 @@ class WholeNumbers(Invertible):
     def is_dense(self) -> bool:
         return True
 
+    @property
+    def stands_alone(self) -> bool:
+        return True
+
     def load(self, stored: Sequence[Vector]) -> State:
         return tuple(np.where(s.valid, s.values, 0) for s in stored)
 

@@ -25,6 +25,10 @@ class Moments(Partial):
     kind = "moments"
 
     @property
+    def stands_alone(self) -> bool:
+        return True
+
+    @property
     def stored(self) -> tuple[Type, ...]:
         return BIGINT, DOUBLE, DOUBLE
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from mullion.expressions.arrays import Index, Times
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.coding.dictionary import codes_of, combine, runs
 from mullion.expressions.vector import Vector, arrow_type, dtype_of
+from mullion.instants import ORIGIN
 from mullion.language.types import Type
 from mullion.planner.plan import Grouping, StateColumn
 from mullion.slices.kernels.partial import SLOT
@@ -83,10 +85,14 @@ class PartialSubWindows:
     def is_read_by(self, name: str) -> bool:
         return self.readers is None or name in self.readers
 
+    @cached_property
+    def _knows_everyone(self) -> bool:
+        return bool(json.loads(self.table.schema.metadata[b"everyone"]))
+
     def knows(self, slot: str) -> bool:
         """Whether events of the slot were kept here."""
         if SLOT not in self.table.schema.names and not slot:
-            return bool(json.loads(self.table.schema.metadata[b"everyone"]))
+            return self._knows_everyone
         return slot in self.slots
 
     @cached_property
@@ -101,6 +107,31 @@ class PartialSubWindows:
     @cached_property
     def newest(self) -> int:
         return int(self.slices.max()) if len(self.slices) else np.iinfo(np.int64).min
+
+    @cached_property
+    def oldest(self) -> int:
+        return int(self.slices.min()) if len(self.slices) else np.iinfo(np.int64).max
+
+    @cached_property
+    def _by_slice(self) -> tuple[Index | None, Times]:
+        """The rows in the order of their slices, where they do not stand in it, and the slices in order."""
+        if (self.slices[1:] >= self.slices[:-1]).all():
+            return None, self.slices
+        order = np.argsort(self.slices, kind="stable")
+        return order, self.slices[order]
+
+    def within(self, low: int, high: int) -> PartialSubWindows:
+        """The rows of the slices in [low, high), without looking at the others."""
+        order, slices = self._by_slice
+        first, last = np.searchsorted(slices, (low, high)).tolist()
+        if order is None:
+            return PartialSubWindows(self.table.slice(first, last - first))
+        return PartialSubWindows(self.table.take(pa.array(order[first:last])))
+
+    def of_slot(self, slot: str) -> PartialSubWindows:
+        """The rows that belong to a slot."""
+        rows, _ = self.members({slot: 0}, np.arange(len(self.slices)))
+        return self if len(rows) == len(self.slices) else PartialSubWindows(self.table.take(pa.array(rows)))
 
     def members(self, slots: Mapping[str, int], order: Index) -> tuple[Index, Index]:
         """Pairs of a row and the number of a slot that it belongs to, for the slots asked for, rows of each slot in the
@@ -188,7 +219,10 @@ def merge(entries: Sequence[PartialSubWindows], states: Sequence[StateColumn]) -
 
 
 def _merge_alike(entries: Sequence[PartialSubWindows], states: Sequence[StateColumn]) -> PartialSubWindows:
+    entries = sorted(entries, key=lambda e: e.oldest)
     table = pa.concat_tables([e.table for e in entries]).unify_dictionaries().combine_chunks()
+    if entries[0].oldest > ORIGIN and all(e.newest < later.oldest for e, later in pairwise(entries)):
+        return PartialSubWindows(_with_used_codes(table))
     fields = {f"{s.name}.{j}" for s in states for j in range(len(s.partial.stored))}
     if not len(table) or any("." in n and n not in fields for n in table.schema.names):
         return PartialSubWindows(_with_used_codes(table))

@@ -6,7 +6,7 @@ Spark, files or threads; `snapshot` and `restore` are all that recovery needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,15 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.slices.due import Cursor, Due, Runs, SeenEvents, due_windows, first_end
 from mullion.slices.finalize import Answers, Work, finalize
+from mullion.slices.kept import KeptWindows
 from mullion.slices.subwindow import PartialSubWindows, Rows, merge
 
 MOST_ENTRIES = 48
 """Sub-windows that are kept apart; more are merged."""
 
+
+ENOUGH = 8
+"""So many sub-windows of about one size are merged."""
 
 MOST_OLD = 100_000
 """Rows that only windows without a start need; more are merged."""
@@ -33,7 +37,8 @@ MOST_OLD = 100_000
 
 class WindowTier:
     def __init__(self) -> None:
-        self.entries: list[PartialSubWindows] = []
+        self._entries: list[PartialSubWindows] = []
+        self._kept = KeptWindows()
         self._unsaved: list[PartialSubWindows] = []
         self.cursors: dict[str, Cursor] = {}
         self.slices: Times = np.empty(0, np.int64)
@@ -44,10 +49,21 @@ class WindowTier:
         self.inherited: dict[str, Times] = {}
         """Of queries that were in another cluster before: the slices that held an event there."""
 
+    @property
+    def entries(self) -> list[PartialSubWindows]:
+        return self._entries
+
+    @entries.setter
+    def entries(self, entries: list[PartialSubWindows]) -> None:
+        """Others in place of those that there were."""
+        self._entries = entries
+        self._kept.clear()
+
     def absorb(self, new: PartialSubWindows) -> None:
         """Add the sub-windows of a batch."""
         if len(new.slices):
-            self.entries.append(new)
+            self._entries.append(new)
+            self._kept.absorb(new)
             self._unsaved.append(new)
 
     def replace(self, entry: PartialSubWindows, same: PartialSubWindows) -> None:
@@ -75,6 +91,11 @@ class WindowTier:
         """Answer windows of the grouping, from the value counts of others where its aggregates need them."""
         counting = list(counting)
         for due in portions:
+            if all(entry.readers is None for entry in self._entries):
+                kept = self._kept.answer(self._entries, grouping, due, work)
+                if kept is not None:
+                    yield from kept
+                    continue
             for own, entries in self._by_entries(grouping, due):
                 counted = {other.name: Rows(entries, other) for other in counting}
                 yield from finalize(Rows(entries, grouping), grouping, own, work, counted=counted)
@@ -106,16 +127,13 @@ class WindowTier:
         self.cursors = {name: c for name, c in self.cursors.items() if name in names}
         left = {name: slices[slices >= horizon] for name, slices in self.inherited.items() if name in names}
         self.inherited = {name: slices for name, slices in left.items() if len(slices)}
-        groupings = {g.name: g for g in plan.groupings}
+        self._kept.forget(self._entries, plan, horizon)
         endless = is_endless(plan)
         if not endless:
-            self.entries = [e for e in self.entries if e.newest >= horizon]
-        old = sum(len(e.slices) for e in self.entries if e.newest < horizon) if endless else 0
-        if len(self.entries) > MOST_ENTRIES or old > MOST_OLD:
-            known = [e for e in self.entries if e.grouping in groupings]
-            kept = [e.gathered(horizon, ORIGIN) if endless else e.since(horizon) for e in known]
-            merged = (merge([e for e in kept if e.grouping == n], g.states) for n, g in groupings.items())
-            self.entries = [entry for part in merged for entry in part]
+            self._entries = [e for e in self._entries if e.newest >= horizon]
+        old = sum(len(e.slices) for e in self._entries if e.newest < horizon) if endless else 0
+        if old > MOST_OLD or len(self._entries) > MOST_ENTRIES:
+            self._entries = _fewer(self._entries, plan, horizon, everything=old > MOST_OLD)
         return horizon
 
     def forget_query(self, name: str) -> None:
@@ -160,6 +178,40 @@ class WindowTier:
         self.inherited = {name: np.array(slices, np.int64) for name, slices in state["inherited"].items()}
         self.horizon = state["horizon"]
         self.entries = [PartialSubWindows(table) for table in tables]
+
+
+def _fewer(entries: list[PartialSubWindows], plan: Plan, horizon: int, *, everything: bool) -> list[PartialSubWindows]:
+    """Sub-windows merged with others of about their size, so that a row is merged a few times and not whenever new ones
+    come; all of them with `everything`. What no query of the plan needs is dropped."""
+    fewer: list[PartialSubWindows] = []
+    endless = is_endless(plan)
+    for grouping in plan.groupings:
+        own = [e for e in entries if e.grouping == grouping.name]
+        merged = set(range(len(own))) if everything else _of_a_size([len(e.slices) for e in own])
+        old = [own[i] for i in sorted(merged)]
+        kept = [e.gathered(horizon, ORIGIN) if endless else e.since(horizon) for e in old]
+        fewer += [e for i, e in enumerate(own) if i not in merged]
+        fewer += [e for e in merge(kept, grouping.states) if len(e.slices)]
+    return fewer
+
+
+def _of_a_size(sizes: Sequence[int]) -> set[int]:
+    """Those up to the least size of which there are enough: several of them are about as large as the next size.
+
+    >>> sorted(_of_a_size([900, 90, 80, 1, 1, 2, 1, 3, 1, 2, 1]))
+    [3, 4, 5, 6, 7, 8, 9, 10]
+    """
+    if len(sizes) < max(2, min(ENOUGH, MOST_ENTRIES)):
+        return set()
+    for size in sorted(_order_of(size) for size in sizes):
+        chosen = {i for i, own in enumerate(sizes) if _order_of(own) <= size}
+        if len(chosen) >= ENOUGH:
+            return chosen
+    return set(range(len(sizes)))
+
+
+def _order_of(size: int) -> int:
+    return size.bit_length() // ENOUGH.bit_length()
 
 
 def is_endless(plan: Plan) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mullion.expressions.arrays import Codes, Index, Whole, grown
 from mullion.expressions.coding.canonical import canonical, in_one_piece, is_whole, whole_numbers
-from mullion.expressions.coding.dictionary import codes_of, combine
+from mullion.expressions.coding.dictionary import codes_of, combine, decoded
 from mullion.expressions.coding.row_hash_table import FREE, insert, rehash, remove
 
 
@@ -46,12 +46,12 @@ class CodeTable:
         return self._index.known()
 
     def codes(self, rows: pa.Table) -> Codes:
-        """The codes of rows; values that are new get new ones."""
+        """The codes of rows, also of rows in dictionaries; values that are new get new ones."""
         if not len(rows):
             return np.zeros(0, np.int64)
         codes, new = self._index.codes(rows)
         if len(new) and not self._told_by_words:
-            self._append(rows.take(pa.array(new)), codes[new])
+            self._append(decoded(rows.take(pa.array(new))), codes[new])
         return codes
 
     def rows(self, codes: Codes) -> pa.Table:
@@ -102,7 +102,7 @@ class _WholeRows:
         return np.flatnonzero(known)
 
     def codes(self, rows: pa.Table) -> tuple[Codes, Index]:
-        words = _words(rows)
+        words = _words(decoded(rows))
         self._make_room(len(words))
         codes, new = np.empty(len(words), np.int64), np.empty(len(words), np.intp)
         free = len(self._free)

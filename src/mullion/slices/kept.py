@@ -1,0 +1,240 @@
+"""Which windows are kept from batch to batch, and which are answered from all sub-windows anew.
+
+    a backlog, thousands of windows due   one sequence of all rows, one synopsis, all windows at once (`finalize`)
+    few windows due, batch after batch    the last window, and what enters and leaves (`kept_window`)
+
+Both give the same answers. Going over all rows costs as much as the window is long, whatever is due; sliding costs what
+has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.expressions.arrays import Index
+from mullion.expressions.vector import Vector
+from mullion.instants import EVERYTHING
+from mullion.planner.plan import Grouping, Plan, StateColumn, states_of
+from mullion.slices.arrange import rank_of_keys, ranked
+from mullion.slices.due import Due
+from mullion.slices.finalize import Answers, Work, due_by_shape, make_answers
+from mullion.slices.kept_window import Held, KeptWindow
+from mullion.slices.subwindow import PartialSubWindows
+
+LEAST_ROWS = 4_096
+"""Fewer rows are gone over sooner than anything is kept of them."""
+MOST_WINDOWS = 64
+"""More windows that are due at once are a backlog."""
+MOST_KEPT = 16
+"""Windows of a set that are kept: each may take the memory of its rows once more."""
+MOVED = 5.0
+"""What a row costs that enters or leaves, against one that is gone over with all others."""
+CALM = 2
+"""So often in a row sliding must have been the cheaper way before anything is kept: a backlog has a last batch, too."""
+
+
+class Kind(NamedTuple):
+    """Windows of one slot and length, of whatever queries, are one window that slides."""
+
+    grouping: str
+    slot: str
+    range: int
+
+
+class KeptWindows:
+    """The windows of a tier that are kept. All of it follows from the sub-windows."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Kind, KeptWindow] = {}
+        self._calm: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def clear(self) -> None:
+        """The sub-windows are others now."""
+        self._kept.clear()
+
+    def absorb(self, entry: PartialSubWindows) -> None:
+        """New sub-windows came. Rarely they fall into slices that were taken in, as with a past that is read once more:
+        then the window is built again. Nothing is kept beside sub-windows that not all queries may read."""
+        if entry.readers is not None:
+            self._kept.clear()
+        stale = [k for k, kept in self._kept.items() if k.grouping == entry.grouping and kept.holds_some_of(entry)]
+        for kind in stale:
+            del self._kept[kind]
+
+    def forget(self, entries: Sequence[PartialSubWindows], plan: Plan, horizon: int) -> None:
+        """The sub-windows before the horizon are about to go, and perhaps some queries have gone."""
+        asked = {
+            Kind(grouping.name, slot, query.window.range)
+            for grouping in plan.answering
+            for query, slot in zip(grouping.queries, _slot_names(grouping), strict=True)
+        }
+        self._kept = {kind: kept for kind, kept in self._kept.items() if kind in asked}
+        for kept in self._kept.values():
+            kept.forget(entries, horizon)
+
+    def answer(
+        self, entries: Sequence[PartialSubWindows], grouping: Grouping, due: Due, work: Work
+    ) -> Iterator[Answers] | None:
+        """Answers of the due windows; None where they are had sooner from all sub-windows anew."""
+        if not len(due):
+            return None
+        kinds = self._kinds(grouping, due)
+        if not self._pays(entries, grouping, due, kinds):
+            return None
+        return self._answers(entries, grouping, due, kinds, work)
+
+    def _kinds(self, grouping: Grouping, due: Due) -> dict[Kind, Index]:
+        """The due windows of each kind, by their ends."""
+        slots, lengths = grouping.slot_of[due.query], due.end - due.start
+        found: dict[Kind, list[int]] = {}
+        for i in np.argsort(due.end, kind="stable").tolist() if len(due) <= MOST_WINDOWS else ():
+            kind = Kind(grouping.name, grouping.slot_names[slots[i]], int(lengths[i]))
+            found.setdefault(kind, []).append(i)
+        return {kind: np.array(windows, np.intp) for kind, windows in found.items()}
+
+    # Which way
+
+    def _pays(
+        self, entries: Sequence[PartialSubWindows], grouping: Grouping, due: Due, kinds: Mapping[Kind, Index]
+    ) -> bool:
+        """Whether these windows slide. It is the one place where that is decided."""
+        rows = sum(len(entry.slices) for entry in entries if entry.grouping == grouping.name)
+        moved = sum(self._moved(kind, due, windows) for kind, windows in kinds.items())
+        new = [kind for kind in kinds if kind not in self._kept]
+        pays = (
+            bool(kinds)
+            and rows >= LEAST_ROWS
+            and moved * MOVED <= 1.0
+            and len(self._kept) + len(new) <= MOST_KEPT
+            and _can_slide(grouping, due)
+        )
+        self._calm[grouping.name] = self._calm.get(grouping.name, 0) + 1 if pays else 0
+        return pays and (not new or self._calm[grouping.name] >= CALM)
+
+    def _moved(self, kind: Kind, due: Due, windows: Index) -> float:
+        """The part of a window that enters and leaves until the last of these."""
+        if kind.range >= EVERYTHING or kind.range <= 0:
+            return 2.0
+        ends = due.end[windows]
+        kept = self._kept.get(kind)
+        since = int(ends[0]) if kept is None else min(kept.high, int(ends[0]))
+        return 2.0 * min(1.0, (int(ends[-1]) - since) / kind.range)
+
+    # Answers
+
+    def _answers(
+        self,
+        entries: Sequence[PartialSubWindows],
+        grouping: Grouping,
+        due: Due,
+        kinds: Mapping[Kind, Index],
+        work: Work,
+    ) -> Iterator[Answers]:
+        held: dict[int, Held] = {}
+        for kind, windows in kinds.items():
+            held |= self._slide(entries, grouping, kind, due, windows, work)
+        for template, windows in due_by_shape(grouping, due, np.arange(len(due))):
+            windows = windows[[grouping.queries[query].name not in work.over for query in due.query[windows]]]
+            found = FoundHeld(grouping, [held[window] for window in windows.tolist()])
+            made = make_answers(grouping, template, due, windows, found, work)
+            if made is not None:
+                yield made
+
+    def _slide(
+        self,
+        entries: Sequence[PartialSubWindows],
+        grouping: Grouping,
+        kind: Kind,
+        due: Due,
+        windows: Index,
+        work: Work,
+    ) -> dict[int, Held]:
+        """What each of the windows holds."""
+        start, end = due.start[windows].tolist(), due.end[windows].tolist()
+        states = _states(grouping, due.query[windows])
+        kept = self._kept.get(kind)
+        if kept is None or start[0] < kept.low or end[0] < kept.high or not states <= set(kept.states):
+            known = set() if kept is None else set(kept.states)
+            kept = self._kept[kind] = KeptWindow(grouping, kind.slot, sorted(states | known, key=_name), start[0])
+        before = kept.operations
+        held: dict[int, Held] = {}
+        for i, window in enumerate(windows.tolist()):
+            if i and end[i] == end[i - 1]:
+                held[window] = held[int(windows[i - 1])]
+                continue
+            kept.slide(entries, start[i], end[i])
+            held[window] = kept.held()
+        work.final += kept.operations - before
+        return held
+
+
+def _slot_names(grouping: Grouping) -> list[str]:
+    return [grouping.slot_names[slot] for slot in grouping.slot_of.tolist()]
+
+
+def _name(state: StateColumn) -> str:
+    return state.name
+
+
+def _states(grouping: Grouping, queries: Index) -> set[StateColumn]:
+    templates = dict.fromkeys(grouping.queries[query].template for query in queries)
+    return {s for template in templates for aggregate in template.aggregates for s in states_of(aggregate)}
+
+
+def _can_slide(grouping: Grouping, due: Due) -> bool:
+    """Value counts do not, nor do states that only mean something among those that were loaded with them."""
+    templates = dict.fromkeys(grouping.queries[query].template for query in due.query)
+    aggregates = [aggregate for template in templates for aggregate in template.aggregates]
+    return not any(aggregate.values for aggregate in aggregates) and all(
+        state.partial.stands_alone for aggregate in aggregates for state in states_of(aggregate)
+    )
+
+
+class FoundHeld:
+    """What windows hold, group by group: an `answer_table.Found`."""
+
+    def __init__(self, grouping: Grouping, held: Sequence[Held]) -> None:
+        self._grouping, self._held = grouping, held
+        sizes = [len(h.keys) if grouping.keys else 1 for h in held]
+        self.which = np.repeat(np.arange(len(held)), sizes)
+        self._at: Index = np.arange(len(self.which))
+
+    def keep(self, index: Index) -> None:
+        self.which, self._at = self.which[index], self._at[index]
+
+    @cached_property
+    def _keys(self) -> list[pa.Array]:
+        return [column.combine_chunks() for column in pa.concat_tables([h.keys for h in self._held]).columns]
+
+    def key(self, at: int) -> pa.Array:
+        return self._keys[at].take(pa.array(self._at))
+
+    def key_vector(self, at: int) -> Vector:
+        return Vector.from_arrow(self.key(at), self._grouping.key_types[at])
+
+    def key_ranks(self, at: int, *, descending: bool, nulls_first: bool) -> npt.NDArray[np.int64]:
+        return ranked(self.key(at), descending=descending, nulls_first=nulls_first)
+
+    def group_ranks(self) -> npt.NDArray[np.int64]:
+        return rank_of_keys([self.key(i) for i in range(len(self._grouping.keys))], len(self._at))
+
+    def aggregate(self, aggregate: BoundAggregate) -> Vector:
+        states = [self._state(state) for state in states_of(aggregate)]
+        return aggregate.aggregate.lower(aggregate.argument_type, states)
+
+    def _state(self, state: StateColumn) -> tuple[Vector, ...]:
+        fields = zip(*(h.states[state] for h in self._held), strict=True)
+        return state.partial.finish(tuple(np.concatenate(field)[self._at] for field in fields), ())
+
+
+__all__ = ["FoundHeld", "KeptWindows"]
