@@ -12,17 +12,25 @@ from by_slices import bind
 from mullion.algebra.streams import Stream
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.parse import parse_query
-from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP
+from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP, decimal
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.slices import edges_between
 from mullion.slices import kept, tier
+from mullion.slices.due import Due
 from mullion.slices.finalize import Work
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tier import WindowTier
 
 SECOND = 1_000_000
-COLUMNS = (("ts", TIMESTAMP), ("sym", STRING), ("n", BIGINT), ("price", DOUBLE))
+COLUMNS = (
+    ("ts", TIMESTAMP),
+    ("sym", STRING),
+    ("n", BIGINT),
+    ("price", DOUBLE),
+    ("amount", decimal(10, 2)),
+    ("wide", decimal(30, 2)),
+)
 TRADES = Stream("trades", COLUMNS, "ts", lateness=5 * SECOND)
 TEXTS = (
     "SELECT sym, count(*) AS c, sum(n) AS total FROM trades [RANGE 40 s SLIDE 2 s] GROUP BY sym",
@@ -31,7 +39,9 @@ TEXTS = (
     "SELECT sym, sum(price) AS total FROM trades [RANGE 40 s SLIDE 2 s] WHERE n > 3 GROUP BY sym "
     "ORDER BY total DESC LIMIT 2",
     "SELECT max(n) AS top, count(*) AS c FROM trades [RANGE 30 s SLIDE 1 s]",
+    "SELECT sym, min(amount) AS low, sum(amount) AS total FROM trades [RANGE 30 s SLIDE 2 s] GROUP BY sym",
 )
+RANKED = "SELECT sym, {} AS top FROM trades [RANGE 40 s SLIDE 2 s] GROUP BY sym"
 
 
 def plan_of(*texts: str) -> Plan:
@@ -124,6 +134,22 @@ def test_sliding_gives_what_building_anew_gives(seed: int) -> None:
             yield cut, watermark, plan
 
     assert both_ways(first, batches()) > 200
+
+
+@pytest.mark.parametrize("aggregate", ["max(sym)", "min(wide)", "median(n)", "approx_count_distinct(n)", "first(n)"])
+def test_what_does_not_slide_is_built_anew(aggregate: str) -> None:
+    """Ranks, value counts and sketches mean something only among those that are loaded together."""
+    plan = plan_of(RANKED.format(aggregate))
+    (grouping,) = plan.answering
+    query = np.zeros(1, np.intp)
+    assert not kept._can_slide(grouping, Due(query, query, query))
+
+
+def test_narrow_numbers_slide() -> None:
+    for aggregate in ("max(n)", "min(amount)", "sum(wide)", "avg(price)", "stddev_pop(price)", "max(ts)"):
+        (grouping,) = plan_of(RANKED.format(aggregate)).answering
+        query = np.zeros(1, np.intp)
+        assert kept._can_slide(grouping, Due(query, query, query)), aggregate
 
 
 @pytest.mark.usefixtures("eager")

@@ -63,7 +63,8 @@ class Extreme(Partial):
 
     @property
     def stands_alone(self) -> bool:
-        return self.is_dense
+        """Ranks mean something only among the values that were loaded together."""
+        return dtype_of(self.argument) not in (np.object_, WIDE)
 
     def lift(self, events: Vector) -> tuple[Vector, ...]:
         return (events,)
@@ -80,7 +81,7 @@ class Extreme(Partial):
     def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
         order = state[0]
         valid = order != self.identity(1)[0][0]
-        if self._by_rank(loaded[0]):
+        if not self.stands_alone and self._by_rank(loaded[0]):
             values = constant(self.argument, None, len(order)).values
             if valid.any():
                 values[valid] = self._ranked(loaded[0])[1].values[order[valid]]
