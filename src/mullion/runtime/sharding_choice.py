@@ -11,6 +11,11 @@ from mullion.runtime.sharding import Shards
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 
+COUNTED = 10
+"""So many times more pairs of a group and a value stay on the driver than groups: they hold no states but a count."""
+HELD = 40
+"""Rows of sub-windows that stay on the driver, for each group that may."""
+
 
 class ShardingChoice:
     def __init__(self, state: StreamState) -> None:
@@ -32,7 +37,8 @@ class ShardingChoice:
         if grouping.name not in sharing_set.groups:
             sharing_set.groups[grouping.name] = self._groups(grouping, plan, batch, limit)
         held = sum(len(e.slices) for e in sharing_set.tier.entries if e.grouping == grouping.name)
-        return sharing_set.groups[grouping.name] > limit or held > 4 * limit
+        most = limit * COUNTED if grouping.counted else limit
+        return sharing_set.groups[grouping.name] > most or held > HELD * limit
 
     def _groups(self, grouping: Grouping, plan: Plan, batch: Batch, limit: int) -> int:
         """About how many groups a grouping has: from the statistics of the batch, or from its first events."""
