@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from mullion.planner.plan import Grouping
 from mullion.runtime.counts import add_counts
 from mullion.runtime.sharding import AnswerTask, gathered
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
+from mullion.runtime.threads import side_by_side
 from mullion.slices.answered import count_rows
 from mullion.slices.due import Due, Runs, shown, slices_within
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.portions import Portions
 from mullion.slices.tier import is_endless
 from mullion.storage.marks import Mark
+
+FEW_ANSWERS = 2_000_000
+"""Answers that may wait together until it is their turn."""
+
+
+class _Due(NamedTuple):
+    """The windows of a sharing set that are to be answered."""
+
+    sharing_set: SharingSet
+    runs: list[tuple[Grouping, Runs]]
+
+    @property
+    def has_few(self) -> bool:
+        """Whether its answers are few, and made on the driver."""
+        own = self.sharing_set
+        answers = sum(len(due) * max(1, own.groups.get(g.name, 1) if g.keys else 1) for g, due in self.runs)
+        return not own.shards and answers <= FEW_ANSWERS
 
 
 class Answering:
@@ -36,6 +56,7 @@ class Answering:
         state.limits.count_written(work.written, texts)
         add_counts(state.counts.bad_by_query, work.bad)
         state.counts.final_operations += work.final
+        state.counts.window_slices += work.window_slices
         state.counts.answers += written.rows + count_rows(state.counts.answers_by_query, (), work.written)
         if state.newest is not None:
             self._forget()
@@ -45,16 +66,41 @@ class Answering:
         state = self._state
         if state.newest is None or state.oldest is None:
             return
-        for sharing_set in state.sets.values():
-            assert sharing_set.plan is not None
-            for grouping in sharing_set.plan.answering:
-                most = state.limits.most_answers
-                due = sharing_set.tier.due(grouping, state.oldest, state.newest, watermark, most)
-                yield from self._answer_grouping(sharing_set, grouping, due, mark, work)
+        yield from self._answer_sets([self._due(own, watermark) for own in state.sets.values()], mark, work)
         for counted in state.ordered.settle(watermark):
             state.counts.add(counted)
         state.counts.late += state.ordered.late()
         yield from state.ordered.answer(watermark, work, state.limits)
+
+    def _due(self, sharing_set: SharingSet, watermark: int | None) -> _Due:
+        state = self._state
+        assert sharing_set.plan is not None and state.oldest is not None and state.newest is not None
+        most, tier = state.limits.most_answers, sharing_set.tier
+        answering = sharing_set.plan.answering
+        runs = [(g, tier.due(g, state.oldest, state.newest, watermark, most)) for g in answering]
+        return _Due(sharing_set, [(grouping, due) for grouping, due in runs if len(due) or due.exceeded])
+
+    def _answer_sets(self, sets: Sequence[_Due], mark: Mark, work: Work) -> Iterator[Answers]:
+        """The answers of all sets, in their order. Sets with few answers are worked on side by side, and wait as a
+        whole."""
+        due = [own for own in sets if own.runs]
+        few = [own.has_few for own in due]
+        made = side_by_side([partial(self._answer_few, own, mark, work.over) for own in due if own.has_few])
+        for own, is_small in zip(due, few, strict=True):
+            if is_small:
+                answers, counted = next(made)
+                work.add(counted)
+                yield from answers
+            else:
+                yield from self._answer_set(own, mark, work)
+
+    def _answer_few(self, due: _Due, mark: Mark, over: set[str]) -> tuple[list[Answers], Work]:
+        work = Work(over=over)
+        return list(self._answer_set(due, mark, work)), work
+
+    def _answer_set(self, due: _Due, mark: Mark, work: Work) -> Iterator[Answers]:
+        for grouping, runs in due.runs:
+            yield from self._answer_grouping(due.sharing_set, grouping, runs, mark, work)
 
     def _answer_grouping(
         self, sharing_set: SharingSet, grouping: Grouping, due: Runs, mark: Mark, work: Work
@@ -62,20 +108,21 @@ class Answering:
         assert sharing_set.plan is not None
         limits = self._state.limits
         if grouping.name not in sharing_set.shards:
-            portions = self._counted_slices(sharing_set, limits.portions(due))
+            portions = self._counted_slices(sharing_set, limits.portions(due), work)
             return sharing_set.tier.answer(grouping, portions, work, sharing_set.plan.counting(grouping))
         limits.note(due)
         whole = [shown(due.whole(), due.queries)] if len(due) else []
         answers = []
-        for portion in self._counted_slices(sharing_set, whole):
+        for portion in self._counted_slices(sharing_set, whole, work):
             answers += self._answer_in_shards(sharing_set, grouping, portion, mark, work)
         return answers
 
-    def _counted_slices(self, sharing_set: SharingSet, portions: Iterable[Due]) -> Iterator[Due]:
+    @staticmethod
+    def _counted_slices(sharing_set: SharingSet, portions: Iterable[Due], work: Work) -> Iterator[Due]:
         plan = sharing_set.plan
         assert plan is not None
         for due in portions:
-            self._state.counts.window_slices += slices_within(due, plan.windows, plan.slicing)
+            work.window_slices += slices_within(due, plan.windows, plan.slicing)
             yield due
 
     def _answer_in_shards(

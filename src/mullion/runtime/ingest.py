@@ -149,8 +149,7 @@ class Ingest:
         if rows is None or not rows.with_partials:
             return self._partials.absorb(plans, batch, aside)
         collected = self._from_rows(Pass(tuple(plan for _, plan in plans)), batch, rows)
-        counted = [self._partials.take(own, plan, made) for (own, plan), made in zip(plans, collected, strict=True)]
-        return counted[0]
+        return self._partials.take_all([own for own, _ in plans], [plan for _, plan in plans], collected)
 
     def _from_rows(self, together: Pass, batch: Batch, rows: Rows) -> list[Collected]:
         """The partials of rows that are on the driver for others."""

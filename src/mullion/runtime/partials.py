@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from mullion.runtime.late import SetAside
 from mullion.runtime.planning import with_groupings
 from mullion.runtime.sharing_set import CountedPartials, SharingSet, observed
 from mullion.runtime.stream_state import StreamState
+from mullion.runtime.threads import side_by_side
 from mullion.slices.bounds import EVERYWHERE
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, late_for, tally
@@ -36,30 +38,37 @@ class PartialsStage:
             made = batch.partials(together, tables, aside.bounds, None if seen is None else seen.events)
             aside.note(late=any(own.late for own in made), ahead=any(own.ahead for own in made))
             collected = iter(made)
-        counted = []
-        for (sharing_set, plan), rest in zip(plans, small, strict=True):
-            large = [g for g in plan.groupings if g.name in sharing_set.shards]
-            written: list[CountedPartials] = [
-                (grouping, None, self._to_shards(sharing_set, plan, grouping, batch, aside)) for grouping in large
-            ]
-            own = next(collected) if rest.groupings else Collected([], [], ahead=False)
-            counted.append(self.take(sharing_set, rest, own, written))
-        return counted[0]
+        few = [next(collected) if rest.groupings else Collected([], [], ahead=False) for rest in small]
+        return self.take_all([own for own, _ in plans], small, few, self._written(plans, batch, aside))
 
-    def take(
-        self, sharing_set: SharingSet, plan: Plan, collected: Collected, written: list[CountedPartials] | None = None
+    def _written(
+        self, plans: Sequence[tuple[SharingSet, Plan]], batch: Batch, aside: SetAside
+    ) -> list[list[CountedPartials]]:
+        """What shards write of each plan."""
+        return [
+            [(g, None, self._to_shards(own, plan, g, batch, aside)) for g in plan.groupings if g.name in own.shards]
+            for own, plan in plans
+        ]
+
+    def take_all(
+        self,
+        sets: Sequence[SharingSet],
+        plans: Sequence[Plan],
+        collected: Sequence[Collected],
+        written: Sequence[list[CountedPartials]] | None = None,
     ) -> Tally:
-        """Take partials into the tier, and those that shards have written already. Returns what they say of the
-        batch."""
-        taken: list[CountedPartials] = []
-        for grouping, tables in zip(plan.groupings, collected.taken, strict=True) if collected.taken else ():
-            counted = Tally()
-            for table in tables:
-                counted.add(tally(table, grouping))
-            taken.append((grouping, tables, counted))
-        for grouping, tables in zip(plan.groupings, collected.late, strict=True) if collected.late else ():
-            self._count_late(grouping, tables)
-        return self._take(sharing_set, [*taken, *(written or [])])
+        """Take partials into the tiers of their sets, and those that shards have written already. Returns what they say
+        of the batch."""
+        for plan, own in zip(plans, collected, strict=True):
+            for grouping, tables in zip(plan.groupings, own.late, strict=True) if own.late else ():
+                self._count_late(grouping, tables)
+        tasks = [partial(_sub_windows, plan, own) for plan, own in zip(plans, collected, strict=True)]
+        first = None
+        for at, taken in enumerate(side_by_side(tasks)):
+            counted = self._take(sets[at], [*taken, *(written[at] if written is not None else [])])
+            first = counted if first is None else first
+        assert first is not None
+        return first
 
     def _count_late(self, grouping: Grouping, tables: list[pa.Table]) -> None:
         for table in () if grouping.counted else tables:
@@ -84,11 +93,11 @@ class PartialsStage:
 
     def _take(self, sharing_set: SharingSet, taken: list[CountedPartials]) -> Tally:
         counts = self._state.counts
-        for grouping, tables, counted in taken:
+        for grouping, entries, counted in taken:
             counts.slices += sharing_set.tier.saw(counted.slices)
-            for table in tables or ():
-                sharing_set.tier.absorb(PartialSubWindows.of(table, grouping))
-            known = sharing_set.groups.get(grouping.name, 0) if tables is None else 0
+            for entry in entries or ():
+                sharing_set.tier.absorb(entry)
+            known = sharing_set.groups.get(grouping.name, 0) if entries is None else 0
             sharing_set.groups[grouping.name] = max(counted.groups, known)
             counts.add(counted)
         counts.misjudged |= sharing_set.misjudged(taken)
@@ -96,6 +105,17 @@ class PartialsStage:
         if first.events and first.newest is not None and first.oldest is not None:
             sharing_set.seen = observed(sharing_set.seen, taken, max(first.newest - first.oldest, 1))
         return first
+
+
+def _sub_windows(plan: Plan, collected: Collected) -> list[CountedPartials]:
+    """The sub-windows of each grouping of a plan, and what its partials say of the batch."""
+    taken: list[CountedPartials] = []
+    for grouping, tables in zip(plan.groupings, collected.taken, strict=True) if collected.taken else ():
+        counted = Tally()
+        for table in tables:
+            counted.add(tally(table, grouping))
+        taken.append((grouping, [PartialSubWindows.of(table, grouping) for table in tables], counted))
+    return taken
 
 
 __all__ = ["PartialsStage"]

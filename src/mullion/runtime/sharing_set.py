@@ -13,6 +13,7 @@ from mullion.planner.expected import Expected, far_off
 from mullion.planner.plan import Grouping, Plan
 from mullion.runtime.sharding import Shards
 from mullion.slices.coverage import Coverage
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.slices.tier import WindowTier
 from mullion.storage.files import CommittedFiles
@@ -62,8 +63,8 @@ class SharingSet:
 OLDEST_COUNT = 64
 """Batches by dense rows after which the number of fragments, which they do not show, counts as unknown again."""
 
-CountedPartials = tuple[Grouping, list[pa.Table] | None, Tally]
-"""A grouping, its partials when they are on the driver, and what they say of the batch."""
+CountedPartials = tuple[Grouping, list[PartialSubWindows] | None, Tally]
+"""A grouping, its sub-windows when they are on the driver, and what its partials say of the batch."""
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:

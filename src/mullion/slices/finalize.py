@@ -46,11 +46,21 @@ class Work:
     """Operations counted for --stats and EXPLAIN."""
 
     final: int = 0
+    window_slices: int = 0
+    """The slices that the answered windows are made of."""
     written: dict[str, int] = field(default_factory=dict)
     """Rows of answers that executors wrote by themselves, by query."""
     bad: dict[str, int] = field(default_factory=dict)
     over: set[str] = field(default_factory=set)
     """Queries that have more answers than they may: the rest is not made."""
+
+    def add(self, other: Work) -> None:
+        """Take in what was counted elsewhere."""
+        self.final += other.final
+        self.window_slices += other.window_slices
+        for own, more in ((self.written, other.written), (self.bad, other.bad)):
+            for name, number in more.items():
+                own[name] = own.get(name, 0) + number
 
 
 @dataclass(frozen=True)

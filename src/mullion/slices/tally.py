@@ -67,17 +67,23 @@ def tally(partials: pa.Table, grouping: Grouping) -> Tally:
         partials=int((placed & has_rows).sum()),
         slices=distinct(_column(partials, "slice")[placed & (events > 0)]),
     )
-    states = partials if has_rows.all() else partials.filter(pa.array(has_rows))
+    needed = ["s0_0", *(n for n in partials.schema.names if n == "signature"), *_keys(grouping)]
+    states = partials.select(needed)
+    states = states if has_rows.all() else states.filter(pa.array(has_rows))
     rows = _column(states, "s0_0")
     total.added = int(rows.sum())
     if "signature" in partials.schema.names:
         _count_fragments(total, states.column("signature"), rows)
     else:
         total.members = total.added
-    total.groups = _distinct(states, [f"k{i}" for i in range(len(grouping.keys))]) if grouping.keys else 1
+    total.groups = _distinct(states, _keys(grouping)) if grouping.keys else 1
     if grouping.checks:
         total.bad = _bad(partials, grouping)
     return total
+
+
+def _keys(grouping: Grouping) -> list[str]:
+    return [f"k{i}" for i in range(len(grouping.keys))]
 
 
 def _count_fragments(total: Tally, signatures: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> None:
@@ -106,10 +112,10 @@ def _distinct(partials: pa.Table, names: list[str]) -> int:
 
 def _bad(partials: pa.Table, grouping: Grouping) -> dict[str, int]:
     """Bad values of each query: what its WHERE compares on all events, the rest on the events that it selects."""
+    if not any(pc.sum(partials.column(f"bad{i}")).as_py() for i in range(len(grouping.checks))):
+        return {}
     everywhere = _column(partials, "events") > 0
     columns = {check: _column(partials, f"bad{i}") for i, check in enumerate(grouping.checks)}
-    if not any(column.any() for column in columns.values()):
-        return {}
     totals = {check: int(column[everywhere].sum()) for check, column in columns.items()}
     selected = _Selected(partials, grouping)
     first = dict(list(columns.items())[: grouping.selected_checks])
