@@ -122,7 +122,7 @@ def run_and_lose_a_worker(cluster: Cluster, command: list[str], world: Path, che
 
 def test_the_command_line(cluster: Cluster, world: Path, local: dict[str, pa.Table]) -> None:
     command = ["-m", "mullion", "run", "script.sql", "--master", cluster.url, "--stats", "stats.json"]
-    command += ["--out", "out", "--checkpoint", "checkpoint", "--close", "--quiet"]
+    command += ["--out", "out", "--checkpoint", "checkpoint", "--close", "--quiet", "--shard-above", "2"]
     command += [part for key, value in SMALL.items() for part in ("--conf", f"{key}={value}")]
     assert run_and_lose_a_worker(cluster, command, world, "checkpoint") == ""
     told = json.loads((world / "stats.json").read_text())
