@@ -131,6 +131,7 @@ class StreamRun(StreamState):
         self._admission.take_side_jobs(wait=self.bounded)
         self.state_memory.make_room(self.sets.values())
         self._answering.answer(mark, self.watermark)
+        self.state_memory.make_room(self.sets.values())  # what was merged meanwhile is in memory
         self._commits.commit(mark)
         self.counts.seconds += time.perf_counter() - began
 
