@@ -141,6 +141,7 @@ class Engine(Status):
         self._explainer = Explainer(
             catalog, options, runs.streams, runs.relations, entering.pasts, backend.statistics_now
         )
+        backend.partials_of = self._explainer.partials_an_event
         self._statements = Statements(
             catalog,
             self.questions,

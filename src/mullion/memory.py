@@ -32,6 +32,8 @@ WORKING = 8
 """The kernel takes about so many times the bytes of its events: columns, codes, orders, partials."""
 LEAST_AT_ONCE, AT_ONCE = 20_000, 1_000_000
 """Rows that the kernel takes at once. Fewer cost more in calls than they save; more are no faster."""
+PARTIAL, COLLECTED = 48, 12
+"""Bytes that are reckoned for a partial, and the part of Python's share that those of one batch may take."""
 ANSWERING = 3
 """To answer windows, about so many times the bytes of a grouping's sub-windows are at work."""
 
@@ -132,6 +134,17 @@ class Memory:
     def batch(self) -> int:
         """Bytes of events, as columns in memory, that a batch should hold."""
         return self.limit // BATCHES
+
+    def batch_of(self, event_bytes: int, partials: float) -> int:
+        """The same where an event leaves so many partials for all queries, which are held until they are answered.
+
+        >>> flights = Memory.divided(12 * GB)
+        >>> [flights.batch_of(48, partials) // MB for partials in (0, 0.5, 20)]
+        [192, 192, 36]
+        """
+        if not partials:
+            return self.batch
+        return min(self.batch, int(self.python / COLLECTED / (PARTIAL * partials) * event_bytes))
 
     @property
     def held(self) -> int:

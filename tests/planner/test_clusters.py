@@ -86,6 +86,16 @@ def test_a_query_goes_where_it_costs_least() -> None:
     assert clustering.place(other, clusters) is None
 
 
+def test_partials_are_reckoned() -> None:
+    """4,000 groups in each of two slices a period, 90 days of them, and never more than events."""
+    clustering = Clustering(known())
+    (own,) = queries(BY_ORIGIN.format(2411, 1423))
+    periods = 90 * 1440 / 1423
+    assert clustering.partials([[own]]) == pytest.approx(2 * periods * 4000, rel=0.1)
+    assert clustering.partials([queries(BY_ORIGIN.format(7, 5))]) <= 3_000_000
+    assert clustering.partials([[own], [own]]) == 2 * clustering.partials([[own]])
+
+
 def test_both_costs_are_told() -> None:
     clustering = Clustering(known())
     assert clustering.text(queries(BY_ORIGIN.format(120, 60)), 3).startswith("one of 3 clusters: slices of its own, ")

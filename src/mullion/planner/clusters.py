@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 
@@ -79,6 +80,16 @@ class Division:
     """What it costs when every query has slices of its own."""
 
 
+class _Fragments(NamedTuple):
+    """What a cluster by fragments comes to."""
+
+    events: float
+    """Those that are given to a fragment."""
+    cells: float
+    given: float
+    """How many slots a fragment is given to."""
+
+
 class Clustering:
     """Divides queries by what is known of a batch."""
 
@@ -124,6 +135,16 @@ class Clustering:
             by_keys = _by_key_set(queries)
             cost += sum(self.whole(name, own) for name, own in by_keys.items()) - CLUSTER * (len(by_keys) - 1)
         return cost
+
+    def partials(self, clusters: Iterable[Sequence[SlicedAggregation]]) -> float:
+        """About how many partials a batch leaves by these clusters."""
+        cells = 0.0
+        for queries in clusters:
+            for name, own in _by_key_set(queries).items():
+                cluster = self._cluster(name, own)
+                by_rows = self.cost(cluster) < self._by_fragments(cluster)
+                cells += sum(cluster.cells.values()) if by_rows else self._fragments(cluster).cells
+        return cells
 
     def place(self, query: SlicedAggregation, clusters: Mapping[str, Sequence[SlicedAggregation]]) -> str | None:
         """The cluster that becomes dearer by less than the query alone would cost; None where none does."""
@@ -223,8 +244,13 @@ class Clustering:
 
     def _by_fragments(self, cluster: Cluster) -> float:
         """All slots are cut at the edges of all windows; a fragment is given to every slot that it satisfies."""
-        name, fields = cluster.grouping, _fields(cluster.states)
-        slices = self._slices(cluster.windows)
+        fields, slices = _fields(cluster.states), self._slices(cluster.windows)
+        events, cells, given = self._fragments(cluster)
+        work = self.events * HASHED_EVENT + events * HASHED_FIELD * fields
+        return CLUSTER + work + cells * (CELL + CELL_FIELD * fields + given * COMBINED) + SLICE * slices
+
+    def _fragments(self, cluster: Cluster) -> _Fragments:
+        name = cluster.grouping
         conditions = [slot.condition for slot in cluster.slots if slot.condition is not None]
         selective = len(conditions) == len(cluster.slots)
         groups, given = self._groups(name), float(len(cluster.slots))
@@ -233,9 +259,7 @@ class Clustering:
             groups = self._assumed_fragments(name, len(conditions)) if fragments is None else fragments
             given = max(1.0, sum(self._selectivity(name, slot) for slot in cluster.slots))
         events = self.events * (1.0 if not selective else min(1.0, given))
-        cells = float(expected_cells(slices, events, groups))
-        work = self.events * HASHED_EVENT + events * HASHED_FIELD * fields
-        return CLUSTER + work + cells * (CELL + CELL_FIELD * fields + given * COMBINED) + SLICE * slices
+        return _Fragments(events, float(expected_cells(self._slices(cluster.windows), events, groups)), given)
 
     def _assumed_fragments(self, name: str, conditions: int) -> Groups:
         groups = self._groups(name).number * min(self.events, 2 ** min(conditions, 20))

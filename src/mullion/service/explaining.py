@@ -22,6 +22,9 @@ from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices.axis import by_axis
 
+MANY = 16
+"""Fewer queries leave fewer partials than a batch has room for."""
+
 
 class Explainer:
     """`pasts` says how queries that entered late came by their past, `statistics` what the source of a stream holds
@@ -55,6 +58,20 @@ class Explainer:
         observed = self._relations.observed() if operators.relations else {}
         observed |= {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
         return Explanation(tuple(plans), self._options.sharing, name, observed, dict(self._pasts), operators, held)
+
+    def partials_an_event(self, stream: Stream) -> float:
+        """About how many partials an event leaves, for all queries over the stream; 0 where nothing can be known."""
+        queries = sliced_of(self._catalog.queries_over(stream.name), self._catalog.streams)
+        timed = [query for query in queries if query.axis == TIME_AXIS]
+        if len(timed) < MANY:
+            return 0.0
+        known = self._statistics(stream, make_plan(stream, timed, self._options).groupings)
+        if not known.events:
+            return 0.0
+        clustering = Clustering(known)
+        together = self._options.sharing is Sharing.ON
+        clusters = [timed] if together else clustering.divide(timed).clusters
+        return clustering.partials(clusters) / known.events
 
     def _plans(self, stream: Stream, name: str | None) -> tuple[list[Plan], Statistics | None]:
         """The plans over a stream that serve the query, or all of them, and what the stream holds if it was not read

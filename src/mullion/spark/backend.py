@@ -37,6 +37,8 @@ class SparkBackend:
         self._options = options
         self._own = OwnSession(given, config, options.memory_limit)
         self._frames: dict[str, DataFrame] = {}
+        self.partials_of: Callable[[Stream], float] = lambda stream: 0.0
+        """About how many partials an event of a stream leaves; batches are made smaller by it."""
 
     @property
     def session(self) -> SparkSession:
@@ -75,7 +77,15 @@ class SparkBackend:
         noted = is_files(stream) or (frame is not None and frame.isStreaming and tells_files(frame))
         log = SourceLog(notes) if noted else None
         plain = frame is None
-        return SparkSource(stream, lambda: self.session, log, plain, self._options, memory=lambda: self.memory)
+        return SparkSource(
+            stream,
+            lambda: self.session,
+            log,
+            plain,
+            self._options,
+            memory=lambda: self.memory,
+            partials=lambda: self.partials_of(stream),
+        )
 
     def statistics_now(self, stream: Stream, groupings: Sequence[Grouping]) -> Statistics:
         """What a stream would read now, as far as that is known without reading it: files, or a static DataFrame."""

@@ -54,12 +54,12 @@ class Backlog:
     _oldest: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(stream: Stream, memory: Memory, log: SourceLog | None = None) -> Backlog:
-        """What lies there, without what the stream has read before."""
+    def of(stream: Stream, memory: Memory, log: SourceLog | None = None, partials: float = 0.0) -> Backlog:
+        """What lies there, without what the stream has read before. An event leaves about so many partials."""
         found = _files_of(stream)
         if found is None or log is None:
             return Backlog(stream, bounded(stream, (), memory) if stream.format == "kafka" else {})
-        options = bounded(stream, [(file.path, file.size) for file in found], memory)
+        options = bounded(stream, [(file.path, file.size) for file in found], memory, partials)
         noted = frozenset(map(local, log.all_files()))
         waiting = [file for file in found if file.path not in noted] if options else []
         return Backlog(stream, options, waiting, noted)

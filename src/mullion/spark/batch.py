@@ -175,6 +175,8 @@ class SparkSource:
     plain: bool
     options: Options
     memory: Callable[[], Memory] = lambda: Memory.divided(default_limit())
+    partials: Callable[[], float] = lambda: 0.0
+    """About how many partials an event leaves, for all queries that there are now."""
     failures: tuple[type[BaseException], ...] = SparkFailure
 
     def __post_init__(self) -> None:
@@ -185,7 +187,7 @@ class SparkSource:
     def open(self) -> DataFrame:
         """Begin to read."""
         stored = self.stream.stored
-        self._backlog = Backlog.of(stored, self.memory(), self.log)
+        self._backlog = Backlog.of(stored, self.memory(), self.log, self.partials())
         return open_stream(self.engine_session(), stored, self._backlog.options)
 
     @property

@@ -46,15 +46,17 @@ def _width(type_: Type) -> int:
         return WIDE
 
 
-def bounded(stream: Stream, files: Sequence[tuple[str, int]], memory: Memory) -> dict[str, str]:
-    """The options that make batches fit, for a source that has such options and a user who has not chosen."""
+def bounded(stream: Stream, files: Sequence[tuple[str, int]], memory: Memory, partials: float = 0.0) -> dict[str, str]:
+    """The options that make batches fit, for a source that has such options and a user who has not chosen. An event
+    leaves about so many partials."""
     given: Mapping[str, str] = dict(stream.options)
     if stream.format == "kafka":
         least = int(given.get("minoffsetspertrigger", "0")) if given.get("minoffsetspertrigger", "0").isdigit() else 0
         return {} if _KAFKA in given else {_KAFKA: str(max(1, least, memory.batch // RECORD))}
     if stream.format not in ON_DISK or any(option in given for option in _FILES):
         return {}
-    return {"maxbytespertrigger": str(max(1, int(memory.batch / expansion(stream, files))))}
+    size = memory.batch_of(row_bytes(type_ for _, type_ in stream.columns), partials)
+    return {"maxbytespertrigger": str(max(1, int(size / expansion(stream, files))))}
 
 
 def expansion(stream: Stream, files: Sequence[tuple[str, int]]) -> float:
