@@ -40,7 +40,7 @@ def played(
     """The answers of a run over the files below `base`, which is killed on the way if told so."""
     before = backlog.bounded
     options = {} if most_bytes is None else {"maxbytespertrigger": str(most_bytes)}
-    backlog.bounded = lambda stream, files, memory: options
+    backlog.bounded = lambda *_: options
     place = base / f"{most_bytes}"
     try:
         for crash in [kill, None] if kill else [None]:
