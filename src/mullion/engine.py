@@ -349,7 +349,7 @@ class Engine(Status):
             answer = self._questions.at_once(query, self.runs)
             if answer is None:
                 question = Question(self._questions.checked(query), self.runs, self.relations)
-                readers = question.readers if self.catalog.tables else []
+                readers = question.readers if self.catalog.tables else ()
                 stores = {name: self._tables.store_of(name) for name in readers}
         if answer is None:
             answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name))

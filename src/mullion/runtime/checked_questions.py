@@ -1,0 +1,175 @@
+"""Questions that were checked against what is registered: one kind for each thing that may answer them.
+
+| question | kind | is answered from |
+|---|---|---|
+| SELECT APPROX | `OfTimegram` | a timegram |
+| aggregates over one stream | `OfStream` | a synopsis, sub-windows or kept events (`runtime.questions`) |
+| other relations | `OfRelation` | kept results, if they read nothing else, or kept events (`operators.once`) |
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.algebra.nodes import scans
+from mullion.algebra.relation import Relation
+from mullion.algebra.streams import Stream
+from mullion.binding.relations import bind
+from mullion.catalog.catalog import Catalog
+from mullion.catalog.synopses import Synopsis
+from mullion.errors import CheckError, NotSupported, closest
+from mullion.language.query import Named, Query, Window
+from mullion.operators.materialized import KeptResult
+from mullion.operators.network import Events
+from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, last_instant, reading_kept
+from mullion.planner.answer_schema import answer_schema
+from mullion.planner.physical import sliced
+from mullion.planner.sliced import SlicedAggregation
+from mullion.runtime.questions import Evaluate, SourcedRows, View
+from mullion.runtime.relation_state import run_name
+from mullion.runtime.synopsis_answers import bounds_of, exact_answer
+
+NO_EVENTS = Events(pa.table({}), np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Present:
+    """What is there when a question is asked."""
+
+    views: Mapping[str, View | None]
+    """What the last commit of each stream left; None while there was no event."""
+    newest: int | None
+    kept: Mapping[str, KeptResult]
+    """The kept results of materialised queries that the question reads."""
+    evaluate: Evaluate
+    table: Callable[[str, str], pa.Table]
+    """The rows of a table as a reader last saw them, by the reader and the table."""
+
+
+class CheckedQuestion(ABC):
+    readers: Sequence[str] = ()
+    """The stream or the relations as which it looks into tables."""
+    reads: Sequence[str] = ()
+    """The materialised queries whose kept results answer it."""
+    over_events: Relation | None = None
+    """What it computes from events that its streams must keep for it."""
+
+    @property
+    @abstractmethod
+    def streams(self) -> Sequence[str]:
+        """The streams that it is about."""
+
+    @abstractmethod
+    def answer(self, present: Present) -> SourcedRows: ...
+
+    def of_length(self, window: Window, views: Mapping[str, View | None]) -> tuple[SourcedRows, View] | None:
+        """What a synopsis answers if only the length of the window were another, and what it was answered from; None
+        where there is no such synopsis."""
+        return None
+
+
+def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
+    if query.approximate:
+        stream = _stream_asked(query, catalog)
+        return OfTimegram(query, stream, catalog.synopses_on(stream.name))
+    _check_once(query)
+    relation = bind(query, catalog.streams, catalog.tables, catalog.materialized)
+    plan = sliced(relation, catalog.streams)
+    if plan is None:
+        return OfRelation(relation, reading_kept(relation, catalog.materialized))
+    return OfStream(relation, plan)
+
+
+def _stream_asked(query: Query, catalog: Catalog) -> Stream:
+    name = query.source.name if isinstance(query.source, Named) else ""
+    stream = {known.lower(): s for known, s in catalog.streams.items()}.get(name.lower())
+    if stream is None:
+        raise CheckError(f"unknown stream '{name}'", query.place, hint=closest(name, catalog.streams))
+    return stream
+
+
+def _check_once(query: Query) -> None:
+    """A question tells what is there now: nothing is new or gone without an answer before it."""
+    output = query.output
+    if output is not None and (output.kind != "rstream" or output.restore):
+        written = f"{output.kind.upper()}{' RESTORE' if output.restore else ''}"
+        hint = f"leave it out, or let it stand: CREATE QUERY name AS {written}(...)"
+        raise NotSupported(f"{written} in a question that is asked once", output.place, hint=hint)
+
+
+class OfTimegram(CheckedQuestion):
+    def __init__(self, query: Query, stream: Stream, synopses: Sequence[Synopsis]) -> None:
+        self._query, self._stream, self._synopses = query, stream, synopses
+
+    @property
+    def streams(self) -> Sequence[str]:
+        return (self._stream.name,)
+
+    def answer(self, present: Present) -> SourcedRows:
+        return bounds_of(self._query, self._stream, present.views[self._stream.name], self._synopses)
+
+
+class OfStream(CheckedQuestion):
+    """Aggregates over the window of one stream."""
+
+    def __init__(self, relation: Relation, plan: SlicedAggregation) -> None:
+        self._relation, self._plan = relation, plan
+        self.readers, self.over_events = (plan.stream,), relation
+
+    @property
+    def streams(self) -> Sequence[str]:
+        return (self._plan.stream,)
+
+    def answer(self, present: Present) -> SourcedRows:
+        view = present.views[self._plan.stream]
+        if view is None:
+            return _no_events(self._relation)
+        return view.ask(self._plan, present.evaluate, partial(present.table, self._plan.stream))
+
+    def of_length(self, window: Window, views: Mapping[str, View | None]) -> tuple[SourcedRows, View] | None:
+        view = views.get(self._plan.stream)
+        if view is None:
+            return None
+        frame = replace(self._plan.frame, rows=window.rows, range=window.range)
+        answer = exact_answer(replace(self._plan, frame=frame), view)
+        return None if answer is None else (answer, view)
+
+
+class OfRelation(CheckedQuestion):
+    def __init__(self, relation: Relation, from_kept: FromKept | None) -> None:
+        self._relation, self._from_kept = relation, from_kept
+        self.readers = (run_name(relation.streams),)
+        if from_kept is None:
+            self.over_events = relation
+        else:
+            self.reads = from_kept.reads
+
+    @property
+    def streams(self) -> Sequence[str]:
+        return self._relation.streams
+
+    def answer(self, present: Present) -> SourcedRows:
+        if self._from_kept is not None and are_in_step(present.kept):
+            return answer_from_kept(self._from_kept, present.kept)
+        relation, newest = self._relation, present.newest
+        if newest is None:
+            return _no_events(relation)
+        events = {}
+        for stream, view in present.views.items():
+            windows = [scan.window for scan in scans(relation.root) if scan.stream == stream]
+            events[stream] = NO_EVENTS if view is None else view.kept_events(windows, newest)
+        rows = answer_now(relation, events, newest, partial(present.table, run_name(relation.streams)))
+        return rows, "the events that the streams keep", min(newest, last_instant(relation, newest))
+
+
+def _no_events(relation: Relation) -> SourcedRows:
+    return answer_schema(relation).empty_table(), "no events", None
+
+
+__all__ = ["CheckedQuestion", "Present", "checked"]
