@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Node, TableLookup, nodes
+from mullion.algebra.nodes import Node, tables_of
 from mullion.algebra.relation import Relation
 from mullion.operators.answering import Answering, Tables
 from mullion.operators.network import Events
@@ -123,7 +123,7 @@ class InShards:
     def _handed_tables(self, table: Tables, mark: Mark) -> dict[str, Path]:
         """The tables that rows are looked up in; one that changed is written anew."""
         plans = [plan for group in self.groups for plan in group.plans.values()]
-        needed = {node.lookup.table: None for plan in plans for node in nodes(plan) if isinstance(node, TableLookup)}
+        needed = dict.fromkeys(name for plan in plans for name in tables_of(plan))
         before, self._tables = self._tables, {}
         for name in needed:
             rows, known = table(name), before.get(name)

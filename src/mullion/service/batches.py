@@ -31,9 +31,9 @@ class Batches:
     def process(self, name: str, batch: Batch) -> None:
         run, relations = self._runs.of(name), self._runs.relations
         with self._lock:
-            queries = self._entering.queries_of_batch(run, batch.number)
+            queries = self._entering.streams.queries_of_batch(run, batch.number)
             synopses = self._catalog.synopses_on(name)
-            self._entering.set_relations()
+            self._entering.relations.enter()
             run.set_relations(relations.columns_needed(name), relations.names_over(name))
         self._sink.set_queries(name, {query.name: query.text for query in queries})
         self._runs.read_pasts(run)
@@ -46,10 +46,10 @@ class Batches:
         """A source has been read to its end. With `close` this is the end of the stream."""
         run = self._runs.of(name)
         with self._lock:
-            self._entering.enter_fresh(run)
-            queries = self._entering.sliced_over(name)
+            self._entering.streams.enter_fresh(run)
+            queries = self._entering.streams.queries_over(name)
             run.set_queries(queries, self._catalog.synopses_on(name))
-            self._entering.set_relations()
+            self._entering.relations.enter()
             if close and not run.closed and run.journal is not None:
                 number = 0 if run.committed is None else run.committed.batch + 1
                 run.journal.begin(number, [to_journal(query) for query in run.queries])

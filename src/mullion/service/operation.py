@@ -93,9 +93,9 @@ class Operation:
                 manifest.write(self._places.checkpoint)
                 for name in self._catalog.streams:
                     run = self._runs.of(name)
-                    self._entering.enter_again(run)
+                    self._entering.streams.enter_again(run)
                     run.show_restored(self._catalog.synopses_on(name))
-            self._entering.set_relations()
+            self._entering.relations.enter()
             for run in self._runs.streams.values():
                 self._runs.relations.check_standings(run.relations_stood)
         for relations in self._runs.relations.runs.values():
@@ -107,7 +107,7 @@ class Operation:
         run.bounded = run.static or not (follow or is_endless(run.stream))
         if run.closed and not run.bounded:
             raise following_after_the_end(run.stream.name, has_checkpoint=self._places.checkpoint is not None)
-        texts = {query.name: query.text for query in self._entering.sliced_over(run.stream.name)}
+        texts = {query.name: query.text for query in self._entering.streams.queries_over(run.stream.name)}
         self._answers.sink.set_queries(run.stream.name, texts)
         self._answers.sink.resume(run.stream.name, list(texts), run.committed)
         self._answers.note_missing(run.counts.answers_by_query, run.committed)

@@ -35,7 +35,7 @@ from mullion.algebra.nodes.result_window import ResultWindow
 from mullion.algebra.nodes.scan import Scan
 from mullion.algebra.nodes.table_lookup import TableLookup
 from mullion.algebra.nodes.union import Union
-from mullion.algebra.nodes.walk import has_total, is_aggregates, scans
+from mullion.algebra.nodes.walk import has_total, is_aggregates, scans, tables_of
 
 __all__ = [
     "KINDS",
@@ -57,4 +57,5 @@ __all__ = [
     "is_aggregates",
     "nodes",
     "scans",
+    "tables_of",
 ]

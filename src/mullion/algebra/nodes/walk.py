@@ -8,6 +8,7 @@ from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.project import Project
 from mullion.algebra.nodes.result_window import ResultWindow
 from mullion.algebra.nodes.scan import Scan
+from mullion.algebra.nodes.table_lookup import TableLookup
 
 
 def is_aggregates(root: Node) -> bool:
@@ -34,4 +35,9 @@ def scans(root: Node) -> list[Scan]:
     return [node for node in nodes(root) if isinstance(node, Scan)]
 
 
-__all__ = ["has_total", "is_aggregates", "scans"]
+def tables_of(root: Node) -> list[str]:
+    """The tables that rows of the relation are looked up in, each once."""
+    return list(dict.fromkeys(node.lookup.table for node in nodes(root) if isinstance(node, TableLookup)))
+
+
+__all__ = ["has_total", "is_aggregates", "scans", "tables_of"]

@@ -1,0 +1,80 @@
+"""Queries that operators run enter with the next step: all relations over the same streams go in step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mullion.algebra.nodes import tables_of
+from mullion.algebra.relation import Relation
+from mullion.binding.entering import Entrance, entered
+from mullion.catalog.catalog import Catalog
+from mullion.catalog.restart import check_text
+from mullion.errors import NotSupported, Place
+from mullion.planner.physical import by_operators
+from mullion.runtime.sink import Sink
+from mullion.runtime.stream_run import StreamRun
+from mullion.service.runs import Runs
+
+
+class EnteringRelations:
+    """`pasts` is told how queries that entered came by their past."""
+
+    def __init__(self, catalog: Catalog, runs: Runs, sink: Sink, pasts: dict[str, str]) -> None:
+        self._catalog, self._runs, self._sink, self._pasts = catalog, runs, sink, pasts
+
+    def admit(self, query: Relation, place: Place | None) -> None:
+        """Let the query enter with the next step, or raise what speaks against it."""
+        if query.backfill and (reason := self._unreadable(query)) is not None:
+            raise NotSupported(f"BACKFILL of this query ({reason})", place)
+
+    def enter(self) -> None:
+        """Let all present relations take part. A relation that is new to running streams answers only for windows
+        that start after their newest event."""
+        materialized = {relation.root for relation in self._catalog.materialized.values()}
+        relations = by_operators(self._catalog.queries.values(), self._catalog.streams)
+        for at, relation in enumerate(relations):
+            if not relation.tag and self._runs.relations.went_by_itself(relation):
+                relation = replace(relation, tag=relation.name)
+            run = self._runs.relations.run_of(relation.streams, relation.tag)
+            present = run.relations.get(relation.name)
+            if present == relation:
+                continue
+            entry = run.known.get(relation.name) if present is None else None
+            if entry is None:
+                self._runs.check_not_ended(relation.name, relation.streams)
+                entrance = self._entrance(relation)
+            else:
+                check_text(relation.name, relation.text, entry["text"])
+                after = entry.get("after", relation.after)
+                entrance = Entrance(entry["start"], after, relation.tag, relation.entered_after)
+            relations[at] = entered(relation, entrance, materialized)
+            self._catalog.replace_query(relations[at])
+        self._runs.relations.set_relations(relations)
+        for run in self._runs.relations.runs.values():
+            self._sink.set_queries(run.name, {name: relation.text for name, relation in run.relations.items()})
+
+    def _entrance(self, relation: Relation) -> Entrance:
+        """From when on a relation answers that is new to its streams, and which run it goes with."""
+        newest = max((run.newest for run in self._begun(relation) if run.newest is not None), default=None)
+        entrance = Entrance(relation.start, relation.after)
+        if newest is None:
+            return entrance
+        if relation.backfill and (reason := self._unreadable(relation)) is None:
+            self._pasts[relation.name] = "by reading the files of its streams again"
+            return entrance._replace(after=newest if relation.after is None else relation.after, tag=relation.name)
+        if relation.backfill:
+            self._pasts[relation.name] = f"not possible any more: {reason}"
+            return Entrance(newest + 1)
+        return entrance._replace(start=newest + 1 if relation.start is None else max(relation.start, newest + 1))
+
+    def _begun(self, relation: Relation) -> list[StreamRun]:
+        return [self._runs.streams[name] for name in relation.streams if name in self._runs.streams]
+
+    def _unreadable(self, relation: Relation) -> str | None:
+        """Why what its streams have read cannot be read for it once more; None when it can."""
+        tables = tables_of(relation.plan)
+        reasons = (run.unreadable_again(tables) for run in self._begun(relation) if run.newest is not None)
+        return next((reason for reason in reasons if reason is not None), None)
+
+
+__all__ = ["EnteringRelations"]

@@ -1,0 +1,123 @@
+"""Queries that slices run enter a stream with its next batch.
+
+A query that comes while a batch is at work enters with the next one. With a checkpoint, the queries that a batch sees
+are journaled before it begins, so that a batch that is played again sees the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mullion.algebra.relation import Relation
+from mullion.binding.entering import entered
+from mullion.catalog.catalog import Catalog
+from mullion.catalog.restart import as_journaled, check_text, from_journal, tables_declared_otherwise, to_journal
+from mullion.errors import CheckError, NotSupported, Place
+from mullion.planner.physical import sliced, sliced_of
+from mullion.planner.sliced import SlicedAggregation
+from mullion.runtime.stream_run import StreamRun
+from mullion.service.runs import Runs
+
+
+class EnteringStreams:
+    """`pasts` is told how queries that entered came by their past."""
+
+    def __init__(self, catalog: Catalog, runs: Runs, pasts: dict[str, str]) -> None:
+        self._catalog, self._runs, self._pasts = catalog, runs, pasts
+        self._fresh: list[Relation] = []
+        """Queries that came after the first batch and enter with the next, if they are in the catalog then."""
+
+    def admit(self, query: Relation, place: Place | None) -> None:
+        """Let the query enter with the next batch, or raise what speaks against it."""
+        plan = self._plan(query)
+        run = self._runs.streams.get(plan.stream)
+        if run is not None and run.begun:
+            _check_can_enter(run, plan, place)
+            self._fresh.append(query)
+
+    def _plan(self, query: Relation) -> SlicedAggregation:
+        plan = sliced(query, self._catalog.streams)
+        assert plan is not None, "operators run it"
+        return plan
+
+    def queries_over(self, stream: str) -> list[SlicedAggregation]:
+        """What slices run of a stream's queries."""
+        return sliced_of(self._catalog.queries_over(stream), self._catalog.streams)
+
+    def queries_of_batch(self, run: StreamRun, number: int) -> Sequence[SlicedAggregation]:
+        """The queries that the batch sees: as journaled if it was begun before, otherwise the present ones."""
+        journal = run.journal
+        run.begun = True
+        if journal is None or not journal.was_begun(number):
+            self.enter_fresh(run)
+        queries = self.queries_over(run.stream.name)
+        if journal is None:
+            return queries
+        if journal.was_begun(number):
+            return [self._as_journaled(entry) for entry in journal.queries_of(number) or []]
+        journal.begin(number, [to_journal(q) for q in queries])
+        return queries
+
+    def _as_journaled(self, entry: Mapping[str, Any]) -> SlicedAggregation:
+        plan = sliced(from_journal(entry, self._catalog), self._catalog.streams)
+        if plan is None:
+            raise tables_declared_otherwise(entry["name"])
+        return plan
+
+    def enter_fresh(self, run: StreamRun) -> None:
+        """Let queries enter that came while the last batch was at work: they have missed all events up to its end."""
+        fresh, self._fresh = self._fresh, []
+        for query in fresh:
+            if self._catalog.queries.get(query.name) is not query:
+                continue
+            if query.streams == (run.stream.name,):
+                self._enter(run, query)
+            else:
+                self._fresh.append(query)
+
+    def _enter(self, run: StreamRun, query: Relation) -> None:
+        entrance, how = run.enter(self._plan(query))
+        self._catalog.replace_query(entered(query, entrance))
+        if query.backfill:
+            self._pasts[query.name] = how
+
+    def enter_again(self, run: StreamRun) -> None:
+        """After a restart: queries that the checkpoint knows go on as they were, and new ones enter now."""
+        assert run.journal is not None
+        known = {entry["name"]: entry for entry in run.journal.last_queries()}
+        self._check_ways(run.stream.name, known)
+        for plan in self.queries_over(run.stream.name):
+            query, entry = self._catalog.queries[plan.name], known.get(plan.name)
+            if entry is None:
+                self._runs.check_not_ended(query.name, query.streams)
+            if run.newest is None:
+                continue
+            if entry is None:
+                _check_can_enter(run, plan)
+                self._enter(run, query)
+            else:
+                check_text(query.name, query.text, entry["text"])
+                self._catalog.replace_query(as_journaled(query, entry))
+
+    def _check_ways(self, stream: str, known: Mapping[str, Mapping[str, Any]]) -> None:
+        """Refuse a query that slices ran before and operators would run now, or the other way round."""
+        by_slices = {name: entry["text"] for name, entry in known.items()}
+        recorded = self._runs.relations.recorded((stream,))
+        by_operators = {name: text for name, text in recorded.items() if name not in by_slices}
+        for query in self._catalog.queries_over(stream):
+            otherwise = by_slices if sliced(query, self._catalog.streams) is None else by_operators
+            if otherwise.get(query.name) == query.text:
+                raise tables_declared_otherwise(query.name)
+
+
+def _check_can_enter(run: StreamRun, query: SlicedAggregation, place: Place | None = None) -> None:
+    reason = run.can_backfill(query)
+    if reason is not None:
+        raise NotSupported(f"BACKFILL of this query ({reason})", place)
+    refused = run.refuses(query)
+    if refused is not None:
+        raise CheckError(refused[0], place, hint=refused[1])
+
+
+__all__ = ["EnteringStreams"]
