@@ -63,7 +63,7 @@ class Tasks:
             if self.dice.random() < self.dies:
                 raise Crash
             if self.dice.random() < self.elsewhere:
-                shard_step._kept.clear()
+                shard_step._in_memory.clear()
             attempts = [step.run(shard, write) for _ in range(1 + (self.dice.random() < self.twice))]
             found[shard] = self.dice.choice(attempts)
         self.done += found.values()

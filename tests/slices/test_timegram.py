@@ -145,7 +145,7 @@ def test_space_stays_bound_to_the_largest_window() -> None:
     gram = TimeGram(1000, low=-1, high=1, buckets=16)
     for i in range(400):
         gram.extend(np.clip(rng.normal(math.sin(i / 9), 0.05, 250), -1, 1))
-    assert len(gram._held.columns[0]) < 3000
+    assert len(gram._recent.columns[0]) < 3000
     assert gram.lookup("count", [1000]).low.tolist() == [1000]
 
 

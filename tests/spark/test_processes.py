@@ -50,12 +50,12 @@ def test_kinds_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     peaks = Peaks()
     peaks.look()
     workers = (12 + 13 + 14) * 1024
-    assert peaks.told() == {
+    assert peaks.by_kind() == {
         "python": peaks.python, "java": 11 * 1024, "workers": workers, "all": peaks.python + 11 * 1024 + workers,
     }  # fmt: skip
     (tmp_path / "13" / "status").unlink()
     peaks.look(now=True)
-    assert peaks.told()["workers"] == workers, "a worker that has ended stays counted"
+    assert peaks.by_kind()["workers"] == workers, "a worker that has ended stays counted"
 
 
 def test_an_engine_tells_it() -> None:

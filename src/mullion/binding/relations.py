@@ -79,8 +79,8 @@ def bind(
 
 def _check_backfill(query: Query, root: Node, materialized: Iterable[Relation]) -> None:
     """A result that others read, or that is read, is what it is since it began to be kept."""
-    kept = {relation.root for relation in materialized}
-    if query.backfill and (query.materialized or any(node in kept for node in nodes(root))):
+    results = {relation.root for relation in materialized}
+    if query.backfill and (query.materialized or any(node in results for node in nodes(root))):
         why = "its result is kept" if query.materialized else "it reads a result that is kept"
         hint = "leave BACKFILL out: it answers from its first whole window on"
         raise NotSupported(f"BACKFILL of this query ({why} from when on it was materialised)", query.place, hint=hint)

@@ -60,13 +60,13 @@ class Prepared:
 
     def vector(self, name: str) -> Vector:
         """A column of the rows with a NULL after the last, which is what -1 finds."""
-        kept = self._columns.get(name)
-        if kept is None:
+        vector = self._columns.get(name)
+        if vector is None:
             type_ = self.lookup.types()[name]
             column = self.rows.column(name)
             extended = pa.concat_arrays([*column.chunks, pa.nulls(1, column.type)])
-            kept = self._columns[name] = Vector.from_arrow(extended, type_)
-        return kept
+            vector = self._columns[name] = Vector.from_arrow(extended, type_)
+        return vector
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_columns"}
@@ -99,9 +99,9 @@ def prepare(lookup: Lookup, table: pa.Table, needed: Collection[str] | None = No
             pairs.append(pair)
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(_size(distinct, pairs) + 1))
-    kept = {lookup.column(name): name for name, _ in lookup.columns if name in table.column_names}
-    kept = {event: name for event, name in kept.items() if needed is None or event in needed}
-    rows = table.select(list(kept.values())).rename_columns(list(kept)).take(pa.array(at[order])).combine_chunks()
+    renamed = {lookup.column(name): name for name, _ in lookup.columns if name in table.column_names}
+    renamed = {event: name for event, name in renamed.items() if needed is None or event in needed}
+    rows = table.select(list(renamed.values())).rename_columns(list(renamed)).take(pa.array(at[order])).combine_chunks()
     unique = bool((np.diff(starts) == 1).all())
     return Prepared(lookup, rows, unique, tuple(distinct), tuple(pairs), starts.astype(np.int64))
 
@@ -208,8 +208,8 @@ def _distinct(values: pa.Array | npt.NDArray[Any]) -> tuple[pa.Array | Whole, Wh
     if isinstance(values, pa.Array):
         encoded = values.dictionary_encode()
         return encoded.dictionary, np.asarray(encoded.indices, np.int64)
-    found, codes = np.unique(values, return_inverse=True)
-    return found, codes.astype(np.int64)
+    distinct, codes = np.unique(values, return_inverse=True)
+    return distinct, codes.astype(np.int64)
 
 
 def _codes(key: Key, distinct: pa.Array | Whole) -> Whole:

@@ -62,7 +62,7 @@ class Result:
         self._emitter = Emitter(relation, signed=self._signed)
         self._periodic = None if relation.slide is None else Periodic(relation.slide, relation.offset)
         self._rows = pa.schema([(name, arrow_type(type_)) for name, type_ in relation.root.columns])
-        self._held: Hash | None = None
+        self._store: Hash | None = None
         self._emitted_until = EVER_BEFORE if relation.after is None else relation.after
         """Up to when all is emitted."""
         self._left = 0
@@ -73,15 +73,15 @@ class Result:
 
     @property
     def held(self) -> int:
-        return 0 if self._held is None else self._held.held
+        return 0 if self._store is None else self._store.held
 
     def take(self, delta: Delta) -> None:
         """What became known of the root."""
-        if self._held is None:
-            self._held = Hash(self._rows, delta.fresh.ids.shape[1])
-        self._held.cut(delta.retracted)
-        self._held.settle()
-        self._held.insert(delta.fresh.lasting())
+        if self._store is None:
+            self._store = Hash(self._rows, delta.fresh.ids.shape[1])
+        self._store.cut(delta.retracted)
+        self._store.settle()
+        self._store.insert(delta.fresh.lasting())
 
     def widen(self, windows: Sequence[TimedRows]) -> None:
         """What came into the windows of the plan."""
@@ -102,7 +102,7 @@ class Result:
         """What is due up to now and was not emitted yet. `last` is the time of the newest event of its streams; it
         matters when the input has ended. Where there is more than `most`, a little more than that is emitted."""
         self._left = most
-        timed = TimedRows.empty(self._rows, 1) if self._held is None else self._held.rows()
+        timed = TimedRows.empty(self._rows, 1) if self._store is None else self._store.rows()
         tables: list[pa.Table] = []
         latest = self._emitted_until
         if len(timed):
@@ -117,11 +117,11 @@ class Result:
         if ended:
             # Should more input come after all, no instant is answered twice; changes come after the newest event.
             self._emitted_until = latest if self._periodic is not None or last is None else max(latest, last)
-            self._held, self._occupancy = None, Occupancy()
+            self._store, self._occupancy = None, Occupancy()
         else:
             self._emitted_until = max(self._emitted_until, self._nothing_left_until(now))
-        if self._held is not None:
-            self._held.keep(self._is_needed)
+        if self._store is not None:
+            self._store.keep(self._is_needed)
         return pa.concat_tables([self.schema.empty_table(), *tables])
 
     def _due(self, clock: Periodic, now: int) -> int:
@@ -253,23 +253,23 @@ class Result:
     # Restart
 
     def parts(self) -> Parts:
-        told = pa.table({"told": [self._emitted_until], "width": [0 if self._held is None else self._held.width]})
+        emitted = pa.table({"told": [self._emitted_until], "width": [0 if self._store is None else self._store.width]})
         return {
-            "told": [told],
+            "told": [emitted],
             "cover": [self._occupancy.to_table()],
-            **({} if self._held is None else self._held.parts()),
+            **({} if self._store is None else self._store.parts()),
         }
 
     def restore(self, parts: Parts) -> None:
         if not parts:
             return
-        (told,) = parts["told"]
-        self._emitted_until = told.column("told")[0].as_py()
+        (emitted,) = parts["told"]
+        self._emitted_until = emitted.column("told")[0].as_py()
         self._occupancy = Occupancy.from_table(parts["cover"][0])
-        width = told.column("width")[0].as_py()
+        width = emitted.column("width")[0].as_py()
         if width:
-            self._held = Hash(self._rows, width)
-            self._held.restore(parts)
+            self._store = Hash(self._rows, width)
+            self._store.restore(parts)
 
 
 def _rows_end(node: Node) -> bool:

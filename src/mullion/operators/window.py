@@ -53,7 +53,7 @@ class _Window(Operator):
         since = [time for time in (node.since, node.window.since) if time is not None]
         self.since = max(since, default=EVER_BEFORE)
 
-    def _told(self, timed: TimedRows, retracted: Retractions, now: int) -> Delta:
+    def _delta(self, timed: TimedRows, retracted: Retractions, now: int) -> Delta:
         """What an INTERNAL window lets go of stays in results."""
         lasting = timed.start < timed.end
         timed = timed if lasting.all() else timed.take(lasting)
@@ -90,7 +90,7 @@ class TimeWindow(_Window):
         assert self.length is not None
         end = np.full(len(events), FOREVER) if self.length >= FOREVER else events.start + self.length
         if self.inside is None:
-            return self._told(TimedRows(events.rows, events.ids, events.start, end), Retractions.none(self.width), now)
+            return self._delta(TimedRows(events.rows, events.ids, events.start, end), Retractions.none(self.width), now)
         retracted = Retractions(*self.inside.pop(now - 1))
         stay = end >= now
         self.inside.append(events.ids[stay], end[stay])
@@ -143,7 +143,7 @@ class RowWindow(_Window):
         start, end = looks.at(-(-numbers // self.slide)), looks.at(self._leaves(numbers))
         self.inside.append(entering.ids[end == FOREVER], numbers[end == FOREVER])
         fresh = TimedRows(entering.rows, entering.ids, start, end)
-        return self._told(fresh, retracted, now)
+        return self._delta(fresh, retracted, now)
 
     def _looks(self, events: TimedRows, count: int) -> _Looks:
         """The looks that these events bring: events number m, 2 m, 3 m, ..."""
@@ -221,7 +221,7 @@ class PartitionedWindow(_Window):
         ids = np.column_stack([both[name].to_numpy() for name in id_names(self.width)])
         self.inside = both.take(pa.array(np.flatnonzero(ends == FOREVER)))
         fresh = TimedRows(events.rows, events.ids, events.start, ends[before:])
-        return self._told(fresh, Retractions(ids[left], ends[left]), now)
+        return self._delta(fresh, Retractions(ids[left], ends[left]), now)
 
     def _keyed(self, events: TimedRows) -> pa.Table:
         keys = [computed(key, events, self.node.types) for key in self.node.partition]

@@ -35,8 +35,8 @@ def observed_before(statistics: Statistics, groupings: Sequence[Grouping]) -> Ob
     if most is None or fragments is None:
         return Observed(events, statistics.span, max(1, groups))
     k, alpha = max(1, min(fragments.number, events)), alphas[most.name]
-    held = float(fragments.frequencies.sum() + fragments.unseen)
-    return Observed(events, statistics.span, max(1, groups), k, alpha, alpha / held if held else 0.0)
+    counted = float(fragments.frequencies.sum() + fragments.unseen)
+    return Observed(events, statistics.span, max(1, groups), k, alpha, alpha / counted if counted else 0.0)
 
 
 def expectations(plan: Plan, statistics: Statistics) -> dict[str, Expected]:
@@ -87,8 +87,8 @@ def far_off(expected: Mapping[str, Expected], made: Mapping[str, tuple[int, int]
     >>> far_off({"k": Expected(9000.0, 20.0)}, {"k": (500_000, 21), "other": (7, 7)})
     {'k': '500,000 partials instead of about 9,000'}
     """
-    found = {name: misjudged(expected[name], *of) for name, of in made.items() if name in expected}
-    return {name: text for name, text in found.items() if text is not None}
+    texts = {name: misjudged(expected[name], *of) for name, of in made.items() if name in expected}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 __all__ = ["Expected", "expectations", "far_off", "misjudged", "observed_before"]

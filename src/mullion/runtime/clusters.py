@@ -71,14 +71,14 @@ class Clusters:
         if sharing is Sharing.ON:
             return len(state.sets) > 1 and self._move([tuple(queries)])
         clustering = Clustering(statistics)
-        found = clustering.divide(queries)
+        division = clustering.divide(queries)
         by_name = {query.name: query for query in queries}
         now = clustering.cost_of([by_name[name] for name in sorted(own.members)] for own in state.sets.values())
         is_fresh = all(not own.tier.entries for own in state.sets.values())
-        gain = now - found.cost
-        if not (now > 1.1 * found.cost if is_fresh else now > WORTH_MOVING * found.cost and gain > LEAST_GAIN):
+        gain = now - division.cost
+        if not (now > 1.1 * division.cost if is_fresh else now > WORTH_MOVING * division.cost and gain > LEAST_GAIN):
             return False
-        return self._move(found.clusters)
+        return self._move(division.clusters)
 
     def _move(self, clusters: Sequence[Sequence[SlicedAggregation]]) -> bool:
         """Give queries to other sets. A set whose queries stay together stays as it is."""

@@ -82,8 +82,8 @@ class Commits:
             self._record(state.journal, mark, new)
         self.show()
         if state.has_files:
-            held = set() if state.keeper is None else state.keeper.held
-            state.files.sweep({*self._named(), *held, *self._named_before})
+            held_files = set() if state.keeper is None else state.keeper.held_files
+            state.files.sweep({*self._named(), *held_files, *self._named_before})
         self._named_before = self._named() if state.journal is not None else ()
         state.sink.committed(state.stream.name, mark)
 
@@ -128,10 +128,10 @@ class Commits:
         """The files that a commit stands on."""
         state = self._state
         sharded = [shards for sharing_set in state.sets.values() for shards in sharing_set.shards.values()]
-        kept = [] if state.keeper is None else state.keeper.names
-        handed = [] if state.intake is None else state.intake.names
+        kept_files = [] if state.keeper is None else state.keeper.names
+        handed_files = [] if state.intake is None else state.intake.names
         names = [name for shards in sharded for name in shards.names]
-        return (*names, *kept, *handed, *state.ahead.names, *state.table_files())
+        return (*names, *kept_files, *handed_files, *state.ahead.names, *state.table_files())
 
     # A restart
 

@@ -82,9 +82,9 @@ class Keeper:
         return self._log.names
 
     @property
-    def held(self) -> set[str]:
+    def held_files(self) -> set[str]:
         """The files that readers hold."""
-        return {batch.name for ref in self._shown if (kept := ref()) is not None for batch in kept.batches}
+        return {batch.name for ref in self._shown if (shown := ref()) is not None for batch in shown.batches}
 
     def snapshot(self) -> dict[str, Any]:
         files = [batch.saved() for batch in self._log.batches]

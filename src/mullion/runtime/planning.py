@@ -90,8 +90,8 @@ class Planning:
         for sharing_set in state.sets.values():
             own = tuple(query for query in queries if query.name in sharing_set.members)
             if sharing_set.plan is None or sharing_set.plan.queries != own:
-                told = "" if clustering is None else clustering.text(own, len(state.sets))
-                plan = make_plan(state.stream, own, state.options, seen=sharing_set.seen, cluster=told)
+                cluster = "" if clustering is None else clustering.text(own, len(state.sets))
+                plan = make_plan(state.stream, own, state.options, seen=sharing_set.seen, cluster=cluster)
                 sharing_set.plan = plan
 
     def plan_batch(self, batch: Batch) -> list[tuple[SharingSet, Plan]]:
@@ -139,8 +139,8 @@ def with_groupings(plan: Plan, groupings: Sequence[Grouping]) -> Plan:
     """The plan for some of its groupings."""
     if len(groupings) == len(plan.groupings):
         return plan
-    kept = {g.name for g in groupings}
-    methods = tuple(m for g, m in zip(plan.groupings, plan.methods, strict=True) if g.name in kept)
+    names = {g.name for g in groupings}
+    methods = tuple(m for g, m in zip(plan.groupings, plan.methods, strict=True) if g.name in names)
     return replace(plan, groupings=tuple(groupings), methods=methods)
 
 

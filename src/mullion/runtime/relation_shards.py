@@ -140,13 +140,13 @@ class InShards:
         return {"standing": self.standing, "columns": columns}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.standing = [None if one is None else Standing(*one) for one in state["standing"]]
+        self.standing = [None if shard is None else Standing(*shard) for shard in state["standing"]]
         self._columns = {stream: set(names) for stream, names in state["columns"].items()}
 
     @property
     def named(self) -> set[str]:
         """The files that a commit has to name, relative to the directory of all shards."""
-        standing = {file for one in self.standing if one is not None for file in one.files}
+        standing = {file for shard in self.standing if shard is not None for file in shard.files}
         return standing | {file for _, file in self._tables.values()}
 
 

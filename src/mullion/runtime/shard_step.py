@@ -242,24 +242,24 @@ def _events(table: pa.Table) -> Events:
 
 MOST_KEPT = 16
 """Shards that a process keeps in memory; those of runs that have ended go when others come."""
-_kept: dict[Path, tuple[Mark, str, _Shard]] = {}
+_in_memory: dict[Path, tuple[Mark, str, _Shard]] = {}
 """By directory the shard as it was after a step: the step, and the name of its state. The oldest come first."""
 
 
 def _taken_from_memory(directory: Path, before: Standing | None) -> _Shard | None:
     """The shard as it was saved under that name. It is about to change, so it is taken out of memory."""
-    kept = _kept.pop(directory, None)
+    kept = _in_memory.pop(directory, None)
     return kept[2] if kept is not None and before is not None and kept[1] == before.name else None
 
 
 def _keep(directory: Path, mark: Mark, standing: Standing, shard: _Shard) -> None:
     """Keep a shard for the next step, and let go those of its run that another process has taken further."""
-    behind = [d for d, (at, _, _) in _kept.items() if d.parent == directory.parent and at.batch < mark.batch - 1]
+    behind = [d for d, (at, _, _) in _in_memory.items() if d.parent == directory.parent and at.batch < mark.batch - 1]
     for other in behind:
-        del _kept[other]
-    _kept[directory] = mark, standing.name, shard
-    while len(_kept) > MOST_KEPT:
-        del _kept[next(iter(_kept))]
+        del _in_memory[other]
+    _in_memory[directory] = mark, standing.name, shard
+    while len(_in_memory) > MOST_KEPT:
+        del _in_memory[next(iter(_in_memory))]
 
 
 __all__ = [

@@ -36,9 +36,9 @@ class ShardingChoice:
         limit = self._state.options.shard_above
         if grouping.name not in sharing_set.groups:
             sharing_set.groups[grouping.name] = self._groups(grouping, plan, batch, limit)
-        held = sum(len(e.slices) for e in sharing_set.tier.entries if e.grouping == grouping.name)
+        partials = sum(len(e.slices) for e in sharing_set.tier.entries if e.grouping == grouping.name)
         most = limit * COUNTED if grouping.counted else limit
-        return sharing_set.groups[grouping.name] > most or held > HELD * limit
+        return sharing_set.groups[grouping.name] > most or partials > HELD * limit
 
     def _groups(self, grouping: Grouping, plan: Plan, batch: Batch, limit: int) -> int:
         """About how many groups a grouping has: from the statistics of the batch, or from its first events."""

@@ -52,9 +52,9 @@ class StateMemory:
         if ANSWERING * sum(entry.size for _, entry in entries) > memory.python:
             for sharing_set in sets:
                 check_answerable(sharing_set, memory)
-        held = [(sharing_set, entry) for sharing_set, entry in entries if not entry.on_disk]
-        left = sum(entry.size for _, entry in held)
-        for sharing_set, entry in sorted(held, key=lambda pair: pair[1].newest):
+        in_memory = [(sharing_set, entry) for sharing_set, entry in entries if not entry.on_disk]
+        left = sum(entry.size for _, entry in in_memory)
+        for sharing_set, entry in sorted(in_memory, key=lambda pair: pair[1].newest):
             if left <= memory.held:
                 return
             sharing_set.tier.replace(entry, PartialSubWindows(self._scratch.mapped(entry.table), on_disk=True))

@@ -81,8 +81,8 @@ class Explainer:
         clusters = self._clusters(stream, [query for query in queries if query.axis == TIME_AXIS], known)
         others = [query for query in queries if query.axis != TIME_AXIS]
         plans = [
-            self._plan(stream, TIME_AXIS, together, seen, told)
-            for together, told in clusters
+            self._plan(stream, TIME_AXIS, together, seen, cluster)
+            for together, cluster in clusters
             if name is None or any(query.name == name for query in together)
         ]
         for together in [others] if self._options.is_shared else [[query] for query in others]:

@@ -37,7 +37,7 @@ class Status:
             "answers": self.answers,
             "missing_answers": self.missing_answers,
             "stopped": self.stopped,
-            "memory": {"limit": self._backend.memory.limit, "peak": self._peaks.told()},
+            "memory": {"limit": self._backend.memory.limit, "peak": self._peaks.by_kind()},
             "streams": {name: asdict(counts) for name, counts in self.counts.items()},
             "relations": self._runs.relations.counts,
             "explanation": explanation.to_dict(),

@@ -224,14 +224,14 @@ class AxisSet:
         events = Numbered(int(self.marks.starts[0]) if len(self.marks.starts) else self.numbered, self.marks.first)
         if self.axis.order and settled is not None:
             settled = self.newest if self.newest is not None else ORIGIN
-        query: list[npt.NDArray[np.intp]] = []
+        positions: list[npt.NDArray[np.intp]] = []
         parts: list[Instants] = []
-        for i, one in enumerate(grouping.queries):
-            found = self._instants(self._asked[one.name], events, settled)
-            query.append(np.full(len(found.start), i, np.intp))
-            parts.append(found)
+        for i, query in enumerate(grouping.queries):
+            instants = self._instants(self._asked[query.name], events, settled)
+            positions.append(np.full(len(instants.start), i, np.intp))
+            parts.append(instants)
         start, end, opens, closes = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return Due(np.concatenate(query), start, end, opens, closes)
+        return Due(np.concatenate(positions), start, end, opens, closes)
 
     def _instants(self, query: SlicedAggregation, events: Numbered, settled: int | None) -> Instants:
         """The windows of a query that are due. Without GROUP BY, from its first to its last that holds an event."""

@@ -65,10 +65,10 @@ def together(inputs: Sequence[Input]) -> Input:
     columns: dict[str, Type] = {}
     evaluated: dict[Expr, str] = {}
     bad: dict[Expr, str] = {}
-    for held in inputs:
-        columns |= held.columns
-        evaluated |= held.evaluated
-        bad |= held.bad
+    for part in inputs:
+        columns |= part.columns
+        evaluated |= part.evaluated
+        bad |= part.bad
     return Input(columns, evaluated, bad)
 
 
@@ -80,9 +80,9 @@ def _looked_up(grouping: Grouping) -> set[str]:
 def _wanted(groupings: Sequence[Grouping]) -> list[Expr]:
     """Everything that is computed of an event: each expression once."""
     compared = (a.expr for g in groupings for a in g.index.attributes)
-    found = (key for g in groupings for lookup in g.lookups for key, _ in lookup.keys)
+    looked_up = (key for g in groupings for lookup in g.lookups for key, _ in lookup.keys)
     states = (expr for g in groupings for state in g.states for expr in state.expressions())
-    return list(dict.fromkeys([*compared, *(k for g in groupings for k in g.keys), *states, *found]))
+    return list(dict.fromkeys([*compared, *(k for g in groupings for k in g.keys), *states, *looked_up]))
 
 
 def _in_kernel(expr: Expr, grouping: Grouping) -> bool:

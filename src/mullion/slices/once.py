@@ -220,8 +220,8 @@ def _finalized(
     end: int,
     shown: Shown,
 ) -> pa.Table:
-    one = np.zeros(1, np.int64)
-    due = Due(np.zeros(1, np.intp), one + start, one + end, one + shown.opens, one + shown.closes)
+    zero = np.zeros(1, np.int64)
+    due = Due(np.zeros(1, np.intp), zero + start, zero + end, zero + shown.opens, zero + shown.closes)
     counted = {g.name: Rows(entries, g) for g in counting}
     answers = finalize(Rows(entries, grouping), grouping, due, Work(), counted=counted)
     return pa.concat_tables(

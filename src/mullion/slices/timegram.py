@@ -86,7 +86,7 @@ class TimeGram:
         if ends.ndim != 1 or len(ends) < 2 or not np.isfinite(ends).all() or (ends[1:] < ends[:-1]).any():
             raise ValueError("boundaries are two or more finite numbers in order, and there is at least one bucket")
         self.rows = rows
-        self._held = RecentRows(rows, np.float64, np.bool_, step=loops.BLOCK)
+        self._recent = RecentRows(rows, np.float64, np.bool_, step=loops.BLOCK)
         self._sums, self._counts = np.empty((0, 3)), np.empty((0, 4), np.int64)
         self._all_sums, self._all_counts = np.zeros(3), np.zeros(4, np.int64)
         self._ends, self._resting = ends, ends.copy()
@@ -102,7 +102,7 @@ class TimeGram:
     @property
     def seen(self) -> int:
         """Rows so far; the newest has this number."""
-        return self._held.seen
+        return self._recent.seen
 
     @property
     def boundaries(self) -> Real:
@@ -113,7 +113,7 @@ class TimeGram:
         """One that may take in rows while others ask this one. O(k)."""
         copied = type(self).__new__(type(self))
         vars(copied).update(vars(self))
-        copied._held = self._held.copy()
+        copied._recent = self._recent.copy()
         for own in ("_all_sums", "_all_counts", "_ends", "_newest", "_beyond"):
             setattr(copied, own, getattr(self, own).copy())
         return copied
@@ -181,10 +181,10 @@ class TimeGram:
             raise ValueError(f"windows have 1 to {self.rows} rows, not {wrong[0]}")
 
     def _total(self, function: str, asked: Whole, after: Whole) -> Bounds:
-        stops = after - self._held.before
+        stops = after - self._recent.before
         bounds, counts = np.empty((2, len(asked))), np.empty(len(asked), np.int64)
         starts = np.maximum(stops - asked, 0)
-        values, known = self._held.columns
+        values, known = self._recent.columns
         loops.totals(values, known, self._sums, self._counts, starts, stops, bounds, counts)
         if function == "count":
             exact = counts.astype(np.float64)
@@ -195,14 +195,14 @@ class TimeGram:
 
     def _keep(self, values: Real, known: Mask) -> None:
         """Keep the values, and sums before each block of them."""
-        first = self.seen - self._held.before
-        if self._held.append(values, known):
-            first, room = 0, len(self._held.columns[0]) // loops.BLOCK + 1
+        first = self.seen - self._recent.before
+        if self._recent.append(values, known):
+            first, room = 0, len(self._recent.columns[0]) // loops.BLOCK + 1
             self._sums, self._counts = np.empty((room, 3)), np.empty((room, 4), np.int64)
             self._all_sums[:], self._all_counts[:] = 0, 0
         own = self._sums, self._counts, self._all_sums, self._all_counts
-        held, are_known = self._held.columns
-        loops.add_up(held, are_known, first, self.seen - self._held.before, *own)
+        held, are_known = self._recent.columns
+        loops.add_up(held, are_known, first, self.seen - self._recent.before, *own)
 
     def _place(
         self,
@@ -252,12 +252,12 @@ class TimeGram:
 
     def _fill(self, row: int) -> None:
         self._newest[:] = 0
-        first = max(self._held.before, row - self.rows)
+        first = max(self._recent.before, row - self.rows)
         loops.place(*self._at(first, row), first, self._ends, self._resting, self._newest, np.zeros(2, np.int64))
 
     def _at(self, after: int, upto: int) -> tuple[Real, Mask]:
-        before = self._held.before
-        values, known = (column[max(0, after - before) : upto - before] for column in self._held.columns)
+        before = self._recent.before
+        values, known = (column[max(0, after - before) : upto - before] for column in self._recent.columns)
         return values, known
 
     def _draw_back(self) -> None:
@@ -279,7 +279,7 @@ class TimeGram:
 
     def rows_after(self, row: int) -> pa.Table:
         """The rows after number `row` that are held."""
-        values, known = self._held.last(min(self.rows, self.seen - row))
+        values, known = self._recent.last(min(self.rows, self.seen - row))
         return pa.table({"value": pa.array(values, mask=~known)})
 
     def ends(self) -> pa.Table:
@@ -295,7 +295,7 @@ class TimeGram:
         gram._looked_at, gram._look_at = state["looks"]
         held = rows["value"].combine_chunks().slice(max(0, len(rows) - gram.rows))
         skipped = (state["seen"] - len(held)) // loops.BLOCK * loops.BLOCK
-        gram._held.seen = gram._held.before = skipped
+        gram._recent.seen = gram._recent.before = skipped
         gap = state["seen"] - len(held) - skipped
         values = np.concatenate([np.zeros(gap), held.fill_null(0.0).to_numpy()])
         known = np.concatenate([np.zeros(gap, np.bool_), np.asarray(held.is_valid())])

@@ -56,12 +56,12 @@ class Backlog:
     @staticmethod
     def of(stream: Stream, memory: Memory, log: SourceLog | None = None, partials: float = 0.0) -> Backlog:
         """What lies there, without what the stream has read before. An event leaves about so many partials."""
-        found = _files_of(stream)
-        if found is None or log is None:
+        files = _files_of(stream)
+        if files is None or log is None:
             return Backlog(stream, bounded(stream, (), memory) if stream.format == "kafka" else {})
-        options = bounded(stream, [(file.path, file.size) for file in found], memory, partials)
+        options = bounded(stream, [(file.path, file.size) for file in files], memory, partials)
         noted = frozenset(map(local, log.all_files()))
-        waiting = [file for file in found if file.path not in noted] if options else []
+        waiting = [file for file in files if file.path not in noted] if options else []
         return Backlog(stream, options, waiting, noted)
 
     def oldest_after(self, taken: Collection[str]) -> int | None:

@@ -40,7 +40,7 @@ class Peaks:
         for pid in (worker for jvm in java for worker in _below(jvm)):
             self.workers[pid] = max(self.workers.get(pid, 0), peak_of(pid))
 
-    def told(self) -> dict[str, int]:
+    def by_kind(self) -> dict[str, int]:
         """Bytes by kind of process, and all together."""
         workers = sum(self.workers.values())
         kinds = {"python": self.python, "java": self.java, "workers": workers}

@@ -52,10 +52,10 @@ def of_batch(
 
 def of_files_now(stream: Stream, groupings: Sequence[Grouping]) -> Statistics:
     """Of the files that a stream would read now, without Spark: what can be known so."""
-    found = table_files(stream)
-    if not found or any(name in CHOOSING for name, _ in stream.options):
+    files = table_files(stream)
+    if not files or any(name in CHOOSING for name, _ in stream.options):
         return Statistics()
-    paths = [path for path, *_ in found]
+    paths = [path for path, *_ in files]
     needed = kernel_columns(groupings)
     pieces = None
     if stream.format == "parquet" and can_tell_time(stream) and needed is not None and reads_alike(stream.options):
@@ -78,12 +78,12 @@ def _from_pieces(pieces: Sequence[Piece], stream: Stream, columns: Sequence[str]
     rows = sum(piece.rows for piece in pieces)
     types = {name: stream.types[name] for name in columns}
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
-    held = [piece for piece in pieces if piece.rows]
+    filled = [piece for piece in pieces if piece.rows]
     is_whole = rows <= MOST_SAMPLED
-    chosen = held if is_whole else [held[at] for at in spread(len(held), MOST_PIECES)]
+    chosen = filled if is_whole else [filled[at] for at in spread(len(filled), MOST_PIECES)]
     share = 1 if is_whole else len(chosen)
-    found = heads(chosen, columns, stream.time_column, texts, MOST_DECODED // share)
-    parts = [table.take(pa.array(scattered(len(table), MOST_SAMPLED // share))) for table in found]
+    tables = heads(chosen, columns, stream.time_column, texts, MOST_DECODED // share)
+    parts = [table.take(pa.array(scattered(len(table), MOST_SAMPLED // share))) for table in tables]
     sampled = pa.concat_tables(parts).unify_dictionaries() if parts else _nothing(types)
     dictionaries = {name: _different(sampled.column(name)) for name in texts}
     inputs = Input(types)
