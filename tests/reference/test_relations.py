@@ -1,131 +1,29 @@
-"""The meaning of relations: examples worked out by hand, from the algebra up.
-
-Streams a (ts, k, v), b (ts, k, w) and c (ts, k, x). An event is written (ts, k, value).
-"""
+"""The meaning of relations: windows, joins, compositions and tables, in examples worked out by hand."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Any
-
-from by_operators import bind_relation
-from by_slices import bind
-from mullion import reference
-from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.lookups import Lookup
-from mullion.algebra.nodes import (
-    Aggregated,
-    AntiJoin,
-    Difference,
-    Distinct,
-    Filter,
-    Join,
-    Node,
-    Project,
-    ResultWindow,
-    Scan,
-    TableLookup,
-    Union,
+from mullion.algebra.nodes import Distinct, Filter, Join, Node, Project, Scan, TableLookup, Union
+from mullion.language.types import DOUBLE, INT
+from reference.plans import (
+    NAN,
+    A,
+    B,
+    C,
+    T,
+    ask,
+    column,
+    expr,
+    grouped,
+    join,
+    negation,
+    pick,
+    relation,
+    scan,
+    states,
+    where,
+    window,
 )
-from mullion.algebra.relation import Relation
-from mullion.algebra.streams import Stream, Table
-from mullion.expressions.typing import resolve, resolve_predicate
-from mullion.language.parse import parse_expression, parse_query
-from mullion.language.query import Column, Expr, Window
-from mullion.language.types import DOUBLE, INT, TIMESTAMP
-
-A = Stream("a", (("ts", TIMESTAMP), ("k", INT), ("v", DOUBLE)), "ts")
-B = Stream("b", (("ts", TIMESTAMP), ("k", INT), ("w", DOUBLE)), "ts")
-C = Stream("c", (("ts", TIMESTAMP), ("k", INT), ("x", DOUBLE)), "ts")
-STREAMS = {"a": A, "b": B, "c": C}
-NAN = math.nan
-
-Events = Sequence[tuple[Any, Any, Any]]
-
-
-def window(**given: Any) -> Window:
-    return Window(**given)
-
-
-def scan(stream: Stream, *, partition: str | None = None, since: int | None = None, **given: Any) -> Scan:
-    keys = () if partition is None else (expr(partition, stream.types),)
-    return Scan(stream.name, Window(**given), stream.columns, keys, since)
-
-
-def expr(text: str, types: Any) -> Expr:
-    return resolve(parse_expression(text), dict(types))[0]
-
-
-def pick(node: Node, *names: str) -> Project:
-    """Some columns of a node: `0.k` becomes `k`, and the second of that name `1.k`."""
-    items, used = [], set()
-    for name in names:
-        short = name.rpartition(".")[2]
-        short = name if short in used else short
-        used.add(short)
-        items.append((short, column(name), node.types[name]))
-    return Project(node, tuple(items))
-
-
-def column(name: str) -> Expr:
-    return Column(name)
-
-
-def where(node: Node, text: str) -> Filter:
-    return Filter(node, resolve_predicate(parse_expression(text), node.types))
-
-
-def join(*parts: Node, on: str = "k", residual: str | None = None) -> Join:
-    joined = Join(parts, tuple((column(on),) for _ in parts))
-    if residual is None:
-        return joined
-    return Join(joined.parts, joined.keys, resolve_predicate(parse_expression(residual), joined.types))
-
-
-def negation(left: Node, right: Node, left_key: str = "k", right_key: str = "k") -> AntiJoin:
-    return AntiJoin(left, right, (column(left_key),), (column(right_key),))
-
-
-def aggregates(*texts: str) -> tuple[BoundAggregate, ...]:
-    """Aggregates over the columns of a."""
-    query = parse_query(f"SELECT {', '.join(texts)} FROM a [RANGE 1 s SLIDE 1 s]")
-    return bind(query, STREAMS).template.aggregates
-
-
-def grouped(node: Node, *texts: str, keys: Sequence[str] = (), slide: int | None = None) -> Aggregated:
-    found = tuple((column(name), node.types[name]) for name in keys)
-    return Aggregated(node, found, aggregates(*texts), slide)
-
-
-def relation(root: Node, **given: Any) -> Relation:
-    given.setdefault("names", tuple(name for name, _ in root.columns))
-    given.setdefault("output", "rstream" if given.get("slide") else "changes")
-    return Relation("q", "", root, **given)
-
-
-def streamed(**events: Events) -> dict[str, list[dict[str, Any]]]:
-    found = {}
-    for name, stream in STREAMS.items():
-        given = events.get(name, ())
-        found[name] = [dict(zip(stream.types, event, strict=True)) for event in given]
-    return found
-
-
-def ask(asked: Relation, tables: Any = None, versions: Any = None, **events: Events) -> list[tuple[Any, ...]]:
-    return reference.answer(asked, STREAMS, streamed(**events), tables, versions).rows
-
-
-def states(root: Node, **events: Events) -> dict[int, list[Any]]:
-    """What a continuous query holds after each change: its rows without times."""
-    asked = relation(root, output="rstream")
-    width = len(asked.names)
-    found: dict[int, list[Any]] = {}
-    for row in ask(asked, **events):
-        items = row[2 : 2 + width]
-        found.setdefault(row[1], []).append(items[0] if width == 1 else items)
-    return found
-
 
 # Windows
 
@@ -252,103 +150,6 @@ def test_figure_3_3_a_join_in_a_join_keeps_the_windows_of_internal_parts() -> No
     assert ask(relation(pick(three, "1.k")), **events, c=[(5, 1, 0.0)]) == []
 
 
-# Duplicate elimination (golab 3.5.2)
-
-
-def test_distinct_hands_over_to_the_youngest_row() -> None:
-    """Rows of one value at 0, 2, 6 in a window of 8: the first lives until 8, then the one of 6 until 14."""
-    asked = relation(Distinct(pick(scan(A, range=8), "k")))
-    assert ask(asked, a=[(0, 1, 0.0), (2, 1, 0.0), (6, 1, 0.0), (20, 1, 0.0)]) == [
-        (None, 0, 1, 0, 8),
-        (None, 8, 1, 8, 14),
-        (None, 20, 1, 20, 28),
-    ]
-
-
-def test_a_row_that_comes_as_another_ends_waits_for_the_one_that_takes_over() -> None:
-    asked = relation(Distinct(pick(scan(A, range=8), "k")))
-    assert ask(asked, a=[(0, 1, 0.0), (3, 1, 0.0), (8, 1, 0.0)]) == [
-        (None, 0, 1, 0, 8),
-        (None, 8, 1, 8, 11),
-        (None, 11, 1, 11, 16),
-    ]
-    assert ask(asked, a=[(0, 1, 0.0), (8, 1, 0.0)]) == [(None, 0, 1, 0, 8), (None, 8, 1, 8, 16)]
-
-
-def test_distinct_over_rows_counts() -> None:
-    """Over strict input: there from the first to the last moment that any equal row is."""
-    asked = relation(Distinct(pick(scan(A, rows=2, slide_rows=1), "k")))
-    assert ask(asked, a=[(1, 7, 0.0), (2, 8, 0.0), (3, 7, 0.0), (4, 8, 0.0), (5, 8, 0.0)]) == [
-        (None, 1, 7, 1, None, 1),
-        (None, 2, 8, 2, None, 1),
-        (None, 5, 7, 1, None, -1),
-    ]
-
-
-def test_nulls_nans_and_zeros_are_one_value_each() -> None:
-    values = [None, NAN, 0.0, None, NAN, -0.0]
-    asked = Distinct(pick(scan(A, range=9), "v"))
-    found = ask(relation(asked), a=[(0, 1, v) for v in values])
-    assert len(found) == 3
-
-
-# AntiJoin and difference (golab 2.2.2)
-
-
-def test_negation_ends_rows_early_and_brings_them_back() -> None:
-    """a lives 0..10. b comes at 3 and leaves at 7: a is there 0..3, told as -1 at 3, and again 7..10."""
-    asked = relation(pick(negation(scan(A, range=10), scan(B, range=4)), "k"))
-    assert ask(asked, a=[(0, 1, 0.0)], b=[(3, 1, 0.0)]) == [
-        (None, 0, 1, 0, None, 1),
-        (None, 3, 1, 0, None, -1),
-        (None, 7, 1, 7, None, 1),
-        (None, 10, 1, 7, None, -1),
-    ]
-
-
-def test_negation_keeps_duplicates_and_null_keys() -> None:
-    denied = pick(negation(scan(A, range=10), scan(B, range=10)), "k")
-    events = {"a": [(0, 1, 0.0), (0, 1, 0.0), (0, None, 0.0), (0, 2, 0.0)], "b": [(1, None, 0.0), (1, 2, 0.0)]}
-    assert states(denied, **events) == {0: [1, 1, None, 2], 1: [1, 1, None]}
-
-
-def test_one_right_row_follows_another_at_once() -> None:
-    """Between a b that leaves at 4 and one that comes at 4 there is no moment without b."""
-    asked = relation(pick(negation(scan(A, range=10), scan(B, range=4)), "k"))
-    assert ask(asked, a=[(0, 1, 0.0)], b=[(0, 1, 0.0), (4, 1, 0.0)]) == [
-        (None, 8, 1, 8, None, 1),
-        (None, 10, 1, 8, None, -1),
-    ]
-
-
-def test_multiplicities_of_section_2_2_2() -> None:
-    """v3 = v1 - v2. Three on the left at 0, 1, 2; on the right one at 3 and one at 4, which live 2 each: the oldest of
-    the left go first, and the youngest comes back first."""
-    left, right = pick(scan(A, range=100), "k"), pick(scan(B, range=2), "k")
-    events = {"a": [(0, 1, 0.0), (1, 1, 0.0), (2, 1, 0.0)], "b": [(3, 1, 0.0), (4, 1, 0.0)]}
-    assert ask(relation(Difference(left, right)), **events) == [
-        (None, 0, 1, 0, None, 1),
-        (None, 1, 1, 1, None, 1),
-        (None, 2, 1, 2, None, 1),
-        (None, 3, 1, 0, None, -1),
-        (None, 4, 1, 1, None, -1),
-        (None, 5, 1, 5, None, 1),
-        (None, 6, 1, 6, None, 1),
-        (None, 100, 1, 6, None, -1),
-        (None, 101, 1, 5, None, -1),
-        (None, 102, 1, 2, None, -1),
-    ]
-    counts = {t: len(rows) for t, rows in states(Difference(left, right), **events).items()}
-    assert counts == {0: 1, 1: 2, 2: 3, 3: 2, 4: 1, 5: 2, 6: 3, 100: 2, 101: 1}
-
-
-def test_there_are_never_fewer_than_none() -> None:
-    left, right = pick(scan(A, range=9), "v"), pick(scan(B, range=9), "w")
-    renamed = Project(right, (("v", column("w"), DOUBLE),))
-    events = {"a": [(0, 1, None), (0, 1, NAN), (0, 1, 1.0)], "b": [(0, 1, None), (0, 1, None), (0, 1, NAN)]}
-    assert states(Difference(left, renamed), **events) == {0: [1.0]}
-
-
 # Compositions
 
 
@@ -381,146 +182,7 @@ def test_a_filter_above_and_a_projection() -> None:
     assert ask(relation(doubled), a=events) == [(None, 1, 4.0, 1, 6)]
 
 
-# Aggregates
-
-
-def test_a_count_without_keys_is_told_over_nothing_too() -> None:
-    """[RANGE 2 SLIDE 2] from the first to the last instant at which the window holds an event, filtered or not."""
-    counted = grouped(where(scan(A, range=2, slide=2), "v > 0"), "count(*)", "sum(v)", slide=2)
-    events = [(1, 1, 0.0), (3, 1, 1.0), (7, 1, 0.0)]
-    asked = relation(counted, slide=2, longest=2)
-    assert ask(asked, a=events) == [(0, 2, 0, None), (2, 4, 1, 1.0), (4, 6, 0, None), (6, 8, 0, None)]
-
-
-def test_a_count_is_told_where_a_window_holds_an_event() -> None:
-    """[RANGE 2 SLIDE 5] never sees the events of 1 and 12."""
-    asked = relation(grouped(scan(A, range=2, slide=5), "count(*)", slide=5), slide=5, longest=2)
-    assert ask(asked, a=[(1, 1, 0.0), (12, 1, 0.0)]) == []
-    assert ask(asked, a=[(1, 1, 0.0), (4, 1, 0.0), (12, 1, 0.0), (19, 1, 0.0)]) == [
-        (3, 5, 1),
-        (8, 10, 0),
-        (13, 15, 0),
-        (18, 20, 1),
-    ]
-
-
-def test_groups_are_there_while_they_have_rows() -> None:
-    counted = grouped(scan(A, range=4), "count(*)", keys=["k"])
-    events = [(0, 1, 0.0), (1, 2, 0.0), (2, 1, 0.0)]
-    assert states(counted, a=events) == {
-        0: [(1, 1)],
-        1: [(1, 1), (2, 1)],
-        2: [(2, 1), (1, 2)],
-        4: [(2, 1), (1, 1)],
-        5: [(1, 1)],
-    }
-
-
-def test_an_aggregate_that_does_not_change_is_not_told_again() -> None:
-    tops = grouped(scan(A, unbounded=True), "max(v)")
-    assert ask(relation(tops), a=[(0, 1, 5.0), (1, 1, 3.0), (2, 1, 7.0)]) == [(None, 0, 5.0), (None, 2, 7.0)]
-
-
-def test_an_aggregate_over_a_join() -> None:
-    joined = join(scan(A, range=4, slide=2), scan(B, range=2, slide=2))
-    renamed = Project(joined, (("k", column("0.k"), INT), ("v", column("0.v"), DOUBLE)))
-    asked = relation(grouped(renamed, "sum(v)", "count(*)", keys=["k"], slide=2), slide=2, longest=4)
-    events = {"a": [(0, 1, 1.0), (1, 1, 2.0)], "b": [(1, 1, 0.0), (2, 1, 0.0), (3, 1, 0.0)]}
-    assert ask(asked, **events) == [(-2, 2, 1, 3.0, 2), (0, 4, 1, 6.0, 4)]
-
-
-# Output
-
-
-def test_figure_3_4_results_between_two_evaluations() -> None:
-    """Evaluated at 10 and 20. t1 lives 5..15, t2 15..25, and t3 12..18, between the two: RESTORE tells it at 20.
-
-    Lives as long as those need two windows: t1 and t2 are pairs with long-lived partners, t3 with one that leaves soon.
-    """
-    a, b = scan(A, range=10), scan(B, range=10)
-    joined = pick(join(a, b), "0.v")
-    events = {
-        "a": [(5, 1, 1.0), (15, 2, 2.0), (8, 3, 3.0)],
-        "b": [(5, 1, 0.0), (15, 2, 0.0), (12, 3, 0.0)],
-    }
-    assert ask(relation(joined), **events) == [
-        (None, 5, 1.0, 5, 15),
-        (None, 12, 3.0, 12, 18),
-        (None, 15, 2.0, 15, 25),
-    ]
-    periodic = {"slide": 10, "longest": 10}
-    assert ask(relation(joined, **periodic), **events) == [(0, 10, 1.0, 5, 15), (10, 20, 2.0, 15, 25)]
-    for output in ("rstream", "istream"):
-        assert ask(relation(joined, **periodic, output=output, restore=True), **events) == [
-            (0, 10, 1.0, 5, 15),
-            (10, 20, 3.0, 12, 18),
-            (10, 20, 2.0, 15, 25),
-        ]
-
-
-def test_istream_and_dstream_compare_with_the_instant_before() -> None:
-    """By value: the second 1 is new at 10; the equal row that follows the first at 20 is not."""
-    rows = pick(scan(A, range=10, slide=5), "k")
-    events = [(0, 1, 0.0), (6, 1, 0.0), (11, 1, 0.0), (12, 2, 0.0)]
-    new = relation(rows, slide=5, output="istream", longest=10)
-    old = relation(rows, slide=5, output="dstream", longest=10)
-    assert [row[1:3] for row in ask(new, a=events)] == [(5, 1), (10, 1), (15, 2)]
-    assert [row[1:3] for row in ask(old, a=events)] == [(20, 1), (25, 1), (25, 2)]
-
-
-def test_istream_of_a_continuous_query() -> None:
-    rows = pick(scan(A, range=5), "k")
-    events = [(0, 1, 0.0), (5, 1, 0.0), (6, 2, 0.0)]
-    assert [row[1:3] for row in ask(relation(rows, output="istream"), a=events)] == [(0, 1), (6, 2)]
-    assert [row[1:3] for row in ask(relation(rows, output="dstream"), a=events)] == [(10, 1), (11, 2)]
-
-
-def test_wstream_is_a_window_over_new_results() -> None:
-    """The last two results of a join, however long they would have lived."""
-    joined = pick(join(scan(A, range=3), scan(B, range=3)), "0.v")
-    events = {"a": [(0, 1, 1.0), (1, 1, 2.0), (9, 1, 3.0)], "b": [(2, 1, 0.0), (9, 1, 0.0)]}
-    last = window(rows=2, slide_rows=1)
-    wanted = [(2, 1.0), (2, 2.0), (9, 2.0), (9, 3.0)]
-    for root in (joined, ResultWindow(joined, last)):
-        asked = relation(root, output="wstream", output_window=last)
-        assert [row[1:3] for row in ask(asked, **events)] == wanted
-
-
-def test_order_and_limit() -> None:
-    rows = pick(scan(A, range=10, slide=10), "k", "v")
-    order = ((column("v"), True, False),)
-    asked = relation(rows, slide=10, longest=10, order_by=order, limit=2, names=("k",))
-    events = [(0, 1, 1.0), (1, 2, None), (2, 3, 3.0), (3, 4, NAN)]
-    assert ask(asked, a=events) == [(0, 10, 4, 3, 13), (0, 10, 3, 2, 12)]
-
-
-def test_start_and_stop() -> None:
-    rows = pick(scan(A, range=10, slide=5), "k")
-    events = [(0, 1, 0.0), (6, 2, 0.0)]
-    asked = relation(rows, slide=5, longest=10, start=0, stop=10)
-    assert [row[:3] for row in ask(asked, a=events)] == [(0, 10, 1), (0, 10, 2)]
-
-
-def test_a_query_that_joins_late_finds_everything_new() -> None:
-    rows = pick(scan(A, range=10, slide=5), "k")
-    asked = relation(rows, slide=5, longest=10, start=0, output="istream")
-    assert [row[1:3] for row in ask(asked, a=[(0, 1, 0.0), (6, 2, 0.0)])] == [(10, 1), (10, 2)]
-
-
-def test_columns() -> None:
-    found = reference.answer(relation(pick(scan(A, rows=1, slide_rows=1), "k")), STREAMS, streamed())
-    assert found.names == ("window_start", "window_end", "k", "inserted_at", "expires_at", "sign")
-    assert found.types == (TIMESTAMP, TIMESTAMP, INT, TIMESTAMP, TIMESTAMP, INT)
-    found = reference.answer(relation(pick(scan(A, range=1), "k")), STREAMS, streamed())
-    assert found.names == ("window_start", "window_end", "k", "inserted_at", "expires_at")
-    found = reference.answer(relation(grouped(scan(A, range=1), "count(*)")), STREAMS, streamed())
-    assert found.names == ("window_start", "window_end", "#a0")
-
-
 # Tables
-
-
-T = Table("t", (("id", INT), ("name", INT)), "csv")
 
 
 def looked_up(input_: Node, *, retroactive: bool) -> Project:
@@ -551,51 +213,3 @@ def test_a_retroactive_table_revises_what_was_found() -> None:
         (None, 9, 1, 11, 0, None, -1),
         (None, 9, 1, 12, 3, None, -1),
     ]
-
-
-# From SQL
-
-
-def sql(text: str) -> Relation:
-    return bind_relation(parse_query(text), STREAMS, {"t": T})
-
-
-def test_figure_3_2_in_sql() -> None:
-    """What is told by DSTREAM is what a new sum crosses out."""
-    events = [(n, 0, float(n)) for n in range(1, 8)]
-    for window, sums in (("ROWS 5", [1, 3, 6, 10, 15, 20, 25]), ("RANGE UNBOUNDED", [1, 3, 6, 10, 15, 21, 28])):
-        new = "ISTREAM (SELECT sum(v) AS total FROM a [{}])"
-        old = "DSTREAM (SELECT sum(v) AS total FROM a [{}])"
-        all_ = [(n, float(total)) for n, total in enumerate(sums, 1)]
-        crossed = [(n + 1, total) for n, total in all_[:-1]]
-        for inside, wanted in (("", crossed), (" INTERNAL", [])):
-            assert [row[1:] for row in ask(sql(new.format(window + inside)), a=events)] == all_
-            assert [row[1:] for row in ask(sql(old.format(window + inside)), a=events)] == wanted
-
-
-def test_figure_3_4_in_sql() -> None:
-    text = "ISTREAM {} (SELECT v FROM a [RANGE 10 us SLIDE 10 us] JOIN b [RANGE 10 us] ON a.k = b.k)"
-    events = {"a": [(5, 1, 1.0), (15, 2, 2.0), (8, 3, 3.0)], "b": [(5, 1, 0.0), (15, 2, 0.0), (12, 3, 0.0)]}
-    assert [row[1:3] for row in ask(sql(text.format("")), **events)] == [(10, 1.0), (20, 2.0)]
-    assert [row[1:3] for row in ask(sql(text.format("RESTORE")), **events)] == [(10, 1.0), (20, 3.0), (20, 2.0)]
-
-
-def test_multiplicities_in_sql() -> None:
-    text = "SELECT k FROM a [RANGE 100 us] EXCEPT ALL SELECT k FROM b [RANGE 2 us]"
-    events = {"a": [(0, 1, 0.0), (1, 1, 0.0), (2, 1, 0.0)], "b": [(3, 1, 0.0), (4, 1, 0.0)]}
-    signs = [(row[1], row[-1]) for row in ask(sql(text), **events)]
-    assert signs == [(0, 1), (1, 1), (2, 1), (3, -1), (4, -1), (5, 1), (6, 1), (100, -1), (101, -1), (102, -1)]
-
-
-def test_orders_without_a_payment_in_sql() -> None:
-    """Orders a of the last 10 without a payment b: told as they come, again with -1 when they are paid or leave."""
-    text = "SELECT k FROM a [RANGE 10 us] WHERE NOT EXISTS (SELECT 1 FROM b [RANGE UNBOUNDED] WHERE b.k = a.k)"
-    found = ask(sql(text), a=[(0, 1, 0.0), (1, 2, 0.0)], b=[(4, 1, 0.0)])
-    assert [(row[1], row[2], row[-1]) for row in found] == [(0, 1, 1), (1, 2, 1), (4, 1, -1), (11, 2, -1)]
-
-
-def test_a_window_over_the_results_of_a_sub_query() -> None:
-    """The sum over the last two pairs that were found, whether they still are or not."""
-    text = "SELECT sum(s.v) AS total FROM (SELECT v FROM a [RANGE 3 us], b [RANGE 3 us] WHERE a.k = b.k) [ROWS 2] s"
-    events = {"a": [(0, 1, 1.0), (1, 1, 2.0), (9, 1, 4.0)], "b": [(2, 1, 0.0), (9, 1, 0.0)]}
-    assert [row[1:] for row in ask(sql(text), **events)] == [(0, None), (2, 3.0), (9, 6.0)]

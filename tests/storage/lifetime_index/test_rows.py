@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,160 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion.errors import CheckpointError, NotSupported
-from mullion.storage import fault_points
-from mullion.storage.lifetime_index import (
-    END,
-    START,
-    DoublyPartitioned,
-    LifetimeIndex,
-    wave_by_expiry,
-    wave_by_insertion,
-)
-from mullion.storage.lifetime_index.partitioning import Calendar
+from mullion.storage.lifetime_index import END, DoublyPartitioned, LifetimeIndex, wave_by_insertion
 from mullion.storage.lifetime_index.rebuild import Rebuilt
-
-SCHEMA = pa.schema({"k": pa.int64(), "v": pa.float64(), "id": pa.int64()})
-LIFETIME, INTERVAL = 16, 2
-PARTITIONINGS = {
-    "one sub-index": wave_by_insertion(1),
-    "wave by insertion": wave_by_insertion(4),
-    "wave by expiry": wave_by_expiry(4),
-    "chronological 2x2": DoublyPartitioned(2, 2, round_robin=False),
-    "round-robin 2x2": DoublyPartitioned(2, 2),
-    "round-robin 4x2": DoublyPartitioned(4, 2),
-    "round-robin 3x3, which no cycle is a multiple of": DoublyPartitioned(3, 3),
-}
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Where files cost least: many small indices are made."""
-CLUSTERINGS = ("rebuild", "norebuild")
-
-each_partitioning = pytest.mark.parametrize("partitioning", PARTITIONINGS.values(), ids=PARTITIONINGS)
-each_clustering = pytest.mark.parametrize("clustering", CLUSTERINGS)
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    with TemporaryDirectory(dir=MEMORY) as directory:
-        yield Path(directory)
-
-
-@pytest.fixture(autouse=True)
-def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody cuts the power here, so nobody waits for the disk."""
-    monkeypatch.setattr("os.fsync", lambda handle: None)
-
-
-Row = tuple[int | None, float, int, int, int]
-"""Key, value, id, start, end."""
-
-
-def create(
-    directory: Path, partitioning: DoublyPartitioned, clustering: str, schema: pa.Schema = SCHEMA, **more: Any
-) -> LifetimeIndex:
-    sizes = {"lifetime": LIFETIME, "interval": INTERVAL, "bucket_rows": 3}
-    return LifetimeIndex.create(
-        directory, schema, "k", partitioning=partitioning, clustering=clustering, **(sizes | more)
-    )
-
-
-def update(index: LifetimeIndex, now: int, rows: list[Row], gone: list[int] | None = None) -> Any:
-    columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(SCHEMA)]
-    start, end = (np.array([row[i] for row in rows], np.int64) for i in (3, 4))
-    wanted = None if gone is None else pa.table({"id": pa.array(gone, pa.int64())})
-    return index.update(now, pa.table(columns, schema=SCHEMA), start, end, gone=wanted)
-
-
-def listed(table: pa.Table) -> list[Row]:
-    assert table.schema.names == ["k", "v", "id", START, END]
-    return sorted((tuple(row.values()) for row in table.to_pylist()), key=lambda row: row[2])
-
-
-# The assignment of slots
-
-
-def test_an_update_at_18_of_the_chronological_index_of_figure_4_1() -> None:
-    calendar = Calendar(DoublyPartitioned(2, 2, round_robin=False), lifetime=16, interval=2)
-    assert _paper(calendar, 18) == ([1, 2], [1, 3])
-    for now in (20, 22, 24):
-        assert _paper(calendar, now) == ([1, 2], [1, 3])
-    for now in (26, 28, 30, 32):
-        assert _paper(calendar, now) == ([3, 4], [2, 4])
-    assert _paper(calendar, 34) == ([1, 2], [1, 3])
-
-
-def test_an_update_at_18_of_the_round_robin_index_of_figure_4_2() -> None:
-    calendar = Calendar(DoublyPartitioned(2, 2), lifetime=16, interval=2)
-    assert _paper(calendar, 18) == ([1, 2], [1, 3])
-    assert _paper(calendar, 20) == ([3, 4], [2, 4])
-    assert _paper(calendar, 22) == ([1, 2], [1, 3])
-
-
-def test_the_wave_indices_of_figure_2_6() -> None:
-    by_insertion = Calendar(wave_by_insertion(4), lifetime=16, interval=2)
-    assert [_paper(by_insertion, now)[0] for now in (18, 20, 22, 24)] == [[1], [1], [2], [2]]
-    assert _paper(by_insertion, 18)[1] == [1, 2, 3, 4]
-    by_expiry = Calendar(wave_by_expiry(4), lifetime=16, interval=2)
-    assert [_paper(by_expiry, now)[1] for now in (18, 20, 22, 24)] == [[1], [1], [2], [2]]
-    assert _paper(by_expiry, 18)[0] == [1, 2, 3, 4]
-
-
-def _paper(calendar: Calendar, now: int) -> tuple[list[int], list[int]]:
-    """Sub-indices of an update as the paper numbers them, from 1."""
-    touched = calendar.touched(now - calendar.interval, now)
-    return [i + 1 for i in touched.inserts], [i + 1 for i in touched.deletes]
-
-
-@pytest.mark.parametrize(("g", "e"), [(2, 2), (4, 2), (2, 4), (1, 4), (8, 1)])
-def test_round_robin_is_algorithm_1(g: int, e: int) -> None:
-    """The lists of ranges that Algorithm 1 keeps, and replaces, against the arithmetic that needs none."""
-    tau, s, delta = 16, 16, 2
-    insertion: list[set[int]] = [set() for _ in range(g * e)]
-    expiry: list[set[int]] = [set() for _ in range(g * e)]
-    for i in range(s // (delta * g)):
-        for j in range(g):
-            for sub in range(j * e, (j + 1) * e):
-                insertion[sub].add(tau - s + (i * g + j) * delta + 1)
-    for i in range(s // (delta * e)):
-        for j in range(e):
-            for sub in range(j, g * e, e):
-                expiry[sub].add(tau + (i * e + j) * delta + 1)
-    calendar = Calendar(DoublyPartitioned(g, e), lifetime=s, interval=delta)
-    for now in range(tau + delta, tau + 5 * s, delta):
-        first = now - delta + 1
-        deletes = [sub for sub in range(g * e) if first in expiry[sub]]
-        inserts = [sub for sub in range(g * e) if first - s in insertion[sub]]
-        assert calendar.touched(now - delta, now) == (tuple(inserts), tuple(deletes))
-        for sub in deletes:
-            expiry[sub] = expiry[sub] - {first} | {first + s}
-        for sub in inserts:
-            insertion[sub] = insertion[sub] - {first - s} | {first}
-        ends = np.array([first + s, first + s + 1])
-        for sub in calendar.sub_indices(np.array([first, now]), ends).tolist():
-            assert first in insertion[sub]
-            assert first + s in expiry[sub]
-
-
-def test_round_robin_makes_sizes_more_even_as_theorem_4_1_says() -> None:
-    random = np.random.default_rng(4)
-    start = np.repeat(np.arange(1, 800), 20)
-    end = start + random.integers(1, 65, len(start))
-    variances = []
-    for round_robin in (False, True):
-        calendar = Calendar(DoublyPartitioned(4, 4, round_robin=round_robin), lifetime=64, interval=2)
-        sub = calendar.sub_indices(start, end)
-        sizes = [np.bincount(sub[(start <= t) & (t < end)], minlength=16) for t in range(100, 700, 2)]
-        variances.append(np.mean([np.var(size) for size in sizes]))
-    assert variances[1] < variances[0] / 4
-
-
-def test_a_calendar_of_nonsense_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one sub-index"):
-        DoublyPartitioned(0, 2)
-    with pytest.raises(ValueError, match="no interval"):
-        Calendar(DoublyPartitioned(2, 2), lifetime=2, interval=3)
-
-
-# Rows
+from storage.lifetime_index.small_indices import (
+    INTERVAL,
+    LIFETIME,
+    MEMORY,
+    Row,
+    create,
+    each_clustering,
+    each_partitioning,
+    listed,
+    update,
+)
 
 
 @each_partitioning
@@ -399,104 +255,3 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         create(tmp_path, DoublyPartitioned(2, 2), "rebuild", pa.schema({"x": pa.int64()}))
     with pytest.raises(CheckpointError, match="no index in"):
         LifetimeIndex.open(tmp_path / "nowhere")
-
-
-# Versions, restarts, crashes
-
-
-def some_updates(index: LifetimeIndex, first: int, last: int) -> Iterator[int]:
-    for now in range(first, last, INTERVAL):
-        update(index, now, [(i % 4, 0.0, now * 100 + i, now, now + 1 + (7 * i) % 16) for i in range(20)])
-        yield now
-
-
-@each_clustering
-def test_a_snapshot_stays_as_it_was(tmp_path: Path, clustering: str) -> None:
-    index = create(tmp_path, DoublyPartitioned(2, 2), clustering, generations=1)
-    list(some_updates(index, 0, 20))
-    held, was = index.snapshot(), listed(index.scan())
-    files = set(held.files)
-    list(some_updates(index, 20, 60))
-    assert listed(held.scan()) == was
-    assert listed(held.search(3)) == [row for row in was if row[0] == 3]
-    del held
-    list(some_updates(index, 60, 64))
-    left = {path.name for path in tmp_path.iterdir()}
-    assert not {name for name in files if name.endswith((".rows", ".keys"))} & left
-
-
-@each_partitioning
-@each_clustering
-def test_a_state_can_be_gone_back_to(tmp_path: Path, partitioning: DoublyPartitioned, clustering: str) -> None:
-    index = create(tmp_path, partitioning, clustering)
-    list(some_updates(index, 0, 20))
-    state, was = json.loads(json.dumps(index.state())), listed(index.scan())
-    list(some_updates(index, 20, 22))
-    then = listed(index.scan())
-    again = LifetimeIndex.restore(tmp_path, state)
-    assert (again.now, listed(again.scan())) == (18, was)
-    list(some_updates(again, 20, 22))
-    assert listed(again.scan()) == then
-
-
-def test_a_state_whose_files_are_gone_is_refused(tmp_path: Path) -> None:
-    index = create(tmp_path, DoublyPartitioned(2, 2), "rebuild")
-    list(some_updates(index, 0, 20))
-    state = index.state()
-    list(some_updates(index, 20, 60))
-    with pytest.raises(CheckpointError, match="missing"):
-        LifetimeIndex.restore(tmp_path, state)
-
-
-class Crash(BaseException):
-    pass
-
-
-@contextmanager
-def crash_at(number: int) -> Iterator[Callable[[], int]]:
-    """Break off at the step of this number; the result counts the steps."""
-    passed = 0
-
-    def take_step(name: str) -> None:
-        nonlocal passed
-        passed += 1
-        if passed == number:
-            raise Crash(name)
-
-    fault_points.on_fault_point.append(take_step)
-    try:
-        yield lambda: passed
-    finally:
-        fault_points.on_fault_point.remove(take_step)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("partitioning", [wave_by_insertion(3), DoublyPartitioned(2, 2)])
-@each_clustering
-def test_a_crash_at_any_step_leaves_the_index_before_or_after(
-    tmp_path: Path, partitioning: DoublyPartitioned, clustering: str
-) -> None:
-    index = create(tmp_path, partitioning, clustering, generations=1)
-    list(some_updates(index, 0, 20))
-    before = listed(index.scan())
-    with crash_at(0) as steps:
-        list(some_updates(index, 20, 22))
-    after = listed(index.scan())
-    assert before != after
-    assert steps() > 4
-    outcomes = []
-    for step in range(1, steps() + 1):
-        index = create(tmp_path / str(step), partitioning, clustering, generations=1)
-        list(some_updates(index, 0, 20))
-        with crash_at(step), pytest.raises(Crash):
-            list(some_updates(index, 20, 22))
-        index = LifetimeIndex.open(index.directory, generations=1)
-        outcomes.append(listed(index.scan()))
-        assert outcomes[-1] == (before if index.now == 18 else after)
-        if index.now == 18:
-            list(some_updates(index, 20, 22))
-        assert listed(index.scan()) == after
-        named = {"commit.json", *index.snapshot().files}
-        assert {path.name for path in index.directory.iterdir()} == named
-    assert outcomes[0] == before
-    assert outcomes[-1] == after

@@ -1,0 +1,62 @@
+"""Small indices of rows with different lifetimes, in every way of keeping them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mullion.storage.lifetime_index import (
+    END,
+    START,
+    DoublyPartitioned,
+    LifetimeIndex,
+    wave_by_expiry,
+    wave_by_insertion,
+)
+
+SCHEMA = pa.schema({"k": pa.int64(), "v": pa.float64(), "id": pa.int64()})
+LIFETIME, INTERVAL = 16, 2
+PARTITIONINGS = {
+    "one sub-index": wave_by_insertion(1),
+    "wave by insertion": wave_by_insertion(4),
+    "wave by expiry": wave_by_expiry(4),
+    "chronological 2x2": DoublyPartitioned(2, 2, round_robin=False),
+    "round-robin 2x2": DoublyPartitioned(2, 2),
+    "round-robin 4x2": DoublyPartitioned(4, 2),
+    "round-robin 3x3, which no cycle is a multiple of": DoublyPartitioned(3, 3),
+}
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where files cost least."""
+CLUSTERINGS = ("rebuild", "norebuild")
+
+each_partitioning = pytest.mark.parametrize("partitioning", PARTITIONINGS.values(), ids=PARTITIONINGS)
+each_clustering = pytest.mark.parametrize("clustering", CLUSTERINGS)
+
+
+Row = tuple[int | None, float, int, int, int]
+"""Key, value, id, start, end."""
+
+
+def create(
+    directory: Path, partitioning: DoublyPartitioned, clustering: str, schema: pa.Schema = SCHEMA, **more: Any
+) -> LifetimeIndex:
+    sizes = {"lifetime": LIFETIME, "interval": INTERVAL, "bucket_rows": 3}
+    return LifetimeIndex.create(
+        directory, schema, "k", partitioning=partitioning, clustering=clustering, **(sizes | more)
+    )
+
+
+def update(index: LifetimeIndex, now: int, rows: list[Row], gone: list[int] | None = None) -> Any:
+    columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(SCHEMA)]
+    start, end = (np.array([row[i] for row in rows], np.int64) for i in (3, 4))
+    wanted = None if gone is None else pa.table({"id": pa.array(gone, pa.int64())})
+    return index.update(now, pa.table(columns, schema=SCHEMA), start, end, gone=wanted)
+
+
+def listed(table: pa.Table) -> list[Row]:
+    assert table.schema.names == ["k", "v", "id", START, END]
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=lambda row: row[2])
