@@ -64,11 +64,7 @@ def conduct(
         "counts": report.counts_of(lab.counts, COUNTED),
         **lab.facts(),
     }
-    console.print()
-    made.show(console)
-    if json is not None:
-        made.write(json)
-        console.print(f"Figures: {json}", highlight=False)
+    made.finish(console, json)
     return lab
 
 

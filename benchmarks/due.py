@@ -136,11 +136,7 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
         "size": asdict(size),
         "seconds_of_a_batch": series,
     }
-    console.print()
-    made.show(console)
-    if json is not None:
-        made.write(json)
-        console.print(f"Figures: {json}", highlight=False)
+    made.finish(console, json)
     if plot is not None:
         console.print("There is nothing to draw.")
     return made

@@ -70,11 +70,7 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
         "size": asdict(size),
         "by_queries": lab.times,
     }
-    console.print()
-    made.show(console)
-    if json is not None:
-        made.write(json)
-        console.print(f"Figures: {json}", highlight=False)
+    made.finish(console, json)
     draw_to(console, plot, partial(_draw, lab))
     return made
 

@@ -62,11 +62,7 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
         "trains": asdict(TRAINS),
         "curves": {name: [{"b": b, "k": k, **f.to_json()} for (b, k), f in c.items()] for name, c in found.items()},
     }
-    console.print()
-    made.show(console)
-    if json is not None:
-        made.write(json)
-        console.print(f"Figures: {json}", highlight=False)
+    made.finish(console, json)
     draw_to(console, plot, partial(_draw, found["trains"], size))
     return made
 

@@ -172,13 +172,9 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
         "series": lab.series,
         "scaled_by": lab.scaled,
     }
-    console.print()
-    made.show(console)
+    made.finish(console, json)
     parts = f"{min(lab.scaled.values()):,.0f} to {max(lab.scaled.values()):,.0f}"
     console.print(f"\nNaive: measured over the first rows, and scaled by {parts}.", highlight=False)
-    if json is not None:
-        made.write(json)
-        console.print(f"Figures: {json}", highlight=False)
     draw_to(console, plot, partial(_draw, lab))
     return made
 

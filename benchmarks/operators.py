@@ -55,11 +55,7 @@ def run(
         made.grids += found.grids
         made.facts[name] = found.facts
         pictures |= found.pictures
-    console.print()
-    made.show(console)
-    if json is not None:
-        made.write(json)
-        console.print(f"Figures: {json}", highlight=False)
+    made.finish(console, json)
     if plot is not None:
         for name, draw in pictures.items():
             draw_to(console, picture_path(plot, name), draw)

@@ -95,6 +95,14 @@ class Report:
     def passed(self) -> bool:
         return not self.judged or all(bar.met is not False for bar in self.bars)
 
+    def finish(self, console: Console, path: Path | None) -> None:
+        """Show it, and write it where the user names a file."""
+        console.print()
+        self.show(console)
+        if path is not None:
+            self.write(path)
+            console.print(f"Figures: {path}", highlight=False)
+
     def show(self, console: Console) -> None:
         table = Table(title=None, box=None, pad_edge=False, header_style="bold")
         table.add_column("what")

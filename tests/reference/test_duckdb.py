@@ -167,11 +167,6 @@ def asked(draw: Draw[Any], kind: str) -> Asked:
     return Asked(ours, theirs, draw(ticks(setting, prices=(*NUMBERS, math.nan), most=25)))
 
 
-@pytest.fixture(scope="module")
-def duck() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect()
-
-
 def load(duck: duckdb.DuckDBPyConnection, events: list[Event]) -> None:
     """The events as a table, with their arrival in `a`; times and days as numbers."""
     columns: dict[str, pa.Array] = {"a": pa.array(range(len(events)), pa.int64())}

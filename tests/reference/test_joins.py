@@ -105,11 +105,6 @@ def arrow(columns: Any, rows: Any) -> pa.Table:
     return pa.table({name: Vector.of(t, [row[name] for row in rows]).to_arrow() for name, t in columns})
 
 
-@pytest.fixture(scope="module")
-def duck() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect()
-
-
 @pytest.mark.slow
 @settings(max_examples=120)
 @given(asked())

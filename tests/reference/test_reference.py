@@ -364,11 +364,6 @@ def equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-@pytest.fixture(scope="module")
-def duck() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect()
-
-
 @pytest.mark.slow
 @settings(max_examples=120)
 @given(asked())

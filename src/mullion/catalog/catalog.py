@@ -45,6 +45,13 @@ class Catalog:
         _new(stream.name, self._relation_names, "stream or table", place)
         self.streams[stream.name] = stream
 
+    def stream(self, name: str, place: Place | None = None) -> Stream:
+        """The stream of this name."""
+        spelt = self._relation_names.get(name.lower(), name)
+        if spelt not in self.streams:
+            raise CheckError(f"unknown stream '{name}'", place, hint=closest(name, self.streams))
+        return self.streams[spelt]
+
     def add_table(self, table: Table, place: Place | None = None) -> None:
         _new(table.name, self._relation_names, "stream or table", place)
         self.tables[table.name] = table

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mullion.algebra.streams import Stream
-from mullion.errors import CheckError, closest
+from mullion.errors import CheckError
 from mullion.language.script import CreateSynopsis
 
 
@@ -23,11 +22,7 @@ class Synopsis:
     boundaries: tuple[float, ...] = ()
 
 
-def checked(create: CreateSynopsis, streams: Mapping[str, Stream]) -> Synopsis:
-    by_lower = {name.lower(): stream for name, stream in streams.items()}
-    stream = by_lower.get(create.stream.lower())
-    if stream is None:
-        raise CheckError(f"unknown stream '{create.stream}'", create.place, hint=closest(create.stream, streams))
+def checked(create: CreateSynopsis, stream: Stream) -> Synopsis:
     column = stream.column(create.column, create.place)
     type_ = stream.types[column]
     if not type_.is_fractional and type_.kind not in ("tinyint", "smallint", "int"):

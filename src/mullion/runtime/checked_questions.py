@@ -23,7 +23,7 @@ from mullion.algebra.streams import Stream
 from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.synopses import Synopsis
-from mullion.errors import CheckError, NotSupported, closest
+from mullion.errors import NotSupported
 from mullion.language.query import Named, Query, Window
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events
@@ -76,7 +76,7 @@ class CheckedQuestion(ABC):
 
 def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
     if query.approximate:
-        stream = _stream_asked(query, catalog)
+        stream = catalog.stream(query.source.name if isinstance(query.source, Named) else "", query.place)
         return OfTimegram(query, stream, catalog.synopses_on(stream.name))
     _check_once(query)
     relation = bind(query, catalog.streams, catalog.tables, catalog.materialized)
@@ -84,14 +84,6 @@ def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
     if plan is None:
         return OfRelation(relation, reading_kept(relation, catalog.materialized))
     return OfStream(relation, plan)
-
-
-def _stream_asked(query: Query, catalog: Catalog) -> Stream:
-    name = query.source.name if isinstance(query.source, Named) else ""
-    stream = {known.lower(): s for known, s in catalog.streams.items()}.get(name.lower())
-    if stream is None:
-        raise CheckError(f"unknown stream '{name}'", query.place, hint=closest(name, catalog.streams))
-    return stream
 
 
 def _check_once(query: Query) -> None:

@@ -95,7 +95,8 @@ class Statements:
                 dropped.append(catalog.known(name, statement.place))
                 catalog.drop_query(name, statement.place)
             case CreateSynopsis():
-                catalog.add_synopsis(checked(statement, catalog.streams), statement.place)
+                stream = catalog.stream(statement.stream, statement.place)
+                catalog.add_synopsis(checked(statement, stream), statement.place)
             case DropSynopsis(name=name):
                 catalog.drop_synopsis(name, statement.place)
             case Explain(name=name):

@@ -8,13 +8,12 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 from mullion.algebra.costs import Estimates, Flow, OperatorCost
-from mullion.algebra.nodes.base import Columns, Node
+from mullion.algebra.nodes.base import Node, OverOne
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.join import Join
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
 from mullion.algebra.update_pattern import Pattern
-from mullion.language.query import Expr
 from mullion.language.render import duration_text
 
 HIDDEN_START = "#s"
@@ -22,7 +21,7 @@ HIDDEN_START = "#s"
 
 
 @kind
-class JoinView(Node):
+class JoinView(OverOne):
     """What a join of windows of time would be if its windows were shorter: that of input i [RANGE ranges[i]].
 
     So queries with different windows share the join of the longest. The inputs are Scans, perhaps with Filters.
@@ -33,14 +32,6 @@ class JoinView(Node):
 
     input: Join
     ranges: tuple[int, ...]
-
-    @property
-    def columns(self) -> Columns:
-        return self.input.columns
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
     def _over(self, inputs: tuple[Node, ...]) -> Self:
         (join,) = inputs
@@ -55,9 +46,6 @@ class JoinView(Node):
 
     def needs(self, needed: Collection[str]) -> list[set[str]]:
         return [set(needed) | {f"{HIDDEN_START}{i}" for i in range(len(self.input.parts))}]
-
-    def traced(self, expr: Expr) -> tuple[Scan, Expr] | None:
-        return self.input.traced(expr)
 
     @property
     def text(self) -> str:
