@@ -72,15 +72,11 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def name_of(label: str, content: bytes, suffix: str = "") -> str:
+def _name(label: str, size: int, checksum: int, suffix: str) -> str:
     """
-    >>> name_of("000000000007.0", b"hello", ".arrow")
+    >>> _name("000000000007.0", 5, zlib.crc32(b"hello"), ".arrow")
     '000000000007.0-000000053610a686.arrow'
     """
-    return _name(label, len(content), zlib.crc32(content), suffix)
-
-
-def _name(label: str, size: int, checksum: int, suffix: str) -> str:
     return f"{label}-{size & 0xFFFFFFFF:08x}{checksum:08x}{suffix}"
 
 
@@ -218,7 +214,6 @@ __all__ = [
     "label_of",
     "mapped",
     "missing",
-    "name_of",
     "read_checked",
     "serialised",
     "sync_directory",

@@ -35,11 +35,6 @@ class Check:
     mend: str = ""
 
 
-def run_checks() -> list[Check]:
-    """Look at everything that Mullion needs, in the order in which it needs it."""
-    return [_guarded(name, look) for name, look in _CHECKS.items()]
-
-
 def print_report(console: Console) -> bool:
     """Print each check as it is made; True when all is well."""
     checks = []
