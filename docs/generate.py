@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,7 +122,24 @@ def _rooms() -> Iterator[tuple[str, str]]:
         yield f"{layer}/" if package.is_dir() else path.name, " ".join(text.partition("\n\n")[0].split())
 
 
+def decisions_page() -> str:
+    """Every decision by its title, with what took its place."""
+    lines = [
+        "# Decisions",
+        "",
+        "Why things are as they are. A decision that was given up stays, and says what took its place.",
+        "",
+    ]
+    for path in sorted((DOCS / "decisions").glob("0*.md")):
+        title, _, text = path.read_text(encoding="utf-8").partition("\n")
+        number, _, what = title.removeprefix("# ").partition(". ")
+        superseded = re.match(r"\s*Superseded by \[(\d+)\]", text)
+        lines.append(f"- {number}: [{what}]({path.name})" + (f" (now {superseded[1]})" if superseded else ""))
+    return "\n".join(lines) + "\n"
+
+
 PAGES = {
+    "decisions/README.md": decisions_page,
     "cli.md": cli_page,
     "functions.md": functions_page,
     "algorithms.md": algorithms_page,
