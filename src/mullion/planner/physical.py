@@ -36,6 +36,11 @@ def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregati
     return plans[stream.time_column]
 
 
+def is_sliced(relation: Relation) -> bool:
+    """Whether slices run the relation."""
+    return _window_aggregate(relation) is not None
+
+
 def _window_aggregate(relation: Relation) -> WindowAggregate | None:
     if relation not in _PARTS:
         _PARTS[relation] = window_aggregate(relation.root) if why_operators(relation) is None else None
@@ -47,9 +52,9 @@ def sliced_of(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> l
     return [plan for relation in relations if (plan := sliced(relation, streams)) is not None]
 
 
-def by_operators(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> list[Relation]:
+def by_operators(relations: Iterable[Relation]) -> list[Relation]:
     """What operators run of these."""
-    return [relation for relation in relations if sliced(relation, streams) is None]
+    return [relation for relation in relations if not is_sliced(relation)]
 
 
 def why_slices(axis: Axis) -> str:
@@ -147,4 +152,4 @@ _SLICED: WeakKeyDictionary[Relation, dict[str, SlicedAggregation]] = WeakKeyDict
 """The plans that were made before, by the time column: a relation does not say which of its columns that is, and
 engines may have streams that differ in nothing else."""
 
-__all__ = ["by_operators", "sliced", "sliced_of", "why_operators", "why_slices"]
+__all__ = ["by_operators", "is_sliced", "sliced", "sliced_of", "why_operators", "why_slices"]

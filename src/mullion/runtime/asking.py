@@ -16,10 +16,10 @@ from mullion.instants import EVERYTHING
 from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query, Window
 from mullion.runtime.checked_questions import CheckedQuestion, Present, checked
-from mullion.runtime.questions import Evaluate, View
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.stream_run import StreamRun
 from mullion.runtime.synopsis_answers import is_served
+from mullion.runtime.view import Evaluate, View
 
 
 class QuestionAnswer(NamedTuple):

@@ -3,7 +3,7 @@
 | question | kind | is answered from |
 |---|---|---|
 | SELECT APPROX | `OfTimegram` | a timegram |
-| aggregates over one stream | `OfStream` | a synopsis, sub-windows or kept events (`runtime.questions`) |
+| aggregates over one stream | `OfStream` | a synopsis, sub-windows or kept events (`runtime.view`) |
 | other relations | `OfRelation` | kept results, if they read nothing else, or kept events (`operators.once`) |
 """
 
@@ -31,9 +31,9 @@ from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_i
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.physical import sliced
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.questions import Evaluate, SourcedRows, View
 from mullion.runtime.relation_state import run_name
 from mullion.runtime.synopsis_answers import bounds_of, exact_answer
+from mullion.runtime.view import Evaluate, SourcedRows, View
 
 NO_EVENTS = Events(pa.table({}), np.zeros(0, np.int64))
 

@@ -18,9 +18,9 @@ from mullion.runtime.holding import Holding
 from mullion.runtime.intake import new_intake
 from mullion.runtime.kept_events import Keeper
 from mullion.runtime.ordered import restored_synopses
-from mullion.runtime.questions import Sharing, View
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
+from mullion.runtime.view import SharedSubWindows, View
 from mullion.slices.bounds import EVERYWHERE
 from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.coverage import Coverage
@@ -191,7 +191,7 @@ class Commits:
         self,
         waiting: pa.Table | None,
         synopses: Mapping[str, ColumnSynopsis],
-        sets: tuple[Sharing, ...] = (),
+        sets: tuple[SharedSubWindows, ...] = (),
         tables: Mapping[str, pa.Table] | None = None,
     ) -> View:
         state = self._state

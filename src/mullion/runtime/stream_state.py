@@ -23,9 +23,9 @@ from mullion.runtime.holding import Holding
 from mullion.runtime.kept_events import Keeper
 from mullion.runtime.lookup_tables import LookupTables, TableAt, no_table
 from mullion.runtime.ordered import Ordered
-from mullion.runtime.questions import View
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.sink import Sink
+from mullion.runtime.view import View
 from mullion.slices.limits import Limits
 from mullion.storage.event_log import EventLog
 from mullion.storage.files import CommittedFiles

@@ -32,7 +32,7 @@ from mullion.slices.intervals import Interval
 from mullion.slices.waiting_values import WaitingValues
 
 if TYPE_CHECKING:
-    from mullion.runtime.questions import SourcedRows, View
+    from mullion.runtime.view import SourcedRows, View
 
 INSTANT = arrow_type(TIMESTAMP)
 BOUNDED = ("max", "min", "count", "sum", "avg")

@@ -13,7 +13,7 @@ from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
 from mullion.errors import Place
 from mullion.language.query import Query
-from mullion.planner.physical import sliced
+from mullion.planner.physical import is_sliced
 from mullion.runtime.sink import Sink
 from mullion.service.entering_relations import EnteringRelations
 from mullion.service.entering_streams import EnteringStreams
@@ -45,7 +45,7 @@ class Entering:
         return bound
 
     def _way(self, query: Relation) -> Way:
-        return self.relations if sliced(query, self._catalog.streams) is None else self.streams
+        return self.streams if is_sliced(query) else self.relations
 
 
 __all__ = ["Entering"]

@@ -14,7 +14,7 @@ from mullion.binding.entering import entered
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.restart import as_journaled, check_text, from_journal, tables_declared_otherwise, to_journal
 from mullion.errors import CheckError, NotSupported, Place
-from mullion.planner.physical import sliced, sliced_of
+from mullion.planner.physical import is_sliced, sliced, sliced_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.runs import Runs
@@ -106,7 +106,7 @@ class EnteringStreams:
         recorded = self._runs.relations.recorded((stream,))
         by_operators = {name: text for name, text in recorded.items() if name not in by_slices}
         for query in self._catalog.queries_over(stream):
-            otherwise = by_slices if sliced(query, self._catalog.streams) is None else by_operators
+            otherwise = by_operators if is_sliced(query) else by_slices
             if otherwise.get(query.name) == query.text:
                 raise tables_declared_otherwise(query.name)
 

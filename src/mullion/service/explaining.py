@@ -54,7 +54,7 @@ class Explainer:
             if own and known is not None:
                 held[stream.name] = known
         named = [query for query in self._catalog.queries.values() if name in (None, query.name)]
-        operators = self._relations.plans(by_operators(named, self._catalog.streams))
+        operators = self._relations.plans(by_operators(named))
         observed = self._relations.observed() if operators.relations else {}
         observed |= {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
         return Explanation(tuple(plans), self._options.sharing, name, observed, dict(self._pasts), operators, held)

@@ -1,4 +1,4 @@
-"""Questions asked once of a running stream, and where their answers come from.
+"""What a commit left of a stream, and how questions about the stream are answered from it.
 
     a synopsis on the column      max and min, bounds of SELECT APPROX (`synopsis_answers`)
     sub-windows                   what standing queries keep, where it was cut at the question's bounds
@@ -46,7 +46,7 @@ SourcedRows = tuple[pa.Table, str, int | None]
 """Rows, what they are from, and up to which event time."""
 
 
-Sharing = tuple[tuple[PartialSubWindows, ...], Coverage]
+SharedSubWindows = tuple[tuple[PartialSubWindows, ...], Coverage]
 """The sub-windows of queries that share them, and what they cover."""
 
 Evaluate = Callable[[Stream, pa.Table, Sequence[Grouping]], tuple[pa.Table, Input]]
@@ -63,7 +63,7 @@ class View:
     stream: Stream
     newest: int
     events: int
-    sets: tuple[Sharing, ...]
+    sets: tuple[SharedSubWindows, ...]
     kept: KeptEvents | None
     waiting: pa.Table | None
     """Events that have no place in the order yet, and so are not in the synopses."""
