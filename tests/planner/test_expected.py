@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mullion.algebra.streams import Stream
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.options import Method, Options
+from mullion.planner.clusters import Clustering
 from mullion.planner.cost import NOTHING_SEEN
 from mullion.planner.expected import Expected, expectations, far_off, misjudged, observed_before
 from mullion.planner.plan import Pass, Plan
@@ -69,6 +71,20 @@ def test_groups_that_no_query_selects_are_not_expected(batch: MemoryBatch, metho
     counted = tally(table, made.groupings[0])
     assert expected.groups == counted.groups == 12
     assert expected.partials == pytest.approx(counted.partials, rel=0.25)
+
+
+@pytest.mark.parametrize("method", ["fragments", "rows"])
+@pytest.mark.parametrize("where", ["", "WHERE x < 40"])
+def test_events_between_windows_that_hop_leave_no_partials(batch: MemoryBatch, method: str, where: str) -> None:
+    text = f"SELECT k, count(*) AS n FROM s [RANGE 1 s SLIDE 30 s] {where} GROUP BY k"
+    made = plan(method, text)
+    statistics = batch.statistics(made.groupings)
+    (expected,) = expectations(replace(made, way="kernel"), statistics).values()
+    ((table,),) = batch.partials(Pass((made,)), (), EVERYWHERE, None)[0].taken
+    counted = tally(table, made.groupings[0])
+    assert expected.partials == pytest.approx(counted.partials, rel=0.25)
+    assert expected.groups == pytest.approx(counted.groups, rel=0.25)
+    assert Clustering(statistics).partials([made.queries]) == pytest.approx(counted.partials, rel=0.25)
 
 
 def test_what_is_known_before_is_what_a_batch_shows(batch: MemoryBatch) -> None:

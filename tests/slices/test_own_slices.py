@@ -105,6 +105,8 @@ def wanted_rows(events: list[dict[str, Any]], plan: Plan, grouping: Grouping) ->
         truth = evaluate(query.predicate, columns, len(events))
         inside = truth.values & truth.valid
     slices = slice_starts(np.array([e["ts"] for e in events], np.int64), (query.window,))
+    range_, slide, _ = query.window
+    inside &= (slices % slide >= slide - range_) | (range_ >= slide)
     keys = [_plain([0.0 if v == 0 else v for v in evaluate(k, columns, len(events)).to_list()]) for k in grouping.keys]
     members = defaultdict(list)
     for i in np.flatnonzero(inside):
@@ -139,7 +141,7 @@ events_of = st.lists(
 texts = st.tuples(*map(st.sampled_from, (QUERIES, PREDICATES, WINDOWS)))
 
 
-@settings(max_examples=15)
+@settings(max_examples=40)
 @given(events=events_of, chosen=st.lists(texts, min_size=1, max_size=5), workers=st.booleans())
 def test_many_groupings_of_one_job(
     events: list[dict[str, Any]], chosen: list[tuple[str, str, str]], workers: bool

@@ -28,6 +28,7 @@ from mullion.instants import EVERYTHING
 from mullion.language.query import Expr, Period
 from mullion.planner.plan import EVENTS, PredicateSlot, StateColumn, grouping_name, slot_of, states_of
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
+from mullion.planner.slices import covered_share, is_hopping
 from mullion.planner.statistics import ONE_GROUP, Groups, Statistics, expected_cells
 
 CLUSTER = 2_500.0
@@ -232,7 +233,8 @@ class Clustering:
         if cluster.grouping == "()":
             added = len(cluster.slots) * DENSE_FIELD * fields
         else:
-            selected = sum(self._selectivity(cluster.grouping, slot) for slot in cluster.slots)
+            name, slots = cluster.grouping, cluster.slots.items()
+            selected = sum(self._selectivity(name, slot) * kept_share(tuple(windows)) for slot, windows in slots)
             added = len(cluster.slots) * TESTED + selected * (GROUPED_EVENT + GROUPED_FIELD * fields)
         cells = sum(cluster.cells.values()) * (CELL + CELL_FIELD * fields)
         return CLUSTER + self.events * added + cells + SLICE * self._slices(cluster.windows)
@@ -258,8 +260,9 @@ class Clustering:
             fragments = self._statistics.fragments(name, conditions, with_groups=True)
             groups = self._assumed_fragments(name, len(conditions)) if fragments is None else fragments
             given = max(1.0, sum(self._selectivity(name, slot) for slot in cluster.slots))
-        events = self.events * (1.0 if not selective else min(1.0, given))
-        return _Fragments(events, float(expected_cells(self._slices(cluster.windows), events, groups)), given)
+        windows = tuple(cluster.windows)
+        events = self.events * (1.0 if not selective else min(1.0, given)) * kept_share(windows)
+        return _Fragments(events, float(expected_cells(self._kept_slices(windows), events, groups)), given)
 
     def _assumed_fragments(self, name: str, conditions: int) -> Groups:
         groups = self._groups(name).number * min(self.events, 2 ** min(conditions, 20))
@@ -277,11 +280,17 @@ class Clustering:
         return self._selectivities[name].get(slot.predicate, ASSUMED_SELECTIVITY)
 
     def _cells(self, name: str, slot: PredicateSlot, windows: Iterable[Period]) -> float:
-        slices = self._slices(windows)
-        counted = self._statistics.cells(name, slot.predicate, slices)
+        windows = tuple(windows)
+        slices, share = self._kept_slices(windows), kept_share(windows)
+        counted = self._statistics.cells(name, slot.predicate, slices, share)
         if counted is not None:
             return counted
-        return float(expected_cells(slices, self.events * self._selectivity(name, slot), self._groups(name)))
+        return float(expected_cells(slices, self.events * share * self._selectivity(name, slot), self._groups(name)))
+
+    def _kept_slices(self, windows: tuple[Period, ...]) -> float:
+        """The slices whose events are kept."""
+        kept = (slices_a_microsecond(windows) - gaps_a_microsecond(windows)) * self._span
+        return max(1.0, min(self.events * kept_share(windows), kept))
 
     def _slices(self, windows: Iterable[Period]) -> float:
         return max(1.0, min(float(self.events), slices_a_microsecond(tuple(windows)) * self._span))
@@ -314,6 +323,26 @@ def slices_a_microsecond(windows: tuple[Period, ...]) -> float:
     for _, step in progressions:
         free *= 1.0 - grid / step
     return (1.0 - free) / grid if grid else 0.0
+
+
+@lru_cache(maxsize=1 << 14)
+def kept_share(windows: tuple[Period, ...]) -> float:
+    """About which part of the events is kept: those between windows are not, if all windows hop."""
+    return covered_share(windows) if all(map(is_hopping, windows)) else 1.0
+
+
+@lru_cache(maxsize=1 << 14)
+def gaps_a_microsecond(windows: tuple[Period, ...]) -> float:
+    """About how many slices lie in no window: those that begin where a window ends, outside of all others.
+
+    >>> 8 * gaps_a_microsecond((Period(1, 4),)), 8 * gaps_a_microsecond((Period(1, 4), Period(4, 8)))
+    (2.0, 1.75)
+    """
+    if not all(map(is_hopping, windows)):
+        return 0.0
+    return sum(
+        (1.0 - covered_share([*windows[:at], *windows[at + 1 :]])) / window.slide for at, window in enumerate(windows)
+    )
 
 
 def _progressions(window: Period) -> tuple[tuple[int, int], ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from mullion.language.query import Period
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import ROWS, Grouping, Plan
-from mullion.planner.slices import slices_of
-from mullion.planner.statistics import Statistics, expected_cells
+from mullion.planner.slices import covered_share, slices_of
+from mullion.planner.statistics import Groups, Statistics, expected_cells
 
 TOLERATED = 4.0
 """How many times more or less there may be than expected."""
@@ -48,19 +49,34 @@ def expectations(plan: Plan, statistics: Statistics) -> dict[str, Expected]:
             groups = statistics.selected_groups(grouping.name, grouping.predicates)
         partials = _partials(plan, grouping, method, statistics)
         if groups is not None and partials is not None:
-            expected[grouping.name] = Expected(partials, groups.number)
+            expected[grouping.name] = Expected(partials, _groups(plan, grouping, groups, statistics))
     return expected
 
 
+def _hopping(plan: Plan, grouping: Grouping) -> tuple[Period, ...]:
+    """The windows between which no event is kept; none where all are."""
+    return () if plan.way == "native" else grouping.all_hopping
+
+
+def _groups(plan: Plan, grouping: Grouping, groups: Groups, statistics: Statistics) -> float:
+    """Those that have an event in a window."""
+    hopping = _hopping(plan, grouping)
+    if not hopping or statistics.events is None:
+        return groups.number
+    return float(expected_cells(1, statistics.events * covered_share(hopping), groups))
+
+
 def _partials(plan: Plan, grouping: Grouping, method: str, statistics: Statistics) -> float | None:
-    groups, events, span = statistics.groups.get(grouping.name), statistics.events, statistics.span
-    if groups is None or events is None or span is None:
+    groups, span = statistics.groups.get(grouping.name), statistics.span
+    if groups is None or statistics.events is None or span is None:
         return None
     if method == ROWS:
         own = list(dict.fromkeys((query.window, query.predicate) for query in grouping.queries))
         cells = statistics.own_cells(grouping.name, own)
         return None if cells is None else float(cells.sum())
-    slices = slices_of(plan.windows, 0, span, plan.slicing)
+    hopping = _hopping(plan, grouping)
+    slices = slices_of(plan.windows, 0, span, plan.slicing, hopping or None)
+    events = statistics.events * (covered_share(hopping) if hopping else 1.0)
     if grouping.selective:
         groups = statistics.fragments(grouping.name, grouping.predicates, with_groups=True)
     elif grouping.predicates:

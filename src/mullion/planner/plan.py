@@ -31,7 +31,7 @@ from mullion.language.types import BOOLEAN, Type
 from mullion.options import DEFAULTS, Options, Slicing
 from mullion.planner.fragments import PredicateIndex
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
-from mullion.planner.slices import Grid, Progressions
+from mullion.planner.slices import Grid, Progressions, is_hopping
 
 T = TypeVar("T")
 
@@ -166,10 +166,30 @@ class Grouping:
     @cached_property
     def progressions(self) -> Progressions:
         """The edges of each slot."""
+        return Progressions.of(self._windows)
+
+    @property
+    def _windows(self) -> list[dict[Period, None]]:
+        """The different windows of each slot."""
         windows: list[dict[Period, None]] = [{} for _ in self.slots]
         for query, slot in zip(self.queries, self.slot_of.tolist(), strict=True):
             windows[slot][query.window] = None
-        return Progressions.of(windows)
+        return windows
+
+    @cached_property
+    def hopping(self) -> tuple[tuple[Period, ...], ...]:
+        """The windows of each slot, if all of them hop over time: its events between them answer nothing and need not
+        be kept. None of a slot whose windows leave no event out."""
+        if any(query.axis != TIME_AXIS for query in self.queries):
+            return ((),) * len(self.slots)
+        return tuple(tuple(own) if all(map(is_hopping, own)) else () for own in self._windows)
+
+    @cached_property
+    def all_hopping(self) -> tuple[Period, ...]:
+        """The windows of all slots, if all of them hop over time."""
+        if not all(self.hopping):
+            return ()
+        return tuple(dict.fromkeys(window for windows in self.hopping for window in windows))
 
     @cached_property
     def templates(self) -> tuple[npt.NDArray[np.intp], list[AnswerTemplate]]:
@@ -190,7 +210,7 @@ class Grouping:
         )
         slim = replace(self, queries=(), slots=nameless)
         index = self.index.for_rows() if method == ROWS and not self.keys else self.index
-        slim.__dict__.update(index=index, progressions=self.progressions)
+        slim.__dict__.update(index=index, progressions=self.progressions, hopping=self.hopping)
         return slim
 
 

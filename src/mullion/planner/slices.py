@@ -15,13 +15,13 @@ import heapq
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import count, groupby, islice
-from math import gcd
+from math import gcd, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mullion.expressions.arrays import Times
+from mullion.expressions.arrays import Mask, Times
 from mullion.instants import EVERYTHING
 from mullion.language.query import Period
 
@@ -113,6 +113,46 @@ def first_edges(windows: Iterable[Period], most: int) -> list[int]:
     return [edge for edge, _ in islice(groupby(edges), most)]
 
 
+def is_hopping(window: Period) -> bool:
+    """Whether there are gaps between its windows, so that some events are in none."""
+    return window.range < window.slide
+
+
+def is_inside(slices: Times, windows: Iterable[Period]) -> Mask:
+    """Which slices, given by their starts, lie in a window. Requires: they are cut at the edges of these windows.
+
+    >>> is_inside(np.array([0, 4, 7, 11]), [Period(3, 7)]).tolist()
+    [False, True, False, True]
+    """
+    inside = np.zeros(len(slices), np.bool_)
+    for range_, slide, offset in windows:
+        inside |= (slices - offset) % slide >= slide - range_
+    return inside
+
+
+def lies_in(window: Period, others: Iterable[Period]) -> bool:
+    """Whether every window lies in one of another period; with a slide of 0 there is one, which ends at the offset.
+
+    >>> lies_in(Period(2, 14, 6), [Period(3, 7)]), lies_in(Period(2, 7, 1), [Period(3, 7)])
+    (True, False)
+    >>> lies_in(Period(3, 0, 21), [Period(3, 7)]), lies_in(Period(4, 0, 21), [Period(3, 7)])
+    (True, False)
+    """
+    return any(
+        window.slide % other.slide == 0 and (other.offset - window.offset) % other.slide + window.range <= other.range
+        for other in others
+    )
+
+
+def covered_share(windows: Iterable[Period]) -> float:
+    """About which part of time lies in a window, as if those of different periods lay anywhere.
+
+    >>> covered_share([Period(1, 4), Period(1, 2)])
+    0.625
+    """
+    return 1.0 - prod(1.0 - min(1.0, window.range / window.slide) for window in windows)
+
+
 class Progressions(NamedTuple):
     """Edges of several slots as arithmetic progressions: each belongs to a slot and is a row (first, step)."""
 
@@ -170,14 +210,18 @@ MOST_COUNTED = 50_000
 """Edges that are counted one by one; of more, their number is estimated."""
 
 
-def slices_of(windows: Iterable[Period], low: int, high: int, slicing: str) -> int:
-    """How many slices cover [low, high); where they are very many, about how many, by a shorter stretch."""
+def slices_of(
+    windows: Iterable[Period], low: int, high: int, slicing: str, within: Sequence[Period] | None = None
+) -> int:
+    """How many slices cover [low, high), or lie there within some of the windows; where they are very many, about how
+    many, by a shorter stretch."""
     if high <= low:
         return 0
     windows = tuple(windows)
     parts = -(-most_edges(windows, low, high, slicing) // MOST_COUNTED)
     stretch = max(1, (high - low) // max(1, parts))
-    return len(edges_between(windows, low, low + stretch - 1, slicing=slicing)) * max(1, parts)
+    edges = edges_between(windows, low, low + stretch - 1, slicing=slicing)
+    return (len(edges) if within is None else int(is_inside(edges, within).sum())) * max(1, parts)
 
 
 __all__ = [
@@ -185,10 +229,14 @@ __all__ = [
     "Period",
     "Progressions",
     "common_grid",
+    "covered_share",
     "distinct",
     "edge_at",
     "edges_between",
     "first_edges",
+    "is_hopping",
+    "is_inside",
+    "lies_in",
     "most_edges",
     "paired",
     "paned",

@@ -224,22 +224,23 @@ class Statistics:
             number = max(len(found.frequencies), round(groups.number * float((counts[telling] > 0).mean())))
         return replace(found, number=min(number, groups.number))
 
-    def cells(self, grouping: str, predicate: Expr | None, slices: float) -> float | None:
-        """The pairs of a slice and a group that hold an event which satisfies a predicate, if so many slices cut the
-        batch; None where the sample does not tell."""
+    def cells(self, grouping: str, predicate: Expr | None, slices: float, share: float = 1.0) -> float | None:
+        """The pairs of a slice and a group that hold an event which satisfies a predicate, if so many slices hold this
+        share of the batch; None where the sample does not tell."""
         groups, sample = self.groups.get(grouping), self.selections.get(grouping)
         events = self.events if self.events is not None else self.sampled
         if groups is None or (predicate is not None and (sample is None or predicate not in sample.columns)):
             return None
         if predicate is None or sample is None:
-            return float(expected_cells(slices, events, groups))
-        of_slices, of_events = np.array([slices]), np.array([float(events)])
+            return float(expected_cells(slices, events * share, groups))
+        of_slices, of_events = np.array([slices]), np.array([events * share])
         return float(sample.cells([sample.columns[predicate]], of_slices, of_events, events, groups.number)[0])
 
     def own_cells(self, grouping: str, queries: Sequence[tuple[Period, Expr | None]]) -> Floats | None:
         """The partials of each query when it is cut by its own paired slices alone; None where too little is known.
 
-        A predicate may leave few of the groups, so that those of the events which satisfy it are counted.
+        A predicate may leave few of the groups, so that those of the events which satisfy it are counted. Events
+        between windows that hop leave no partials.
         """
         groups = self.groups.get(grouping)
         if groups is None or self.events is None or self.span is None:
@@ -252,7 +253,7 @@ class Statistics:
             at = np.array([i for i, (_, where) in enumerate(queries) if (where in known) is asked], np.intp)
             range_, slide = windows[at].T
             rest = np.where(range_ >= EVERYTHING, 0.0, np.fmod(range_, slide))
-            for length in (rest, slide - rest):
+            for length in (rest, np.where(range_ < slide, 0.0, slide - rest)):
                 slices = np.where(length > 0, np.maximum(1.0, self.span / slide), 0.0)
                 events = self.events * length / slide
                 if asked and sample is not None:

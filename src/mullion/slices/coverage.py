@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mullion.expressions.arrays import Times
+from mullion.language.query import Period
 from mullion.planner.plan import EVENTS, ROWS, Grouping, Plan, StateColumn, grouping_name, slot_of, states_of
 from mullion.planner.sliced import SlicedAggregation
-from mullion.planner.slices import edges_between, most_edges, residues
+from mullion.planner.slices import edges_between, lies_in, most_edges, residues
 
 Edges = tuple[int, ...] | None
 
@@ -21,9 +22,9 @@ class Kept:
     plan: Plan | None
     newest: int
 
-    def serves(self, query: SlicedAggregation, edges: Edges = None) -> bool:
-        """Whether these batches kept the query's groups, slot and states, and cut the stream at its edges, or at those
-        given."""
+    def serves(self, query: SlicedAggregation, edges: Edges = None, window: Period | None = None) -> bool:
+        """Whether these batches kept the query's groups, slot and states of all events in its windows, or in the one
+        given, and cut the stream at its edges, or at those given."""
         if self.plan is None:
             return False
         needed: dict[str, set[StateColumn]] = {grouping_name(query.keys, query.lookups): {EVENTS}}
@@ -32,12 +33,18 @@ class Kept:
             own.update(states_of(aggregate))
             if aggregate.values:
                 needed[grouping_name(query.keys, query.lookups, [e for e, _ in aggregate.values])] = {EVENTS}
-        return all(self._keeps(query, name, states, edges) for name, states in needed.items())
+        window = query.window if window is None else window
+        return all(self._keeps(query, name, states, edges, window) for name, states in needed.items())
 
-    def _keeps(self, query: SlicedAggregation, name: str, states: set[StateColumn], edges: Edges) -> bool:
+    def _keeps(
+        self, query: SlicedAggregation, name: str, states: set[StateColumn], edges: Edges, window: Period
+    ) -> bool:
         assert self.plan is not None
         for at, grouping in enumerate(self.plan.groupings):
             if grouping.name == name and slot_of(query) in grouping.slots:
+                hopping = self._hopping(query, grouping, at)
+                if hopping and not lies_in(window, hopping):
+                    return False
                 cuts = self._cuts(query, grouping, at)
                 if edges is None:
                     has_edges = _holds(cuts, residues([query.window]))
@@ -56,6 +63,17 @@ class Kept:
             cuts: Times = grouping.progressions.rows[grouping.progressions.slot == own]
             return cuts
         return residues(self.plan.windows, self.plan.slicing)
+
+    def _hopping(self, query: SlicedAggregation, grouping: Grouping, at: int) -> tuple[Period, ...]:
+        """The windows between which events of the query's slot were not kept; none where all were."""
+        assert self.plan is not None
+        if self.plan.way == "native":
+            return ()
+        return (
+            grouping.hopping[grouping.slots.index(slot_of(query))]
+            if self.plan.methods[at] == ROWS
+            else grouping.all_hopping
+        )
 
 
 class Coverage:
@@ -88,7 +106,9 @@ class Coverage:
         if not self._kept or (self.since is not None and start < self.since):
             return False
         edges = tuple(edge for edge in (start, end) if edge <= newest)
-        return all(kept.serves(query, edges) for kept in self._kept if kept.newest >= start)
+        seen = min(end, newest + 1)
+        window = Period(seen - start, 0, seen)
+        return all(kept.serves(query, edges, window) for kept in self._kept if kept.newest >= start)
 
     def edges(self, low: int, high: int, most: int = 10_000) -> list[int]:
         """Where the newest batch was cut, the latest first."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mullion.expressions.arrays import Array
+from mullion.expressions.arrays import Array, Mask
 
 NO_VALUE = np.iinfo(np.int64).max
 """What is larger than any value; the largest of values is found as the least of their complements."""
@@ -87,6 +87,10 @@ class DenseRows(NamedTuple):
 
     def first(self, number: int) -> DenseRows:
         return DenseRows(*(column[..., :number] for column in self))
+
+    def where(self, kept: Mask) -> DenseRows:
+        """Only some of the rows."""
+        return self if kept.all() else DenseRows(*(column[..., kept] for column in self))
 
 
 @njit(cache=True, nogil=True)

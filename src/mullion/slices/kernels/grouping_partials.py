@@ -13,10 +13,13 @@ import pyarrow as pa
 
 from mullion.expressions.arrays import Array, Times, Whole
 from mullion.expressions.coding.dictionary import combine, runs
+from mullion.language.query import Period
 from mullion.planner.plan import FRAGMENTS, ROWS, Grouping
+from mullion.planner.slices import is_inside
 from mullion.slices.kernels.compiled import DenseRows
 from mullion.slices.kernels.events import Events
 from mullion.slices.kernels.fields import Column, Lifted
+from mullion.slices.kernels.gaps import rows_within, within
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.layout import SLOT, Nulls, partial_schema, signature_array, table_of
 from mullion.slices.kernels.own_slices import OwnRows, Selected, own_rows
@@ -52,8 +55,38 @@ class GroupingPartials:
     @property
     def lanes(self) -> int:
         """How many predicates are gone through one by one."""
-        own = self.grouping.keys or len(self.grouping.slots) < LEAST_LANES
-        return len(self.grouping.slots) if self.asked == ROWS and own else 0
+        return len(self.grouping.slots) if self._goes_by_lanes and not self.is_idle else 0
+
+    @property
+    def _goes_by_lanes(self) -> bool:
+        return self.asked == ROWS and bool(self.grouping.keys or len(self.grouping.slots) < LEAST_LANES)
+
+    @cached_property
+    def is_idle(self) -> bool:
+        """Whether it is known that no predicate has an event. Of very many this is not asked: one of them has some."""
+        slots = len(self.grouping.slots)
+        return (self._goes_by_lanes or slots < LEAST_LANES) and not any(map(self._has_events, range(slots)))
+
+    def _has_events(self, slot: int) -> bool:
+        grouping, joined = self.grouping, self.joined
+        trees, hopping = grouping.index.trees, self._hopping[slot]
+        if slot < len(trees) and joined.selection(grouping.lookups).is_empty(trees[slot]):
+            return False
+        return not hopping or bool(is_inside(self._cut(slot).starts, hopping).any())
+
+    @cached_property
+    def _hopping(self) -> tuple[tuple[Period, ...], ...]:
+        """The windows between which events leave, of each slot: its own, or by fragments, which slots share, those of
+        all slots. Where values are bad, they are counted of all events."""
+        grouping = self.grouping
+        if any(check is not None for check in self._checks):
+            return ((),) * len(grouping.slots)
+        return grouping.hopping if self.method == ROWS else (grouping.all_hopping,) * len(grouping.slots)
+
+    def _cut(self, slot: int) -> Cut:
+        """The slices of a slot: between the edges of its own windows, or by fragments of all windows."""
+        own = self.grouping.progressions
+        return self.joined.cut(own.rows[own.slot == slot] if self.method == ROWS else self.windows)
 
     def prepare(self) -> None:
         """What is shared with other groupings is found before they meet in threads."""
@@ -63,6 +96,9 @@ class GroupingPartials:
             joined.bad(check)
         for attribute in grouping.index.attributes:
             selection.regions(attribute.expr)
+        if self.is_idle:
+            joined.columns.forget_steps()
+            return
         if self.lanes or all(state.partial.is_dense for state in grouping.states):
             _ = self._columns
         if grouping.keys:
@@ -74,9 +110,9 @@ class GroupingPartials:
         grouping, joined = self.grouping, self.joined
         trees = grouping.index.trees
         selected = joined.selection(grouping.lookups).selected(trees[slot]) if slot < len(trees) else True
-        own = grouping.progressions
         groups = joined.groups(grouping.keys) if grouping.keys else None
-        return own_rows(joined.cut(own.rows[own.slot == slot]), selected, groups, self._columns)
+        cut = self._cut(slot)
+        return own_rows(cut, within(self._hopping[slot], cut, selected), groups, self._columns)
 
     @cached_property
     def _states(self) -> list[Lifted]:
@@ -93,17 +129,19 @@ class GroupingPartials:
 
     def table(self, lanes: Sequence[OwnRows]) -> pa.Table:
         """The partials, and a row for each slice that holds an event, whatever the lookups make of it."""
-        method = self.method
-        if self.lanes:
-            columns = self._of_lanes(lanes)
-        else:
-            columns = self._dense() if method == ROWS else self._shards()
-        schema = partial_schema(self.grouping, method)
-        tables = [table_of(columns, schema, self.nulls), table_of(self._counted(), schema, self.nulls)]
+        schema = partial_schema(self.grouping, self.method)
+        tables = [table_of(self._counted(), schema, self.nulls)]
+        if not self.is_idle:
+            tables.insert(0, table_of(self._rows(lanes), schema, self.nulls))
         if self.malformed:
             lost = {"slice": pa.nulls(1, pa.int64()), "events": np.array([self.malformed])}
             tables.append(table_of(lost, schema, self.nulls))
         return pa.concat_tables(tables)
+
+    def _rows(self, lanes: Sequence[OwnRows]) -> dict[str, Any]:
+        if self.lanes:
+            return self._of_lanes(lanes)
+        return self._dense() if self.method == ROWS else self._shards()
 
     def _counted(self) -> dict[str, Any]:
         events, cut = self.events, self.events.cut(self.windows)
@@ -158,19 +196,30 @@ class GroupingPartials:
             blocks.append(rows._replace(slot=rows.slot + np.int32(first)))
             first = end
         rows = DenseRows.together(blocks)
+        if any(self._hopping):
+            rows = rows.where(rows_within(self._hopping, rows.slot, rows.slices))
         return {"slice": rows.slices, SLOT: rows.slot} | self._stored(rows.rows, fields.columns(rows))
 
     def _shards(self) -> dict[str, Any]:
         """Fragments by hash: one row for each slice, fragment and group (krishnamurthy 5)."""
         grouping, joined = self.grouping, self.joined
         fragmented = fragments(grouping.index, joined.selection(grouping.lookups), joined.length)
-        wanted = np.asarray(fragmented.signatures.any(axis=1)) if grouping.selective else None
         cut = joined.cut(self.windows)
+        selected = within(self._hopping[0], cut, self._wanted(fragmented))
         if all(state.partial.is_dense for state in grouping.states):
-            return self._dense_shards(fragmented, wanted, cut)
-        return self._sorted_shards(fragmented, wanted, cut)
+            return self._dense_shards(fragmented, selected, cut)
+        return self._sorted_shards(fragmented, selected, cut)
 
-    def _dense_shards(self, fragmented: Fragments, wanted: npt.NDArray[np.bool_] | None, cut: Cut) -> dict[str, Any]:
+    def _wanted(self, fragmented: Fragments) -> Selected:
+        """The events of fragments that satisfy a predicate, where every query has one."""
+        if not self.grouping.selective:
+            return True
+        wanted = np.asarray(fragmented.signatures.any(axis=1))
+        if wanted.all() or not wanted.any():
+            return bool(wanted.all())
+        return np.asarray(wanted[fragmented.number].view(np.uint8))
+
+    def _dense_shards(self, fragmented: Fragments, selected: Selected, cut: Cut) -> dict[str, Any]:
         grouping, joined, number = self.grouping, self.joined, len(fragmented.signatures)
         groups = joined.groups(grouping.keys) if grouping.keys else None
         if number == 1 and groups is not None:
@@ -178,9 +227,6 @@ class GroupingPartials:
         else:
             own = Groups(fragmented.number.astype(np.int32), number, ())
             own = own if groups is None else own.with_others(groups)
-        selected: Selected = wanted is None or bool(wanted.all())
-        if not selected and wanted is not None and wanted.any():
-            selected = wanted[fragmented.number].view(np.uint8)
         rows = own_rows(cut, selected, own, self._columns)
         first = own.firsts()[rows.group]
         columns: dict[str, Any] = {
@@ -191,11 +237,9 @@ class GroupingPartials:
             columns |= _keys(groups, [groups.codes[first]])
         return columns | self._stored(rows.rows, rows.columns)
 
-    def _sorted_shards(self, fragmented: Fragments, wanted: npt.NDArray[np.bool_] | None, cut: Cut) -> dict[str, Any]:
+    def _sorted_shards(self, fragmented: Fragments, chosen: Selected, cut: Cut) -> dict[str, Any]:
         grouping, joined = self.grouping, self.joined
-        selected: Any = slice(None)
-        if wanted is not None and not wanted.all():
-            selected = np.flatnonzero(wanted[fragmented.number])
+        selected: Any = slice(None) if chosen is True else np.flatnonzero(chosen) if chosen is not False else slice(0)
         slices, fragment = cut.of_events()[selected], fragmented.number[selected]
         numbers = np.repeat(np.arange(len(cut.starts)), cut.lengths)[selected]
         coded = [(numbers, len(cut.starts)), (fragment, len(fragmented.signatures))] if len(slices) else [(slices, 0)]

@@ -8,7 +8,8 @@ For each grouping, events fall into shards (slice, fragment, group), and each of
     09:00:02  B    9      09:00    NULL     NULL    3    :01   :02    0   -
 
 Events that satisfy no predicate (fragment F0) leave before anything is aggregated. So that it is known nevertheless
-which slices hold an event, each slice has one more row without signature or slot, which counts all its events.
+which slices hold an event, each slice has one more row without signature or slot, which counts all its events. Events
+between windows that hop leave likewise (`gaps`).
 
 By dense rows, a row belongs to one predicate, its `slot`, instead of to the fragment of a `signature`.
 """
@@ -94,8 +95,8 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
     """The partials of one batch of events for each grouping.
 
     Time: O(n) for n events in time order, and for each predicate of the method `rows`; O(n log n) where a state is not
-    dense, or groups are too many for a table. Guarantee: every event is in exactly one partial, or by rows in one of
-    each predicate that it satisfies.
+    dense, or groups are too many for a table. Guarantee: every event that lies in a window is in exactly one partial,
+    or by rows in one of each predicate that it satisfies.
     """
     events, malformed = Events.of(batch, job.context)
     shared = malformed, shared_nulls()

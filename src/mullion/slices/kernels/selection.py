@@ -95,6 +95,20 @@ class Selection:
             self._selected[predicate] = found
         return found
 
+    def is_empty(self, predicate: Tree) -> bool:
+        """Whether the regions that occur tell that no event satisfies it."""
+        return not self._may_be(predicate, TRUE)
+
+    def _may_be(self, tree: Tree, wanted: int) -> bool:
+        read = _read(tree)
+        if len(read) == 1:
+            return bool(self._holds(tree, read[0], wanted)[self.regions(read[0]).present].any())
+        assert isinstance(tree, Logic)
+        if tree.op == "not":
+            return self._may_be(tree.parts[0], TRUE - wanted)
+        found = (self._may_be(part, wanted) for part in _parts(tree))
+        return all(found) if (tree.op == "and") == (wanted == TRUE) else any(found)
+
     def _where(self, tree: Tree, wanted: int) -> Selected:
         """The events for which the tree is true, or false: that is all that AND, OR and NOT need to know."""
         read = _read(tree)
@@ -112,14 +126,20 @@ class Selection:
         return found
 
     def _where_alone(self, tree: Tree, expr: Expr, wanted: int) -> Selected:
-        attribute, codes, present = self.regions(expr)
-        holds = truth_of(tree, {expr: attribute}, {expr: np.arange(attribute.regions)}) == wanted
+        _, codes, present = self.regions(expr)
+        holds = self._holds(tree, expr, wanted)
         here = holds[present]
         if not here.any() or here.all():
             return bool(len(here) and here[0])
         out = np.empty(len(codes), np.uint8)
         gather(codes, holds.astype(np.uint8), 0, out)
         return out
+
+    def _holds(self, tree: Tree, expr: Expr, wanted: int) -> Mask:
+        """In which regions of the one expression that it compares the tree is true, or false."""
+        attribute = self.regions(expr).attribute
+        holds: Mask = truth_of(tree, {expr: attribute}, {expr: np.arange(attribute.regions)}) == wanted
+        return holds
 
 
 def _together(a: Selected, b: Selected, *, every: bool) -> Selected:
