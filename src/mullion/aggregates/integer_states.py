@@ -28,8 +28,12 @@ class WholeNumbers(Invertible):
     def stands_alone(self) -> bool:
         return True
 
+    def narrowed(self, state: State) -> State:
+        """The same in fewer fields, where the sum of any of these states has room in them."""
+        return state
+
     def load(self, stored: Sequence[Vector]) -> State:
-        return tuple(np.where(s.valid, s.values, 0) for s in stored)
+        return tuple(s.values if s.valid.all() else np.where(s.valid, s.values, 0) for s in stored)
 
     def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
         return tuple(always(s, BIGINT) for s in state)

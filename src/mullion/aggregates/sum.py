@@ -44,6 +44,15 @@ class SumInLimbs(WholeNumbers):
     def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
         return super().store(_carried(state), loaded)
 
+    def narrowed(self, state: State) -> State:
+        """Two limbs as one number: `total` takes either."""
+        if len(state) != 2:
+            return state
+        high, low = state
+        largest = max(abs(int(high.min(initial=0))), abs(int(high.max(initial=0)))) + 1
+        carried = int(low.min(initial=0)) >= 0 and int(low.max(initial=0)) <= LIMB
+        return ((high << 32) + low,) if carried and largest * max(1, len(high)) < 2**30 else state
+
 
 @dataclass(frozen=True)
 class SumOfIntegers(SumInLimbs):

@@ -176,7 +176,7 @@ class Evaluation:
                 for arg in args:
                     bad = _either(bad, self.bad(arg))
                 signature = Signature(tuple(self.value(a).type for a in args), self.value(expr).type)
-                if FUNCTIONS[name].may_fail(signature):
+                if FUNCTIONS[name].may_fail(signature) and not self.value(expr).valid.all():
                     known: Mask = ~self.value(expr).valid
                     for arg in args:
                         known = known & self.value(arg).valid
@@ -227,9 +227,7 @@ def _apply(function: Function, signature: Signature, vectors: list[Vector]) -> V
     if not function.strict:
         values, valid = form(*vectors)
         return _vector(signature.result, values, valid)
-    valid = np.ones(1, np.bool_)
-    for vector in vectors:
-        valid = valid & vector.valid
+    valid = _all_known(vectors)
     arrays = [v.values for v in vectors]
     if any(a.dtype == np.object_ for a in arrays) and not valid.all():
         return _where_known(form, signature.result, vectors, valid)
@@ -237,6 +235,15 @@ def _apply(function: Function, signature: Signature, vectors: list[Vector]) -> V
     if isinstance(result, tuple):
         return _vector(signature.result, result[0], valid & result[1])
     return _vector(signature.result, result, valid)
+
+
+def _all_known(vectors: list[Vector]) -> Mask:
+    """Where no vector is NULL. Constants that are not NULL, and columns that were met before, change nothing."""
+    masks = {id(v.valid): v.valid for v in vectors if len(v.valid) != 1 or not v.valid[0]}
+    valid: Mask = np.ones(1, np.bool_)
+    for i, mask in enumerate(masks.values()):
+        valid = valid & mask if i else mask
+    return valid
 
 
 def _where_known(form: Form, type_: Type, vectors: list[Vector], valid: Mask) -> Vector:

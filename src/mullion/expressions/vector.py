@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from mullion.expressions import decimals
 from mullion.expressions.arrays import Codes
+from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.int128 import to_double
 from mullion.language.types import Type
 
@@ -92,7 +93,10 @@ class Vector:
 
     def take(self, index: npt.NDArray[Any] | slice) -> Vector:
         coded = None if self.coded is None else (self.coded[0][index], self.coded[1])
-        return Vector(self.type, self.values[index], self.valid[index], coded)
+        values = self.values[index]
+        # Where nothing is NULL, looking for it costs less than picking it out.
+        plain = not isinstance(index, slice) and len(self) <= 2 * len(values) and bool(self.valid.all())
+        return Vector(self.type, values, np.ones(len(values), np.bool_) if plain else self.valid[index], coded)
 
     @staticmethod
     def of(type_: Type, items: Sequence[Any]) -> Vector:
@@ -125,9 +129,8 @@ class Vector:
 
     @staticmethod
     def from_arrow(array: pa.Array | pa.ChunkedArray, type_: Type) -> Vector:
-        if isinstance(array, pa.ChunkedArray):
-            array = array.combine_chunks()
-        valid = np.asarray(array.is_valid())
+        array = in_one_piece(array)
+        valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
         dtype = dtype_of(type_)
         if type_.kind == "decimal":
             return Vector(type_, decimals.from_arrow(array, type_), valid)

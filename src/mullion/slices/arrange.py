@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from mullion.aggregates.extremes import float_order
 from mullion.expressions.arrays import Index
+from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.vector import Vector
 from mullion.planner.sliced import AnswerTemplate
 from mullion.slices.kernels.ranges import first_of_each
@@ -27,7 +28,7 @@ def arrange(query: Index, table: pa.Table, template: AnswerTemplate) -> tuple[In
     Ties are broken by the keys, so that the same input gives the same rows however it was batched and sharded. The
     columns that only the order needs (#o.., #t.., #w) leave.
     """
-    ends = np.asarray(table.column("window_end").cast(pa.int64()).combine_chunks())
+    ends = np.asarray(in_one_piece(table.column("window_end").cast(pa.int64())))
     if template.is_plain:
         if is_ordered(query, ends):
             return query, table
@@ -106,7 +107,7 @@ def ranks_of(vector: Vector, *, descending: bool, nulls_first: bool) -> Ranks:
 
 def ranked(column: pa.Array | pa.ChunkedArray, *, descending: bool, nulls_first: bool) -> npt.NDArray[np.int64]:
     """Whole numbers in the order asked for; NaN is larger than any number, as in Spark."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = in_one_piece(column)
     valid = np.asarray(array.is_valid())
     if pa.types.is_floating(array.type):
         array = pa.array(float_order(np.asarray(array.fill_null(0.0))), mask=~valid)

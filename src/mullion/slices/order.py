@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from mullion.algebra.streams import Stream
 from mullion.expressions.arrays import Times
+from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.vector import Vector
 from mullion.language.dialect import DAY
 from mullion.language.limits import FURTHEST
@@ -89,4 +90,4 @@ def _plain(events: pa.Table, others: pa.Table) -> pa.Table:
 
 
 def times_of(events: pa.Table, column: str = TIME) -> Times:
-    return np.asarray(events.column(column).combine_chunks(), np.int64)
+    return np.asarray(in_one_piece(events.column(column)), np.int64)

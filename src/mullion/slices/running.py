@@ -8,7 +8,7 @@ from mullion.aggregates.base import Invertible, Partial, State
 from mullion.aggregates.integer_states import WholeNumbers
 from mullion.expressions.arrays import Array, Index
 from mullion.slices.base import Synopsis
-from mullion.slices.kernels.ranges import differences
+from mullion.slices.kernels.ranges import differences, prefixes
 
 
 class Running(Synopsis):
@@ -34,6 +34,14 @@ class Running(Synopsis):
         self._prefixes = partial.accumulate(state)
         self.operations = len(state[0])
 
+    @staticmethod
+    def of_rows(partial: WholeNumbers, state: State, order: Index) -> Running:
+        """Over the states of rows in another order."""
+        found = Running(partial, partial.identity(0))
+        found._prefixes = tuple(_prefixes(np.ascontiguousarray(field), order) for field in partial.narrowed(state))
+        found.operations = len(order)
+        return found
+
     def between(self, low: Index, high: Index) -> State:
         self.operations += len(low)
         if isinstance(self._partial, WholeNumbers):
@@ -42,6 +50,12 @@ class Running(Synopsis):
         return self._partial.invert(
             tuple(field[high] for field in self._prefixes), tuple(field[low] for field in self._prefixes)
         )
+
+
+def _prefixes(values: Array, order: Index) -> Array:
+    out = np.empty(len(order) + 1, np.int64)
+    prefixes(values, order, out)
+    return out
 
 
 def _differences(prefixes: Array, low: Index, high: Index) -> Array:

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.aggregates.count import Count
+from mullion.aggregates.integer_states import WholeNumbers
 from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Index, Times
@@ -31,7 +33,7 @@ SYNOPSES: dict[str, type[Running] | type[Interval] | type[BasicInterval]] = {
     synopsis.name: synopsis for synopsis in (Running, Interval, BasicInterval, Folded)
 }
 
-MOST_REMEMBERED = 1_000_000
+MOST_REMEMBERED = 4_000_000
 """Answers of a state that are kept for the next aggregate; more are computed anew to bound memory."""
 
 SPARSE = 4
@@ -52,19 +54,34 @@ class RowSequence:
     synopses: dict[tuple[StateColumn, str], Synopsis] = field(default_factory=dict)
     answers: dict[StateColumn, tuple[Index, Index, tuple[Vector, ...]]] = field(default_factory=dict)
     """The last answers of each state."""
+    same: dict[StateColumn, StateColumn] = field(default_factory=dict)
+    """What each count is the same as."""
     counted: dict[str, CountedRows] = field(default_factory=dict)
 
     def answer(self, state: StateColumn, low: Index, high: Index) -> tuple[Vector, ...]:
         """The state over each range. Aggregates and queries that ask for the same ranges are answered once (golab
         8.3.1, rules CS1 and CS3)."""
+        state = self._counted_with(state)
         if state in self.answers:
             last_low, last_high, states = self.answers[state]
             if _same(last_low, low) and _same(last_high, high):
                 return states
-        states = state.partial.finish(self.synopsis(state, low, high).between(low, high), self._stored(state))
+        found = self.synopsis(state, low, high).between(low, high)
+        loaded = () if isinstance(state.partial, WholeNumbers) else self._stored(state)
+        states = state.partial.finish(found, loaded)
         if len(low) <= MOST_REMEMBERED:
             self.answers[state] = low, high, states
         return states
+
+    def _counted_with(self, state: StateColumn) -> StateColumn:
+        """The count of all events in place of the count of a column that has no NULL."""
+        if not isinstance(state.partial, Count) or state == EVENTS:
+            return state
+        if state not in self.same:
+            (own,), (events,) = self.rows.state(state), self.rows.state(EVENTS)
+            is_same = own.valid.all() and events.valid.all() and np.array_equal(own.values, events.values)
+            self.same[state] = EVENTS if is_same else state
+        return self.same[state]
 
     def synopsis(self, state: StateColumn, low: Index, high: Index) -> Synopsis:
         """The synopsis that answers these ranges soonest; each is built once."""
@@ -72,8 +89,14 @@ class RowSequence:
         if name == Interval.name and walk_pays(low, high, state.partial):
             name = BasicInterval.name
         if (state, name) not in self.synopses:
-            self.synopses[state, name] = SYNOPSES[name](state.partial, state.partial.load(self._stored(state)))
+            self.synopses[state, name] = self._built(state, name)
         return self.synopses[state, name]
+
+    def _built(self, state: StateColumn, name: str) -> Synopsis:
+        partial = state.partial
+        if name == Running.name and isinstance(partial, WholeNumbers):
+            return Running.of_rows(partial, partial.load(self.rows.state(state)), self.chosen)
+        return SYNOPSES[name](partial, partial.load(self._stored(state)))
 
     def _stored(self, state: StateColumn) -> tuple[Vector, ...]:
         if state not in self.stored:
@@ -170,13 +193,17 @@ def sequence_of(
         chosen, slot = chosen[kept], slot[kept]
     group, groups = rows.groups
     groups = max(1, groups)
-    line = slot * groups + group[chosen]
+    # The rows of one slot come in their order, so that as many as there are are all of them.
+    is_whole = len(slots) == 1 and len(chosen) == len(rows)
+    line = slot * groups + (group if is_whole else group[chosen])
     order, starts, present = _by_line(line, (int(slot.max(initial=0)) + 1) * groups)
-    times = rows.slices[chosen[order]]
+    placed = order if is_whole else chosen[order]
+    times = rows.slices[placed]
     if not ranges.is_in_order(times, starts):
         order = order[np.lexsort((times, line[order]))]
-        times = rows.slices[chosen[order]]
-    return RowSequence(rows, chosen[order], Lines(times, starts), groups, present)
+        placed = order if is_whole else chosen[order]
+        times = rows.slices[placed]
+    return RowSequence(rows, placed, Lines(times, starts), groups, present)
 
 
 def _by_line(line: Index, size: int) -> tuple[Index, Index, npt.NDArray[np.int64]]:

@@ -50,9 +50,7 @@ class PartialSubWindows:
             "everyone": json.dumps(not grouping.selective),
             "private": json.dumps(all(slot.tag for slot in grouping.slots)),
         }
-        rows = has_states(partials, grouping)
-        table = partials.select(columns).rename_columns([names.get(n, n) for n in columns])
-        table = table if rows.all() else table.filter(pa.array(rows))
+        table = with_states(partials, grouping).select(columns).rename_columns([names.get(n, n) for n in columns])
         return PartialSubWindows(table.unify_dictionaries().combine_chunks().replace_schema_metadata(metadata))
 
     @cached_property
@@ -97,7 +95,7 @@ class PartialSubWindows:
 
     @cached_property
     def slices(self) -> Times:
-        return np.asarray(self.table.column("slice").combine_chunks(), np.int64)
+        return np.asarray(in_one_piece(self.table.column("slice")), np.int64)
 
     @cached_property
     def size(self) -> int:
@@ -138,7 +136,9 @@ class PartialSubWindows:
         given order; none for a slot that was not known yet (krishnamurthy Algorithm 2)."""
         if SLOT in self.table.schema.names:
             number_of = np.array([slots.get(name, -1) for name in self.slots], np.intp)
-            number = number_of[np.asarray(self.table.column(SLOT).combine_chunks())[order]]
+            if len(number_of) == 1 and number_of[0] >= 0:
+                return order, np.full(len(order), number_of[0], np.intp)
+            number = number_of[np.asarray(in_one_piece(self.table.column(SLOT)))[order]]
             chosen = np.flatnonzero(number >= 0)
             return order[chosen], number[chosen]
         bits_of = [(bit, slots[name]) for bit, name in enumerate(self.slots) if name in slots]
@@ -154,7 +154,7 @@ class PartialSubWindows:
     @cached_property
     def _signatures(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """The fragment of each row, and the slots of each fragment."""
-        column = self.table.column("signature").combine_chunks()
+        column = in_one_piece(self.table.column("signature"))
         width = column.type.value_type.byte_width
         body = np.frombuffer(b"".join(column.dictionary.to_pylist()), np.uint8).reshape(-1, width)
         return np.asarray(column.indices, np.int64), unpack(body, len(self.slots))
@@ -191,6 +191,18 @@ class PartialSubWindows:
         """Only the rows of these slices."""
         kept = np.isin(self.slices, slices)
         return self if kept.all() else PartialSubWindows(self.table.filter(pa.array(kept)))
+
+
+def with_states(partials: pa.Table, grouping: Grouping) -> pa.Table:
+    """The rows that a query may need. The kernel gives those and the others apart: they are not copied."""
+    parts = []
+    for batch in partials.to_batches():
+        if batch.column("s0_0").null_count == len(batch):
+            continue
+        part = pa.Table.from_batches([batch])
+        rows = has_states(part, grouping)
+        parts.append(part if rows.all() else part.filter(pa.array(rows)))
+    return pa.concat_tables(parts) if parts else partials.slice(0, 0)
 
 
 def has_states(partials: pa.Table, grouping: Grouping) -> npt.NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,21 +57,23 @@ class Tally:
 
 
 def tally(partials: pa.Table, grouping: Grouping) -> Tally:
-    events = _column(partials, "events")
-    placed = np.asarray(in_one_piece(partials.column("slice")).is_valid())
-    has_rows = _column(partials, "s0_0") > 0
+    """Rows that count events and rows with states come apart from the kernel, and together from Spark."""
+    batches = partials.to_batches()
+    counting = _of_batches(partials, [b for b in batches if b.column("events").null_count < len(b)])
+    events, placed = _column(counting, "events"), np.asarray(in_one_piece(counting.column("slice")).is_valid())
     total = Tally(
         events=int(events[placed].sum()),
         malformed=int(events[~placed].sum()),
-        oldest=pc.min(partials.column("t_min")).as_py(),
-        newest=pc.max(partials.column("t_max")).as_py(),
-        partials=int((placed & has_rows).sum()),
-        slices=distinct(_column(partials, "slice")[placed & (events > 0)]),
+        oldest=pc.min(counting.column("t_min")).as_py(),
+        newest=pc.max(counting.column("t_max")).as_py(),
+        slices=distinct(_column(counting, "slice")[placed & (events > 0)]),
     )
-    needed = ["s0_0", *(n for n in partials.schema.names if n == "signature"), *_keys(grouping)]
-    states = partials.select(needed)
+    needed = ["slice", "s0_0", *(n for n in partials.schema.names if n == "signature"), *_keys(grouping)]
+    states = _of_batches(partials, [b for b in batches if b.column("s0_0").null_count < len(b)]).select(needed)
+    has_rows = _column(states, "s0_0") > 0
     states = states if has_rows.all() else states.filter(pa.array(has_rows))
     rows = _column(states, "s0_0")
+    total.partials = len(rows) - states.column("slice").null_count
     total.added = int(rows.sum())
     if "signature" in partials.schema.names:
         _count_fragments(total, states.column("signature"), rows)
@@ -80,6 +83,10 @@ def tally(partials: pa.Table, grouping: Grouping) -> Tally:
     if grouping.checks:
         total.bad = _bad(partials, grouping)
     return total
+
+
+def _of_batches(partials: pa.Table, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(batches, partials.schema)
 
 
 def _keys(grouping: Grouping) -> list[str]:

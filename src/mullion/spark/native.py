@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from mullion.expressions.coding.canonical import in_one_piece
 from mullion.language.query import Expr
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, StateColumn
 from mullion.planner.slices import Grid
@@ -154,4 +155,4 @@ def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    return np.asarray(column.combine_chunks().fill_null(0), np.int64)
+    return np.asarray(in_one_piece(column).fill_null(0), np.int64)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from mullion.aggregates.base import Partial, Places
 from mullion.algebra.lookups import Lookup
 from mullion.expressions.arrays import Mask, Times
-from mullion.expressions.coding.canonical import canonical_floats
+from mullion.expressions.coding.canonical import canonical_floats, in_one_piece
 from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL, FILES, FileOrder, parts_of
 from mullion.kernels.columns import Columns
@@ -68,7 +68,7 @@ class Events:
     def of(batch: pa.RecordBatch | pa.Table, context: Context) -> tuple[Events, int]:
         """The events, and how many records have no place in time."""
         present = batch.column(TIME).is_valid()
-        valid = present if isinstance(present, pa.Array) else present.combine_chunks()
+        valid = in_one_piece(present)
         malformed = len(batch) - valid.true_count
         if malformed:
             batch = batch.filter(valid)
@@ -175,4 +175,4 @@ class Events:
 
 def _numbers(batch: pa.RecordBatch | pa.Table, name: str) -> Any:
     column = batch.column(name)
-    return np.asarray(column if isinstance(column, pa.Array) else column.combine_chunks(), np.int64)
+    return np.asarray(in_one_piece(column), np.int64)

@@ -147,9 +147,19 @@ def search_ranges(rows: Lines, line: Array, start: Array, end: Array, lows: Arra
 
 
 @njit(cache=True, nogil=True)
-def differences(prefixes: Array, low: Array, high: Array, out: Array) -> None:
+def prefixes(values: Array, order: Array, out: Array) -> None:
+    """The sums of the first 0, 1, 2, .. values in an order."""
+    total = 0
+    out[0] = 0
+    for i in range(len(order)):
+        total += values[order[i]]
+        out[i + 1] = total
+
+
+@njit(cache=True, nogil=True)
+def differences(sums: Array, low: Array, high: Array, out: Array) -> None:
     for i in range(len(low)):
-        out[i] = prefixes[high[i]] - prefixes[low[i]] if high[i] > low[i] else 0
+        out[i] = sums[high[i]] - sums[low[i]] if high[i] > low[i] else 0
 
 
 @njit(cache=True, nogil=True)
@@ -221,6 +231,7 @@ __all__ = [
     "first_of_each",
     "is_in_order",
     "over_ranges",
+    "prefixes",
     "search_ranges",
     "seek",
     "sort_by_line",
