@@ -176,13 +176,20 @@ class Evaluation:
                 for arg in args:
                     bad = _either(bad, self.bad(arg))
                 signature = Signature(tuple(self.value(a).type for a in args), self.value(expr).type)
-                if FUNCTIONS[name].may_fail(signature) and not self.value(expr).valid.all():
-                    known: Mask = ~self.value(expr).valid
-                    for arg in args:
-                        known = known & self.value(arg).valid
-                    bad = _either(bad, known)
+                if FUNCTIONS[name].may_fail(signature):
+                    bad = _either(bad, self._failed(expr, args))
                 return bad
         return None
+
+    def _failed(self, expr: Expr, args: tuple[Expr, ...]) -> Mask:
+        """Where it is NULL and its arguments are not."""
+        valid = self.value(expr).valid
+        if valid.all():
+            return np.zeros(1, np.bool_)
+        failed: Mask = ~valid
+        for arg in args:
+            failed = failed & self.value(arg).valid
+        return failed
 
     def bad_logic(self, args: tuple[Expr, ...], *, deciding: bool) -> Mask | None:
         bad: Mask | None = None

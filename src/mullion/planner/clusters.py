@@ -43,7 +43,7 @@ CELL, CELL_FIELD = 0.1, 0.02
 """A partial, from the kernel to answers, and each field of its states."""
 HASHED_EVENT, HASHED_FIELD = 0.25, 0.02
 """An event that is given to its fragment, and each field of its states."""
-COMBINED = 0.02
+COMBINED = 0.1
 """A fragment that is given to one of the slots whose WHERE it satisfies."""
 SLICE = 0.05
 """A slice that is noted to hold an event."""

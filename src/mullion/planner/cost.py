@@ -158,8 +158,9 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
     if grouping.keys:
         alone += events * (KERNEL_EVENT + alpha * COMBINED)
     possible = all(s.partial.is_dense for s in grouping.states)
-    is_alone = len(grouping.slots) == 1
-    method = ROWS if possible and (is_alone or alone < shared) else FRAGMENTS
+    if len(grouping.slots) == 1:
+        alone = min(alone, shared)  # the same work, without looking for fragments
+    method = FRAGMENTS if not possible or shared < alone else ROWS
     if asked != "auto" and (asked == FRAGMENTS or possible):
         method = asked
     known = "seen" if seen.fragments is not None else "at most"

@@ -34,7 +34,7 @@ from mullion.slices.subwindow import Rows
 MOST_RANGES = 4_000_000
 """Ranges that are looked up in one call; more are taken in turns to bound memory."""
 
-MOST_MEMBERS = 64_000_000
+MOST_MEMBERS = 4_000_000
 """Pairs of a row and a slot that are looked at in one call."""
 
 

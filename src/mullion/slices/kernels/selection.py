@@ -212,7 +212,7 @@ def _find_regions(attribute: Attribute, columns: Columns, out: Array) -> None:
     if high - low >= min(MOST_SPAN, max(2, len(numbers))):
         out[:] = regions_of(attribute, values)
         return
-    every = np.arange(low, high + 1).astype(values.values.dtype)
+    every = (np.arange(high - low + 1) + low).astype(values.values.dtype)  # high + 1 may have no room
     table = regions_of(attribute, Vector(values.type, every, np.ones(len(every), np.bool_)))
     plain = numbers.view()
     plain.flags.writeable = False
