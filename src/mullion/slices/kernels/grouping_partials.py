@@ -24,7 +24,7 @@ from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.layout import SLOT, Nulls, partial_schema, signature_array, table_of
 from mullion.slices.kernels.own_slices import OwnRows, Selected, own_rows
 from mullion.slices.kernels.rows import LEAST_LANES, Fields, dense_rows
-from mullion.slices.kernels.signature import Fragments, fragments, masks
+from mullion.slices.kernels.signature import FEW_PREDICATES, Fragments, few_fragments, fragments, masks
 from mullion.slices.kernels.slicing import Cut
 
 
@@ -203,7 +203,11 @@ class GroupingPartials:
     def _shards(self) -> dict[str, Any]:
         """Fragments by hash: one row for each slice, fragment and group (krishnamurthy 5)."""
         grouping, joined = self.grouping, self.joined
-        fragmented = fragments(grouping.index, joined.selection(grouping.lookups), joined.length)
+        index, selection = grouping.index, joined.selection(grouping.lookups)
+        if 0 < len(index.trees) <= FEW_PREDICATES:
+            fragmented = few_fragments([selection.selected(tree) for tree in index.trees], joined.length)
+        else:
+            fragmented = fragments(index, selection, joined.length)
         cut = joined.cut(self.windows)
         selected = within(self._hopping[0], cut, self._wanted(fragmented))
         if all(state.partial.is_dense for state in grouping.states):

@@ -19,7 +19,7 @@ from mullion.expressions.int128 import WIDE, same
 from mullion.expressions.vector import Vector
 from mullion.planner.fragments import TRUE, Attribute, Bytes, PredicateIndex
 from mullion.slices.kernels.compiled import regions
-from mullion.slices.kernels.row_loops import first_of_each
+from mullion.slices.kernels.row_loops import first_of_each, gather, note_present
 
 SmallCodes = npt.NDArray[np.int32]
 
@@ -146,6 +146,29 @@ def fragments(index: PredicateIndex, regions: RegionCodes, length: int) -> Fragm
     signatures = pack(np.stack(truths, axis=1)) if truths else np.zeros((len(first_events), 0), np.uint8)
     same, first = same_rows(signatures)
     return Fragments(same[number], signatures[first])
+
+
+FEW_PREDICATES = 8
+"""So many are the bits of one byte."""
+
+
+def few_fragments(masks: Sequence[Bytes | bool], length: int) -> Fragments:
+    """Fragments of few predicates, from the events that satisfy each of them: all (True), none (False), or some.
+
+    >>> found = few_fragments([np.array([1, 0, 1, 0], np.uint8), True], 4)
+    >>> found.number.tolist(), found.signatures.tolist()
+    ([1, 0, 1, 0], [[2], [3]])
+    """
+    bits = np.zeros(length, np.uint8)
+    for i, mask in enumerate(masks):
+        bits |= np.uint8(mask << i) if isinstance(mask, bool) else mask << np.uint8(i)
+    occurs = np.zeros(1 << len(masks), np.bool_)
+    note_present(bits, occurs)
+    there = np.flatnonzero(occurs)
+    numbers, out = np.zeros(len(occurs), np.int64), np.empty(length, np.int64)
+    numbers[there] = np.arange(len(there))
+    gather(bits, numbers, 0, out)
+    return Fragments(out, pack(there[:, None] >> np.arange(len(masks)) & 1))
 
 
 def _distinct(
