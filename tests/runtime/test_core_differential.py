@@ -26,6 +26,7 @@ from mullion.language.query import Query
 from mullion.language.types import Type
 from mullion.options import Options, Sharing
 from mullion.planner.sliced import SlicedAggregation
+from mullion.runtime import sharding_choice
 from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
 from mullion.slices import kept, limits
@@ -58,11 +59,17 @@ class Manner:
     """Queries are given to other clusters before every batch, by this seed."""
     slides: bool = False
     """Windows slide from batch to batch whenever they can, also where building anew would be cheaper."""
+    shard_above: int = 200_000
+    """Groups above which they are kept in shards."""
+
+    @property
+    def sharing(self) -> Sharing:
+        return Sharing.AUTO if self.moving is not None else Sharing.ON if self.shared else Sharing.OFF
 
     @property
     def options(self) -> Options:
-        sharing = Sharing.AUTO if self.moving is not None else Sharing.ON if self.shared else Sharing.OFF
-        return Options.of(sharing=sharing, slicing=self.slicing, method=self.method)
+        how: dict[str, Any] = {"slicing": self.slicing, "method": self.method, "shard_above": self.shard_above}
+        return Options.of(sharing=self.sharing, **how)
 
 
 def to_batch(stream: Stream, events: Sequence[Event], arrived: int = 0) -> pa.RecordBatch:
@@ -184,6 +191,7 @@ def run(example: Example, manner: Manner) -> dict[str, Rows]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
         patch.setattr(tiers, "MOST_OLD", manner.most_entries)
+        patch.setattr(sharding_choice, "SHARDS", 2)
         sliding(patch, manner)
         with moving(manner):
             return Run(example.stream, bound, manner, example.tables).over(example.events)
@@ -253,6 +261,7 @@ manners = st.builds(
     lag=st.sampled_from((0, 0, 1, 100_000_000)),
     moving=st.sampled_from((None, 1, 2, 3)),
     slides=st.booleans(),
+    shard_above=st.sampled_from((200_000, 200_000, 1, 2, 4)),
 )
 
 
@@ -269,6 +278,8 @@ MANNERS = {
     "slow watermark": Manner(batches=7, lag=100_000_000),
     "moving": Manner(batches=7, moving=1),
     "moving and restarted": Manner(batches=5, restart=True, moving=2, lag=100_000_000),
+    "in shards": Manner(batches=3, shard_above=1),
+    "in shards, moving and restarted": Manner(batches=7, restart=True, moving=3, shard_above=2),
     "sliding": Manner(batches=12, slides=True),
     "sliding, restarted": Manner(batches=9, slides=True, restart=True, most_entries=2),
 }
@@ -325,8 +336,9 @@ def test_records_without_a_time_change_nothing(example: Example, places: list[in
 @given(examples(most_queries=4), st.data())
 def test_queries_enter_and_leave_between_batches(example: Example, data: st.DataObject) -> None:
     """A query that enters answers what starts after all that was seen; one that leaves, what ended before."""
-    entries, seeds = st.sampled_from((48, 0, 3)), st.sampled_from((None, 1, 2))
-    manner = data.draw(st.builds(Manner, batches=st.just(6), most_entries=entries, moving=seeds))
+    entries, seeds, above = st.sampled_from((48, 0, 3)), st.sampled_from((None, 1, 2)), st.sampled_from((200_000, 1, 3))
+    drawn = st.builds(Manner, batches=st.just(6), most_entries=entries, moving=seeds, shard_above=above)
+    manner = data.draw(drawn)
     batches = list(cut(example.events, manner.batches))
     queries = [replace(parse_query(text), start_at=None, stop_at=None) for text in example.queries]
     stays = [sorted(data.draw(st.tuples(*[st.integers(0, manner.batches)] * 2))) for _ in queries]
@@ -335,6 +347,7 @@ def test_queries_enter_and_leave_between_batches(example: Example, data: st.Data
     seen: list[int] = []
     with pytest.MonkeyPatch.context() as patch, moving(manner):
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
+        patch.setattr(sharding_choice, "SHARDS", 2)
         for i, batch in enumerate(batches):
             for q, (enters, _) in enumerate(stays):
                 if i == enters:

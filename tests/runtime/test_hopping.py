@@ -17,12 +17,13 @@ from mullion.algebra.streams import Stream
 from mullion.errors import MullionError
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP
-from mullion.options import Options, Sharing
+from mullion.options import Way
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime import sharding_choice
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices import tier as tiers
 from mullion.storage.journal import Journal
+from mullion.testing import Crash, crash_at
 from runtime.test_core_differential import Manner, Rows, Run, assert_same, cut, disorder, rows_of
 from strategies import Draw, Event
 
@@ -39,16 +40,13 @@ WHERE = ("", "", " WHERE x > 0", " WHERE x > 0", " WHERE x > 100", " WHERE k = '
 class Course(Run):
     """A run in which queries enter and leave, and questions are asked."""
 
-    def __init__(self, manner: Manner, lateness: int, shard_above: int) -> None:
-        self._shard_above = shard_above
+    def __init__(self, manner: Manner, lateness: int) -> None:
         super().__init__(STREAM, [], manner, lateness=lateness)
         self.source.forgets = not manner.sized
 
     def begin(self) -> None:
         journal = Journal(self._place.path) if self.manner.restart else None
-        sharing = Sharing.AUTO if self.manner.moving is not None else Sharing.ON if self.manner.shared else Sharing.OFF
-        how: dict[str, Any] = {"way": "kernel", "method": self.manner.method, "shard_above": self._shard_above}
-        options = Options.of(sharing=sharing, **how)
+        options = replace(self.manner.options, way=Way.KERNEL)
         self.run = StreamRun(self.stream, self.sink, options, self.source, journal=journal)
         self.run.bounded = True
         self.run.restore()
@@ -57,19 +55,29 @@ class Course(Run):
         query = bind(parse_query(text), {"s": STREAM})
         entrance, _ = self.run.enter(query)
         entered = replace(query, **entrance._asdict())
+        self.sink.forget(query.name)
         self.ask([*self.queries, entered])
         return entered
 
+    def dies(self, batch: Sequence[Event], point: str) -> None:
+        """Take a batch and die at some point of it; go on from the last commit, with the batch unless that has it."""
+        number = 0 if self.run.committed is None else self.run.committed.batch + 1
+        with crash_at(point), pytest.raises(Crash):
+            self.take(batch)
+        self.run.close()
+        self.begin()
+        if self.run.committed is None or self.run.committed.batch < number:
+            self.sink.answers = {at: held for at, held in self.sink.answers.items() if at[0].batch < number}
+            self.take(batch)
+
 
 @st.composite
-def texts(
-    draw: Draw[Any], name: str = "", *, backfill: bool = True, windows: Sequence[str] = (*HOPPING, *OTHERS)
-) -> str:
+def texts(draw: Draw[Any], name: str = "", *, windows: Sequence[str] = (*HOPPING, *OTHERS)) -> str:
     keys = draw(st.sampled_from(("k", "k", "")))
     items = ", ".join([*([keys] if keys else []), draw(st.sampled_from(ITEMS))])
     text = f"SELECT {items} FROM s [{draw(st.sampled_from(windows))}]{draw(st.sampled_from(WHERE))}"
     text += f" GROUP BY {keys}" if keys else ""
-    past = draw(st.sampled_from(("", " BACKFILL"))) if name and backfill else ""
+    past = draw(st.sampled_from(("", " BACKFILL"))) if name else ""
     return f"CREATE QUERY {name}{past} AS {text}" if name else text
 
 
@@ -94,6 +102,7 @@ manners = st.builds(
     method=st.sampled_from(("auto", "fragments", "rows")),
     sized=st.booleans(),
     moving=st.sampled_from((None, None, 1, 2)),
+    shard_above=st.sampled_from((200_000, 200_000, 1, 2)),
 )
 
 
@@ -132,24 +141,29 @@ def check_question(run: StreamRun, text: str, events: Sequence[Event]) -> None:
 @settings(max_examples=150)
 @given(events=events_of, manner=manners, data=st.data())
 def test_whoever_comes_and_goes(events: list[Event], manner: Manner, data: st.DataObject) -> None:
-    shards = 10**9 if manner.moving is not None else data.draw(st.sampled_from((10**9, 10**9, 1)))
+    """Queries enter, some under the name of one that has left; batches die before their commit; clusters move."""
     in_order = data.draw(st.booleans())
     batches = list(cut(sorted(events, key=lambda e: e["ts"]) if in_order else events, manner.batches))
-    course = Course(manner, disorder(batches, STREAM), shards)
-    everyone: dict[str, SlicedAggregation] = {}
-    left: set[str] = set()
+    course = Course(manner, disorder(batches, STREAM))
+    left: list[tuple[SlicedAggregation, Rows]] = []
     seen: list[Event] = []
     with pytest.MonkeyPatch.context() as patch, moving_clusters(manner.moving or 0):
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
         patch.setattr(sharding_choice, "SHARDS", 2)
-        for number, batch in enumerate(batches):
+        for number in range(len(batches) + 1):
             if number and data.draw(st.booleans()) and course.queries:
-                left.add(course.queries[0].name)
+                left.append((course.queries[0], course.answers(course.queries[0])))
                 course.ask(course.queries[1:])
             for i in range(data.draw(st.integers(1 if not number else 0, 2))):
-                name = f"q{number}_{i}"
-                everyone[name] = course.enters(data.draw(texts(name, backfill=shards > 1)))
-            course.take(batch)
+                free = {query.name for query, _ in left} - {query.name for query in course.queries}
+                course.enters(data.draw(texts(data.draw(st.sampled_from([f"q{number}_{i}", *sorted(free)])))))
+            if number == len(batches):
+                break
+            batch = batches[number]
+            if manner.restart and data.draw(st.booleans()):
+                course.dies(batch, data.draw(st.sampled_from(("before partials", "before commit", "after commit"))))
+            else:
+                course.take(batch)
             seen += batch
             check_question(course.run, data.draw(texts(windows=(*HOPPING, *OTHERS, "RANGE 3 us", "RANGE 2 us"))), seen)
             if manner.restart and data.draw(st.booleans()):
@@ -157,9 +171,8 @@ def test_whoever_comes_and_goes(events: list[Event], manner: Manner, data: st.Da
                 course.begin()
         course.end()
         course.run.close()
-    for name, query in everyone.items():
-        found, wanted = course.answers(query), wanted_of(query, events)
-        if name in left:
-            last = max((row[1] for row in found), default=-1)
-            wanted = [row for row in wanted if row[1] <= last]
-        assert_same(query, found, wanted)
+    for query in course.queries:
+        assert_same(query, course.answers(query), wanted_of(query, events))
+    for query, found in left:
+        last = max((row[1] for row in found), default=-1)
+        assert_same(query, found, [row for row in wanted_of(query, events) if row[1] <= last])

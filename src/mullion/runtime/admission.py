@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
+from hashlib import sha256
 
 from mullion.binding.entering import Entrance
 from mullion.errors import MullionError
@@ -12,8 +13,10 @@ from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.backfill import Backfill, Past, PastEvents, SideJobs
+from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.due import Cursor, first_end
+from mullion.slices.subwindow import PartialSubWindows
 
 log = logging.getLogger("mullion")
 
@@ -50,7 +53,8 @@ class Admission:
         reason = self.unreadable_again([lookup.table for lookup in query.lookups])
         if reason is None and state.committed is not None:
             how = "by reading the stream's files again, beside the stream"
-            return entrance._replace(tag=query.name, entered_after=state.committed.batch), how
+            batch = state.committed.batch  # in the tag, since a query of the name may have been here before
+            return entrance._replace(tag=f"{query.name} after {batch}", entered_after=batch), how
         return from_now_on, f"not possible any more: {reason}"
 
     def _start_of(self, query: SlicedAggregation) -> int:
@@ -99,23 +103,24 @@ class Admission:
         state = self._state
         waiting = [query for query in state.queries if query.tag and query.name not in state.backfilled]
         for query in waiting:
-            if query.name not in self._side_jobs:
+            if query.tag not in self._side_jobs:
                 assert query.after is not None
                 since = first_end(query.after, query.window) - query.window.range
                 job = Backfill(self.past(), query, since, state.lookups.table)
-                self._side_jobs.start(query.name, job.run)
+                self._side_jobs.start(query.tag, job.run)
         for sharing_set in state.sets.values():
             sharing_set.tier.waiting = {query.name for query in waiting}
 
     def take_side_jobs(self, *, wait: bool = False) -> None:
         """Take in the past of queries whose side job is done."""
-        queries = {query.name: query for query in self._state.queries}
-        for name, future in self._side_jobs.done(queries, wait=wait):
-            self._take_past(queries[name], future)
+        queries = {query.tag: query for query in self._state.queries if query.tag}
+        for tag, future in self._side_jobs.done(queries, wait=wait):
+            self._take_past(queries[tag], future)
 
     def _take_past(self, query: SlicedAggregation, future: Future[Past]) -> None:
         state = self._state
-        tier = next(own.tier for own in state.sets.values() if query.name in own.members)
+        sharing_set = next(own for own in state.sets.values() if query.name in own.members)
+        tier = sharing_set.tier
         state.backfilled.add(query.name)
         tier.waiting.discard(query.name)
         failures: tuple[type[BaseException], ...] = (*state.source.failures, MullionError, OSError)
@@ -128,8 +133,18 @@ class Admission:
             tier.cursors[query.name] = Cursor(first_end(missed + query.window.range, query.window))
             return
         tier.saw(past.slices)
-        for entry in past.entries:
-            tier.absorb(entry)
+        for i, entry in enumerate(past.entries):
+            if entry.grouping in sharing_set.shards:
+                self._adopt(sharing_set, entry, f"past-{sha256(query.tag.encode()).hexdigest()[:16]}-{i}")
+            else:
+                tier.absorb(entry)
+
+    def _adopt(self, sharing_set: SharingSet, entry: PartialSubWindows, name: str) -> None:
+        """Let shards keep what they answer from. The next commit names their files, and says that the past is here."""
+        assert sharing_set.plan is not None
+        grouping = next(g for g in sharing_set.plan.groupings if g.name == entry.grouping)
+        shards = sharing_set.shards[entry.grouping]
+        shards.adopt(entry, name, dict(self._state.source.adopt(shards, entry, grouping, name)))
 
     def close(self) -> None:
         self._side_jobs.close()

@@ -113,29 +113,29 @@ class Backfill:
 
 
 class SideJobs:
-    """The side jobs of a stream, one after the other in a thread of their own."""
+    """The side jobs of a stream, one after the other in a thread of their own, by the tags of their queries."""
 
     def __init__(self) -> None:
         self._futures: dict[str, Future[Past]] = {}
         self._thread: ThreadPoolExecutor | None = None
 
-    def __contains__(self, query: str) -> bool:
-        return query in self._futures
+    def __contains__(self, tag: str) -> bool:
+        return tag in self._futures
 
-    def start(self, query: str, job: Callable[[], Past]) -> None:
+    def start(self, tag: str, job: Callable[[], Past]) -> None:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="mullion-backfill")
-        self._futures[query] = self._thread.submit(job)
+        self._futures[tag] = self._thread.submit(job)
 
     def done(self, wanted: Collection[str], *, wait: bool) -> Iterator[tuple[str, Future[Past]]]:
         """Those that are done, or all when `wait`. Jobs of queries that are no longer wanted are given up."""
-        for name, future in list(self._futures.items()):
-            if name not in wanted:
+        for tag, future in list(self._futures.items()):
+            if tag not in wanted:
                 future.cancel()
-                del self._futures[name]
+                del self._futures[tag]
             elif wait or future.done():
-                del self._futures[name]
-                yield name, future
+                del self._futures[tag]
+                yield tag, future
 
     def close(self) -> None:
         if self._thread is not None:

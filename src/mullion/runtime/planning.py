@@ -93,6 +93,7 @@ class Planning:
                 cluster = "" if clustering is None else clustering.text(own, len(state.sets))
                 plan = make_plan(state.stream, own, state.options, seen=sharing_set.seen, cluster=cluster)
                 sharing_set.plan = plan
+                self._sharding.keep_together(sharing_set, plan)
 
     def plan_batch(self, batch: Batch) -> list[tuple[SharingSet, Plan]]:
         """The sets and their plans as they are for a batch; groupings with very many groups are moved to shards

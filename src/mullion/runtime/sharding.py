@@ -10,7 +10,7 @@ does not see what another wrote would answer from a part of the events, so every
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.subwindow import PartialSubWindows, Rows
 from mullion.slices.tally import Tally, tally
+from mullion.slices.tier import by_readers
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
 
@@ -130,12 +131,11 @@ class AnswerTask:
         own = _read(self.files[shard])
         if not own:
             return None
+        own += [entry for _, others in self.counted for entry in _read(others[shard])]
         work = Work()
         back: list[Answers] = []
         file = None
-        values = {other.name: Rows(_read(others[shard]), other) for other, others in self.counted}
-        rows = Rows(own, self.grouping)
-        for answers in finalize(rows, self.grouping, self.due, work, counted=values, arranged=False):
+        for answers in self._answers(own, work):
             if self.write is None or any(n.startswith("#") for n in answers.table.schema.names):
                 back.append(answers)
                 continue
@@ -143,6 +143,11 @@ class AnswerTask:
                 file = self.write(self.mark, shard, name, answered)
                 work.written[name] = work.written.get(name, 0) + len(answered)
         return ShardAnswers(work, back, file)
+
+    def _answers(self, entries: list[PartialSubWindows], work: Work) -> Iterator[Answers]:
+        for due, read in by_readers(entries, self.grouping, self.due):
+            counted = {other.name: Rows(read, other) for other, _ in self.counted}
+            yield from finalize(Rows(read, self.grouping), self.grouping, due, work, counted=counted, arranged=False)
 
 
 def gathered(results: Iterable[ShardAnswers | Path | None], work: Work, grouping: Grouping) -> list[Answers]:

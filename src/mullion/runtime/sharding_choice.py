@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 from mullion.planner.plan import Grouping, Plan
@@ -23,14 +24,18 @@ class ShardingChoice:
 
     def move_the_large(self, sharing_set: SharingSet, plan: Plan, batch: Batch) -> None:
         """Move groupings with very many groups to shards, before their partials would come to the driver."""
-        for grouping in plan.answering:
-            family = (grouping, *plan.counting(grouping))
-            if not grouping.keys or all(g.name in sharing_set.shards for g in family):
-                continue
-            if any(g.name in sharing_set.shards or self._is_large(sharing_set, g, plan, batch) for g in family):
-                for member in family:
-                    if member.name not in sharing_set.shards:
-                        sharing_set.shards[member.name] = self._move(sharing_set, member)
+        self.keep_together(sharing_set, plan)
+        for family in _families(plan):
+            here = [grouping for grouping in family if grouping.name not in sharing_set.shards]
+            if any(self._is_large(sharing_set, grouping, plan, batch) for grouping in here):
+                self._move(sharing_set, family)
+
+    def keep_together(self, sharing_set: SharingSet, plan: Plan) -> None:
+        """Move to shards what is counted for a grouping that is there: queries may enter when no batch comes any
+        more."""
+        for family in _families(plan):
+            if any(grouping.name in sharing_set.shards for grouping in family):
+                self._move(sharing_set, family)
 
     def _is_large(self, sharing_set: SharingSet, grouping: Grouping, plan: Plan, batch: Batch) -> bool:
         limit = self._state.options.shard_above
@@ -49,7 +54,12 @@ class ShardingChoice:
         tables = self._state.lookups.at(plan.groupings, batch.number)
         return 2 * batch.groups(plan, grouping, tables, limit)
 
-    def _move(self, sharing_set: SharingSet, grouping: Grouping) -> Shards:
+    def _move(self, sharing_set: SharingSet, family: Sequence[Grouping]) -> None:
+        for grouping in family:
+            if grouping.name not in sharing_set.shards:
+                sharing_set.shards[grouping.name] = self._in_shards(sharing_set, grouping)
+
+    def _in_shards(self, sharing_set: SharingSet, grouping: Grouping) -> Shards:
         label = next(label for label, own in self._state.sets.items() if own is sharing_set)
         name = sha256(f"{label} {grouping.name}".encode()).hexdigest()[:16]
         shards = Shards(self._state.files, f"shards/{name}", SHARDS)
@@ -60,6 +70,11 @@ class ShardingChoice:
             moved = f"moved-{i}"
             shards.adopt(entry, moved, dict(self._state.source.adopt(shards, entry, grouping, moved)))
         return shards
+
+
+def _families(plan: Plan) -> Iterator[tuple[Grouping, ...]]:
+    """Groupings by keys, each with those that count values for it: a shard answers from all of them."""
+    return ((grouping, *plan.counting(grouping)) for grouping in plan.answering if grouping.keys)
 
 
 __all__ = ["ShardingChoice"]

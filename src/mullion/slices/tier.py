@@ -96,23 +96,9 @@ class WindowTier:
                 if kept is not None:
                     yield from kept
                     continue
-            for own, entries in self._by_entries(grouping, due):
+            for own, entries in by_readers(self._entries, grouping, due):
                 counted = {other.name: Rows(entries, other) for other in counting}
                 yield from finalize(Rows(entries, grouping), grouping, own, work, counted=counted)
-
-    def _by_entries(self, grouping: Grouping, due: Due) -> Iterator[tuple[Due, list[PartialSubWindows]]]:
-        """The due windows by the sub-windows that their queries may read: all read all, but for queries that brought
-        some along from another cluster."""
-        if all(entry.readers is None for entry in self.entries):
-            yield due, self.entries
-            return
-        by_entries: dict[tuple[int, ...], list[int]] = {}
-        for query in distinct(due.query).tolist():
-            name = grouping.queries[query].name
-            read = tuple(i for i, entry in enumerate(self.entries) if entry.is_read_by(name))
-            by_entries.setdefault(read, []).append(query)
-        for read, queries in by_entries.items():
-            yield due.of(queries), [self.entries[i] for i in read]
 
     def forget(self, plan: Plan, watermark: int) -> int:
         """Drop what no later window needs, and return the time before which nothing is kept."""
@@ -178,6 +164,23 @@ class WindowTier:
         self.inherited = {name: np.array(slices, np.int64) for name, slices in state["inherited"].items()}
         self.horizon = state["horizon"]
         self.entries = [PartialSubWindows(table) for table in tables]
+
+
+def by_readers(
+    entries: list[PartialSubWindows], grouping: Grouping, due: Due
+) -> Iterator[tuple[Due, list[PartialSubWindows]]]:
+    """The due windows by the sub-windows that their queries may read: all read all, but for queries that brought some
+    along from another cluster."""
+    if all(entry.readers is None for entry in entries):
+        yield due, entries
+        return
+    by_entries: dict[tuple[int, ...], list[int]] = {}
+    for query in distinct(due.query).tolist():
+        name = grouping.queries[query].name
+        read = tuple(i for i, entry in enumerate(entries) if entry.is_read_by(name))
+        by_entries.setdefault(read, []).append(query)
+    for read, queries in by_entries.items():
+        yield due.of(queries), [entries[i] for i in read]
 
 
 def _fewer(entries: list[PartialSubWindows], plan: Plan, horizon: int, *, everything: bool) -> list[PartialSubWindows]:
