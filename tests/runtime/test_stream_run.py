@@ -206,6 +206,19 @@ class TestAdmission:
         course.run.close()
         assert course.answers("p") == [(20, 5), (30, 5), (40, 1)]
 
+    def test_a_past_is_cut_for_its_query_alone(self) -> None:
+        """The past of p lies in slices of 5, and that from 25 on holds an event; a window of q that ends at 28 does
+        not."""
+        course = Course([query("SELECT count(*) AS n FROM s [RANGE 3 us SLIDE 7 us]")])
+        course.run.bounded = True
+        course.take(event(0), event(28))
+        course.enter("CREATE QUERY p BACKFILL AS SELECT k, sum(x) AS n FROM s [RANGE 10 us SLIDE 5 us] GROUP BY k", "p")
+        course.take(event(28))
+        course.end()
+        course.run.close()
+        assert course.answers("p") == [(30, "a", 2), (35, "a", 2)]
+        assert course.answers() == []
+
     def test_the_past_of_one_that_comes_back_is_read_once(self) -> None:
         course, text = (
             Course([query(BY_KEY)]),

@@ -132,7 +132,7 @@ class Admission:
             missed = max(query.after, state.newest or query.after)
             tier.cursors[query.name] = Cursor(first_end(missed + query.window.range, query.window))
             return
-        tier.saw(past.slices)
+        tier.saw_before(query.name, past.slices)
         for i, entry in enumerate(past.entries):
             if entry.grouping in sharing_set.shards:
                 self._adopt(sharing_set, entry, f"past-{sha256(query.tag.encode()).hexdigest()[:16]}-{i}")

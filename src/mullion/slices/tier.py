@@ -47,7 +47,8 @@ class WindowTier:
         self.waiting: set[str] = set()
         """Queries that are not answered before their past is there."""
         self.inherited: dict[str, Times] = {}
-        """Of queries that were in another cluster before: the slices that held an event there."""
+        """Of queries that were in another cluster before, or read their past again: the slices that held an event
+        there."""
 
     @property
     def entries(self) -> list[PartialSubWindows]:
@@ -76,6 +77,13 @@ class WindowTier:
         before = len(self.slices)
         self.slices = distinct(np.concatenate([self.slices, slices]))
         return len(self.slices) - before
+
+    def saw_before(self, name: str, slices: Times) -> None:
+        """Note slices that held an event before a query was here. They are cut at its edges, perhaps not at those of
+        others."""
+        if len(slices):
+            before = self.inherited.get(name, slices[:0])
+            self.inherited[name] = distinct(np.concatenate([before, slices]))
 
     def due(self, grouping: Grouping, oldest: int, newest: int, watermark: int | None, most: int | None = None) -> Runs:
         """The windows of the grouping that are to be answered now, at most so many of each query; they are not due a
@@ -134,9 +142,7 @@ class WindowTier:
         for name in sorted(names & other.cursors.keys()):
             self.cursors[name] = other.cursors[name]
         for name in names:
-            slices = np.concatenate([other.slices, other.inherited.get(name, other.slices[:0])])
-            if len(slices):
-                self.inherited[name] = distinct(slices)
+            self.saw_before(name, np.concatenate([other.slices, other.inherited.get(name, other.slices[:0])]))
         self.waiting |= other.waiting & names
         taken = [entry.for_readers(names) for entry in other.entries]
         taken = [entry for entry in taken if entry.readers]
