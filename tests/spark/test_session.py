@@ -30,6 +30,14 @@ def test_settings_that_answers_depend_on(spark: SparkSession) -> None:
     assert tuple(row) == (None, None, 0)
 
 
+def test_spark_can_make_the_manager_of_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
+    jvm = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(tmp_path.as_uri())
+    managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+    made = managers.create(path, spark._jsparkSession.sessionState().newHadoopConf())
+    assert made.getClass().getName() == sessions.SPEED["spark.sql.streaming.checkpointFileManagerClass"]
+
+
 def test_workers_can_import_mullion(spark: SparkSession) -> None:
     def version(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import mullion
