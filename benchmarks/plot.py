@@ -69,11 +69,14 @@ def draw_growth(path: Path, panels: Mapping[str, Mapping[str, Line]], title: str
 def draw_sets(path: Path, lines: Mapping[str, Line], title: str, *, measured_up_to: Mapping[str, int]) -> None:
     """Seconds by the number of queries, a line for each system; what is reckoned and not measured is dashed."""
     figure, axes = pyplot().subplots(figsize=(8, 5.5))
-    for (name, line), colour in zip(lines.items(), GROWTH, strict=False):
+    others = iter(GROWTH[2:])
+    for name, line in sorted(lines.items(), key=lambda item: item[1][max(item[1])], reverse=True):
+        colour, width = (MULLION, 2.5) if name.startswith("Mullion") else (next(others), 1.2)
         most = measured_up_to.get(name, max(line))
         measured = [n for n in sorted(line) if n <= most]
         reckoned = [n for n in sorted(line) if n >= most]
-        axes.plot(measured, [line[n] for n in measured], label=name, color=colour, marker="o", markersize=3.5)
+        seconds = [line[n] for n in measured]
+        axes.plot(measured, seconds, label=name, color=colour, marker="o", markersize=3.5, linewidth=width)
         axes.plot(reckoned, [line[n] for n in reckoned], color=colour, linestyle="--", linewidth=1)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
