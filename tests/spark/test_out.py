@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from mullion import Engine
 from mullion.errors import MullionError
 from mullion.sinks import compaction
+from mullion.sinks.files import write_table
 from mullion.storage.lock import InUse
 from mullion.testing import COMPACTION_STEPS, Crash, Replay, crash_at
 
@@ -163,3 +165,24 @@ def test_another_query_of_the_same_name(spark: SparkSession, batches: Replay, tm
         assert set(engine.results("q").to_arrow().column_names) == {"window_start", "window_end", "x", "n"}
     assert rows(out) and all("n" in row for row in rows(out))
     assert rows(out / "_earlier" / "q", "000000") == first
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+def test_spark_reads_every_type_of_answers(spark: SparkSession, tmp_path: Path, vectorized: str) -> None:
+    instant = pa.timestamp("us", tz="UTC")
+    types = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32(), instant, pa.float64(), pa.string()]
+    numbers = [None if i % 7 == 0 else i % 100 for i in range(1000)]
+    table = pa.table(
+        {
+            f"c{i}": pa.array(numbers).cast(pa.int32()).cast(kind)
+            if pa.types.is_date(kind)
+            else pa.array(numbers).cast(kind)
+            for i, kind in enumerate(types)
+        }
+    )
+    write_table(tmp_path / "q.parquet", table)
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.parquet.enableVectorizedReader", vectorized)
+    found = session.read.parquet(str(tmp_path / "q.parquet")).toArrow()
+    assert found.cast(table.schema).equals(table)
