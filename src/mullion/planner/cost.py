@@ -66,9 +66,11 @@ class Observed:
     beta: float | None = None
     age: int = 0
     """Batches since fragments were counted."""
+    source: str = "seen"
+    """Where it is from, for EXPLAIN: seen in a batch, expected by statistics, or assumed."""
 
 
-NOTHING_SEEN = Observed(events=int(ASSUMED_RATE * 3600), span=3_600_000_000)
+NOTHING_SEEN = Observed(events=int(ASSUMED_RATE * 3600), span=3_600_000_000, source="assumed")
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
     method = FRAGMENTS if not possible or shared < alone else ROWS
     if asked != "auto" and (asked == FRAGMENTS or possible):
         method = asked
-    known = "seen" if seen.fragments is not None else "at most"
+    known = "at most" if seen.fragments is None else seen.source
     text = (
         f"{bits} predicates over {len(index.attributes)} compared expressions, k {known} {k:,} fragments of {events:,} "
         f"events, alpha {alpha:.3g}, beta {beta:.3g}: sharing takes |T| + k beta = {events + shards * beta:,.0f} "
@@ -177,11 +179,10 @@ def _reason(
     plan: Plan, seen: Observed, way: str, costs: dict[str, float], kernels: list[Aggregation], slices: int
 ) -> str:
     estimates = ", ".join(f"{cost / 1e6:.3f} s {name}" for name, cost in costs.items() if cost < inf)
-    source = "assumed" if seen is NOTHING_SEEN else "seen"
     why = "asked for" if plan.options.way != "auto" else f"estimated {estimates}"
     text = (
         f"{way}: {why}; {slices:,} slices or steps of "
-        f"{plan.grid.step / 1e6:g} s, {seen.events:,} events over {seen.span / 1e6:g} s {source}"
+        f"{plan.grid.step / 1e6:g} s, {seen.events:,} events over {seen.span / 1e6:g} s {seen.source}"
     )
     if costs["native"] == inf and plan.options.way == "auto" and way != "native":
         text += (

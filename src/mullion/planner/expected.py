@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from mullion.language.query import Period
@@ -28,16 +29,19 @@ def observed_before(statistics: Statistics, groupings: Sequence[Grouping]) -> Ob
     """What a batch would show, as far as it is known before; what is not known is assumed."""
     events = statistics.events if statistics.events is not None else statistics.sampled or None
     if events is None or statistics.span is None:
-        return NOTHING_SEEN if not events else Observed(events, NOTHING_SEEN.span * events // NOTHING_SEEN.events)
+        return NOTHING_SEEN if not events else _expected(events, NOTHING_SEEN.span * events // NOTHING_SEEN.events)
     groups = max((statistics.groups[g.name].number for g in groupings if g.name in statistics.groups), default=1)
     alphas = {g.name: sum(statistics.selectivities(g.name).get(p, 0.0) for p in g.predicates) for g in groupings}
     most = max((g for g in groupings if g.predicates), key=lambda g: alphas[g.name], default=None)
     fragments = None if most is None else statistics.fragments(most.name, most.predicates)
     if most is None or fragments is None:
-        return Observed(events, statistics.span, max(1, groups))
+        return _expected(events, statistics.span, max(1, groups))
     k, alpha = max(1, min(fragments.number, events)), alphas[most.name]
     counted = float(fragments.frequencies.sum() + fragments.unseen)
-    return Observed(events, statistics.span, max(1, groups), k, alpha, alpha / counted if counted else 0.0)
+    return _expected(events, statistics.span, max(1, groups), k, alpha, alpha / counted if counted else 0.0)
+
+
+_expected = partial(Observed, source="expected")
 
 
 def expectations(plan: Plan, statistics: Statistics) -> dict[str, Expected]:
