@@ -19,6 +19,7 @@ from memory_batch import MemorySource
 from moving_clusters import moving_clusters
 from mullion import reference
 from mullion.algebra.streams import Stream, Table
+from mullion.catalog.restart import to_journal
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.kernels.arrival import ARRIVAL
 from mullion.language.parse import parse_query
@@ -147,6 +148,8 @@ class Run:
 
     def take(self, batch: Sequence[Event]) -> None:
         number = 0 if self.run.committed is None else self.run.committed.batch + 1
+        if self.run.journal is not None:
+            self.run.journal.begin(number, [to_journal(query) for query in self.queries])
         self.run.set_queries(self.queries)
         self.run.process(self.source.batch(batch, number))
 

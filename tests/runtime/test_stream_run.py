@@ -17,6 +17,7 @@ from moving_clusters import moving_clusters
 from mullion.algebra.streams import Stream
 from mullion.binding import relations
 from mullion.binding.entering import entered
+from mullion.catalog.restart import to_journal
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckpointError
 from mullion.language.parse import parse_query
@@ -73,6 +74,8 @@ class Course:
     def take(self, *events: dict[str, Any]) -> MemoryBatch:
         number = 0 if self.run.committed is None else self.run.committed.batch + 1
         batch = self.source.batch(events, number)
+        if self.run.journal is not None:
+            self.run.journal.begin(number, [to_journal(query) for query in self.queries])
         self.run.set_relations(self.wanted, ("r",))
         self.run.set_queries(self.queries, self.synopses)
         self.run.process(batch)
@@ -192,6 +195,27 @@ class TestAdmission:
         course.take(event(15, x=9), event(25, x=8), event(36))
         course.end()
         assert course.answers() == [(10, 1), (30, 8), (40, None)]
+
+    @pytest.mark.parametrize("backfill", [False, True])
+    def test_one_that_comes_back_with_a_batch_that_dies_goes_on_from_nothing(
+        self, tmp_path: Path, backfill: bool
+    ) -> None:
+        course = Course([query(BY_KEY, "other"), query("SELECT count(*) AS n FROM s [RANGE 5 us SLIDE 5 us]")])
+        course.place = tmp_path
+        course.begin()
+        course.take(event(5), event(12))
+        course.queries = course.queries[:1]
+        first = "CREATE QUERY q BACKFILL AS" if backfill else ""
+        course.enter(f"{first} SELECT max(x) AS m FROM s [RANGE 10 us SLIDE 10 us]", "q")
+        with crash_at("before commit"), pytest.raises(Crash):
+            course.take(event(15, x=9), event(25, x=8))
+        course.sink.forget("q")
+        course.run.close()
+        course.begin()
+        course.take(event(15, x=9), event(25, x=8))
+        course.end()
+        course.run.close()
+        assert course.answers() == [*([(20, 9)] if backfill else []), (30, 8)]
 
     @pytest.mark.parametrize("late", [False, True])
     def test_backfill_reads_what_the_stream_had_read(self, late: bool) -> None:

@@ -117,13 +117,26 @@ def churn(engine: Engine, plan: dict[int, Callable[[Engine], None]]) -> None:
     engine.run(close=True)
 
 
+@pytest.fixture(autouse=True)
+def two_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mullion.runtime.sharding_choice.SHARDS", 2)
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "auto": {},
+    "kernel": {"way": "kernel"},
+    "on executors": {"shard_above": 1},
+    "on executors by kernel": {"way": "kernel", "shard_above": 1},
+}
+
+
 @pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("way", ["auto", "kernel"])
-def test_joining_leaving_and_backfilling(late: bool, way: str, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_joining_leaving_and_backfilling(late: bool, way: dict[str, Any], spark: SparkSession, tmp_path: Path) -> None:
     made = batches(late=late)
     events, newest = in_time(made)
     replay = write(tmp_path / "events", made)
-    with open_engine(spark, replay, way=way) as alone:
+    with open_engine(spark, replay, **way) as alone:
         alone.run()
         undisturbed = {name: rows(alone, name) for name in STAY}
 
@@ -137,7 +150,7 @@ def test_joining_leaving_and_backfilling(late: bool, way: str, spark: SparkSessi
     def look(engine: Engine) -> None:
         told.update({name: str(engine.explain(f"{name}_back")) for name in JOIN})
 
-    with open_engine(spark, replay, way=way) as engine:
+    with open_engine(spark, replay, **way) as engine:
         churn(engine, {3: join, 4: look, 5: lambda e: e.drop("late_groups")})
         assert {name: rows(engine, name) for name in STAY} == undisturbed
         for name in ("late_total", "same_slot"):
@@ -150,11 +163,12 @@ def test_joining_leaving_and_backfilling(late: bool, way: str, spark: SparkSessi
     assert "sub-windows that other queries keep" in told["same_slot"]
 
 
+@pytest.mark.parametrize("above", [1, 1000])
 @pytest.mark.parametrize("step", ["before answers", "before commit", "after commit"])
-def test_a_crash_while_queries_come_and_go(step: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_crash_while_queries_come_and_go(step: str, above: int, spark: SparkSession, tmp_path: Path) -> None:
     made = batches()
     replay = write(tmp_path / "events", made)
-    options = {"out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
+    options: dict[str, Any] = {"out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint", "shard_above": above}
     late = {f"{name}_back": f"CREATE QUERY {name}_back BACKFILL AS {text}" for name, text in JOIN.items()}
 
     def join(engine: Engine) -> None:

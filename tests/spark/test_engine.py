@@ -321,6 +321,44 @@ def test_a_group_that_is_only_late_answers_nothing(shard_above: int, spark: Spar
     assert found["n"].to_pylist() == [2, 1, 1, 1, 1, 1, 1, 1]
 
 
+@pytest.mark.parametrize("way", ["auto", "kernel"])
+def test_groups_that_become_many_go_to_executors(
+    way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was held on the driver falls to the shards that the groups have there, whatever their type."""
+    monkeypatch.setattr("mullion.runtime.sharding_choice.SHARDS", 3)
+    columns = {"i": "INT", "b": "BIGINT", "d": "DOUBLE", "m": "DECIMAL(10, 2)", "l": "DECIMAL(30, 2)", "t": "BOOLEAN",
+               "day": "DATE", "at": "TIMESTAMP", "s": "STRING"}  # fmt: skip
+    batches = Replay(tmp_path)
+    for batch, numbers in enumerate(([1], range(12), range(4, 16), range(9))):
+        rows = [
+            {"i": n, "b": n << 40, "d": (n - 4) / -8, "m": f"{n}.25", "l": f"{n << 70}.5", "t": n % 2 == 0}
+            | {"day": f"2024-01-{n + 1:02d}", "at": f"2024-01-01 00:00:00.{n:06d}", "s": f"é{n}"}
+            for n in numbers
+        ]
+        nothing, zero = dict.fromkeys(columns), dict(rows[-1], d=0.0)  # n = 4 has -0.0
+        batches.add([{"ts": f"2024-01-01 00:00:{10 * batch + 9}", **row} for row in (*rows, *rows[:3], nothing, zero)])
+    keys = [*columns, "t, i", "m, at", "d * 2"]
+    found = []
+    for above in (4, 1000):
+        with Engine(spark, way=way, shard_above=above) as engine:
+            declared = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
+            engine.execute(
+                f"CREATE STREAM s (ts TIMESTAMP, {declared}) USING json OPTIONS ({batches.options}) TIMESTAMP BY ts"
+            )
+            for number, key in enumerate(keys):
+                shown = f"{key} AS twice" if "*" in key else key
+                items = f"{shown}, count(*) AS n, sum(b) AS total, count(DISTINCT i) AS c"
+                engine.query(f"SELECT {items} FROM s [RANGE 20 s SLIDE 10 s] GROUP BY {key}", name=f"q{number}")
+            engine.run()
+            in_shards = {name for own in engine.runs["s"].sets.values() for name in own.shards}
+            assert len(in_shards) == (2 * (len(keys) - 1) if above == 4 else 0), "booleans alone are few"
+            tables = [engine.results(f"q{number}").to_arrow() for number in range(len(keys))]
+            found.append([sorted(map(repr, table.to_pylist())) for table in tables])
+    for key, own, other in zip(keys, *found, strict=True):
+        assert own == other, key
+
+
 def test_state_that_an_executor_does_not_see_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     batches = Replay(tmp_path / "events")
     for second in (10, 70):

@@ -58,9 +58,13 @@ class Planning:
         return True
 
     def _forget_namesakes(self, queries: Sequence[SlicedAggregation]) -> None:
-        """A query that has taken the name of one that left goes on from nothing of it."""
+        """A query that has taken the name of one that left goes on from nothing of it. Who was there at the last commit
+        is in the journal: it may have entered with a batch that was not committed."""
         state = self._state
         before = {query.name: to_journal(query) for query in state.queries}
+        if state.is_restored and state.journal is not None and state.committed is not None:
+            known = state.journal.queries_of(state.committed.batch) or []
+            before = {entry["name"]: entry for entry in known}
         for name in [q.name for q in queries if q.name in before and before[q.name] != to_journal(q)]:
             state.backfilled.discard(name)
             state.ordered.forget_query(name)

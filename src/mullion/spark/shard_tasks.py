@@ -47,18 +47,22 @@ def write_shards(shards: Shards, partials: DataFrame, grouping: Grouping, mark: 
 def adopt(
     spark: SparkSession, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str
 ) -> dict[int, str]:
-    """Write sub-windows that were held on the driver into their shards: the files by shard."""
+    """Write sub-windows that were held on the driver into their shards: the files by shard. Spark sees their columns by
+    number, since it takes a dot in a name for a field."""
     slim, metadata = replace(shards, entries=[]), entry.table.schema.metadata
     schema = entry.table.schema.remove_metadata()
+    numbers = {name: f"c{i}" for i, name in enumerate(schema.names)}
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         received = list(batches)
         if received:
-            table = as_schema(pa.Table.from_batches(received), schema).replace_schema_metadata(metadata)
+            table = as_schema(pa.Table.from_batches(received).rename_columns(schema.names), schema)
+            table = table.replace_schema_metadata(metadata)
             yield _message((_shard(), slim.write_entry(_shard(), name, serialised(table))))
 
-    keys = [F.col(f"key{i}") for i in range(len(grouping.group_keys))]
-    frame = spark.createDataFrame(entry.table.cast(plain_schema(entry.table.schema)))
+    keys = [F.col(numbers[f"key{i}"]) for i in range(len(grouping.group_keys))]
+    plain = entry.table.cast(plain_schema(entry.table.schema)).rename_columns(list(numbers.values()))
+    frame = spark.createDataFrame(plain)
     return dict(_messages(frame.repartition(shards.count, *keys).mapInArrow(run, "message binary")))
 
 
