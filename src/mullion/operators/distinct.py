@@ -132,8 +132,7 @@ class DeltaStar(Form):
         count, ended, agenda.size = delta_star(rows, now, self._outlook, agenda.heap, agenda.size, out, over)
         out_code, out_ids, out_start, out_end = (column[:count] for column in out)
         results = TimedRows(self.values.rows(out_code), out_ids, out_start, out_end)
-        over = np.unique(over[:ended])
-        self.values.forget(over[self._outlook.result_end[over] == NEVER])
+        self.values.forget(over[:ended])
         return Delta(results, Retractions.none(self.width), now)
 
     def _make_room(self) -> None:

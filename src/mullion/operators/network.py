@@ -88,6 +88,7 @@ class Network:
         """How many events of each stream have come."""
         self.newest = EVER_BEFORE
         """The time of the newest of them."""
+        self._columns: dict[str, tuple[str, ...]] = {}
         self._fresh: dict[Node, TimedRows] = {}
         self._bad_events = BadEvents(())
 
@@ -110,6 +111,7 @@ class Network:
             same = old is not None and old.node == node and old.needed == needed
             working[node] = old if old is not None and same else self._start(node, needed, working, old)
         self.working = working
+        self._columns = _columns(working)
         for join, views in _views(self.plans.values()).items():
             operator = working[join].operator
             assert isinstance(operator, JoinOperator)
@@ -140,14 +142,9 @@ class Network:
             parts = refit_state(parts, working.node)
         working.operator.restore(parts)
 
-    def columns_needed(self) -> dict[str, tuple[str, ...]]:
+    def columns_needed(self) -> Mapping[str, tuple[str, ...]]:
         """The columns that each stream must deliver."""
-        needed: dict[str, dict[str, None]] = {}
-        for node, working in self.working.items():
-            if isinstance(node, Scan):
-                names = needed.setdefault(node.stream, {})
-                names |= dict.fromkeys(working.takes[0])
-        return {stream: tuple(names) for stream, names in needed.items()}
+        return self._columns
 
     def operator(self, node: Node) -> Operator:
         """The operator of a node; of a root, that of the plan that is computed for it."""
@@ -273,6 +270,16 @@ class Network:
         for node, own in saved.items():
             state = {name: tables for name, tables in own.items() if name != "#needed"}
             self._hand_on(state, takes(node, known[node]), self.working[node])
+
+
+def _columns(working: Mapping[Node, Working]) -> dict[str, tuple[str, ...]]:
+    """The columns that windows take of each stream."""
+    needed: dict[str, dict[str, None]] = {}
+    for node, own in working.items():
+        if isinstance(node, Scan):
+            names = needed.setdefault(node.stream, {})
+            names |= dict.fromkeys(own.takes[0])
+    return {stream: tuple(names) for stream, names in needed.items()}
 
 
 def _lengths(join: Join) -> tuple[int, ...]:

@@ -150,12 +150,12 @@ def in_time_order(start: Times, ids: Ids) -> Index | None:
     if len(start) < 2:
         return None
     apart = start[1:] - start[:-1]
+    if (apart > 0).all():
+        return None
     if ids.shape[1] == 1:
         apart = np.where(apart == 0, ids[1:, 0] - ids[:-1, 0], apart)
         if (apart > 0).all():
             return None
-    elif (apart > 0).all():
-        return None
     return np.lexsort((*ids.T[::-1], start))
 
 

@@ -18,8 +18,11 @@ from numba import njit
 
 from mullion.expressions.arrays import Array
 from mullion.instants import FOREVER, NEVER
-from mullion.operators.kernels.expiry_heap import Heap, pop, push
+from mullion.operators.kernels.expiry_heap import Heap, pop, push, replace_first
 from mullion.operators.kernels.stays import Stays
+
+SEEN = NEVER + 1
+"""In the place of an end, for a moment: a code without a result that was met already."""
 
 
 class CodedRows(NamedTuple):
@@ -57,7 +60,7 @@ def delta_star(
     """Results that start before `now`.
 
     The agenda has `size` entries, one for each result that ends, and room for one more for each row. Returns how many
-    results there are, how many codes are `over` because no row took over, and the agenda's size.
+    results there are, how many codes are `over` because they have none at `now`, and the agenda's size.
     """
     code, ids, start, end = rows
     result_end, youngest_end, youngest_ids = outlook
@@ -67,17 +70,16 @@ def delta_star(
         upto = start[i] if i < len(code) else now - 1
         while size > 0 and agenda.ends[0] <= upto:
             at, c = agenda.ends[0], agenda.items[0]
-            pop(agenda, size)
-            size -= 1
-            result_end[c] = NEVER
             if youngest_end[c] > at:
                 results.code[count], results.start[count], results.end[count] = c, at, youngest_end[c]
                 results.ids[count] = youngest_ids[c]
                 count += 1
                 result_end[c] = youngest_end[c]
-                push(agenda, size, youngest_end[c], c)
-                size += 1
+                replace_first(agenda, size, youngest_end[c], c)
             else:
+                result_end[c] = NEVER
+                pop(agenda, size)
+                size -= 1
                 over[ended] = c
                 ended += 1
             youngest_end[c] = NEVER
@@ -94,7 +96,21 @@ def delta_star(
         elif end[i] > result_end[c] and end[i] >= youngest_end[c]:
             youngest_end[c] = end[i]
             youngest_ids[c] = ids[i]
-    return count, ended, size
+    return count, _without_result(over, ended, result_end), size
+
+
+@njit(cache=True, nogil=True)
+def _without_result(codes: Array, size: int, result_end: Array) -> int:
+    """Leave, in front, each of the codes once that has no result any more. Returns how many they are."""
+    kept = 0
+    for i in range(size):
+        if result_end[codes[i]] == NEVER:
+            codes[kept] = codes[i]
+            result_end[codes[kept]] = SEEN
+            kept += 1
+    for i in range(kept):
+        result_end[codes[i]] = NEVER
+    return kept
 
 
 @njit(cache=True, nogil=True)

@@ -35,23 +35,28 @@ def push(heap: Heap, size: int, end: int, item: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def pop(heap: Heap, size: int) -> None:
-    """Take the first entry of a heap of `size` away."""
+def replace_first(heap: Heap, size: int, end: int, item: int) -> None:
+    """Put an entry into the place of the first one of a heap of `size`."""
     ends, items = heap
-    last = size - 1
-    end, item = ends[last], items[last]
     at = 0
     while True:
         down = 2 * at + 1
-        if down >= last:
+        if down >= size:
             break
-        if down + 1 < last and ends[down + 1] < ends[down]:
+        if down + 1 < size and ends[down + 1] < ends[down]:
             down += 1
         if ends[down] >= end:
             break
         ends[at], items[at] = ends[down], items[down]
         at = down
     ends[at], items[at] = end, item
+
+
+@njit(cache=True, nogil=True)
+def pop(heap: Heap, size: int) -> None:
+    """Take the first entry of a heap of `size` away."""
+    last = size - 1
+    replace_first(heap, last, heap.ends[last], heap.items[last])
 
 
 @njit(cache=True, nogil=True)
@@ -109,4 +114,4 @@ class Agenda:
         return out[:count]
 
 
-__all__ = ["Agenda", "Heap", "pop", "pop_before", "push", "push_all"]
+__all__ = ["Agenda", "Heap", "pop", "pop_before", "push", "push_all", "replace_first"]
