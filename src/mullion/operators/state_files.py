@@ -46,7 +46,7 @@ class StateFiles:
         fresh = {key: serialised(table) for key, table in tables.items() if key not in self._lying}
         lying = {key: self._lying[key] for key in tables if key in self._lying}
         if fresh:
-            name, offset = self.files.write(self.folder, label, b"".join(fresh.values())), 0
+            name, offset = self.files.write(self.folder, label, fresh.values()), 0
             for key, content in fresh.items():
                 lying[key] = tables[key], Location(name, offset, len(content))
                 offset += len(content)

@@ -74,7 +74,7 @@ class SparkBackend:
     def source_of(self, stream: Stream, notes: Path) -> Source:
         """Where the batches of a stream come from. `notes` is where Spark notes how far it has read."""
         frame = self._frames.get(stream.name)
-        noted = is_files(stream) or (frame is not None and frame.isStreaming and tells_files(frame))
+        noted = is_files(stream) or (frame is not None and frame.isStreaming and tells_files(frame.columns))
         log = SourceLog(notes) if noted else None
         plain = frame is None
         return SparkSource(

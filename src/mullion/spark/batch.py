@@ -182,6 +182,8 @@ class SparkSource:
     def __post_init__(self) -> None:
         self._unseen = Unseen(self.stream.stored, strict=self.options.strict)
         self._last: DataFrame | None = None
+        self._columns: frozenset[str] | None = None
+        """Those of all batches. Asking the JVM for them takes milliseconds."""
         self._backlog: Backlog | None = None
 
     def open(self) -> DataFrame:
@@ -201,15 +203,17 @@ class SparkSource:
     def _opened(self, batch: DataFrame, number: int) -> tuple[Events, list[str] | None]:
         """The batch with every column's values under its name and of its type, and what is known of its files; refuses
         files that hold others."""
-        if self.log is not None and tells_files(batch):
+        if self._columns is None:
+            self._columns = frozenset(batch.columns)
+        if self.log is not None and tells_files(self._columns):
             order = self.log.files_of(number)
-        elif not self.plain and not batch.isStreaming and SOURCE not in batch.columns:
+        elif not self.plain and not batch.isStreaming and SOURCE not in self._columns:
             order = by_change(uris_of(batch))
         else:
             order = []
         # A stream that does nothing but read files has them all, as Spark has noted: asking the JVM takes longer.
         paths = files_of(order if self.plain else uris_of(batch), order) if self._may_read_files else None
-        if order and SOURCE not in batch.columns:
+        if order and SOURCE not in self._columns:
             batch = with_source(batch)
         if self.plain and self.log is not None:
             batch = as_declared(self.stream.stored, batch, order)

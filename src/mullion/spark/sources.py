@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial, reduce
 from itertools import chain, groupby
 from pathlib import Path
@@ -228,9 +228,9 @@ def with_places(frame: DataFrame) -> DataFrame:
         return frame
 
 
-def tells_files(frame: DataFrame) -> bool:
-    """Whether rows come with the files that they stand in."""
-    return {SOURCE, BLOCK} <= set(frame.columns)
+def tells_files(columns: Collection[str]) -> bool:
+    """Whether rows with these columns come with the files that they stand in."""
+    return SOURCE in columns and BLOCK in columns
 
 
 def with_source(frame: DataFrame) -> DataFrame:

@@ -161,7 +161,7 @@ class CommittedFiles:
 
     directory: Path
 
-    def write(self, folder: str, label: str, content: bytes, suffix: str = "") -> str:
+    def write(self, folder: str, label: str, content: bytes | Iterable[bytes], suffix: str = "") -> str:
         return f"{folder}/{write_named(self.directory / folder, label, content, suffix)}"
 
     def path(self, name: str) -> Path:
