@@ -8,7 +8,6 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -47,9 +46,16 @@ def test_any_reader_finds_what_was_written(tmp_path: Path, rows: int) -> None:
     merged = write_merged([file for file in found if file is not None], tmp_path)
     for path, expected in [(paths[0], tables[0]), (merged.path, pa.concat_tables(tables))]:
         assert pq.read_table(path).equals(expected)
-        assert pl.read_parquet(path).to_arrow().cast(expected.schema).equals(expected)
         duck = duckdb.connect().sql(f"SELECT * FROM read_parquet('{path}')")
         assert duck.to_arrow_table().cast(expected.schema).equals(expected)
+
+
+@pytest.mark.parametrize("rows", [0, 500])
+def test_polars_finds_what_was_written(tmp_path: Path, rows: int) -> None:
+    polars = pytest.importorskip("polars")
+    expected, path = sample(rows, seed=0), tmp_path / "000000000000.0.parquet"
+    write_table(path, expected)
+    assert polars.read_parquet(path).to_arrow().cast(expected.schema).equals(expected)
 
 
 def test_columns_of_lists_are_written_as_well(tmp_path: Path) -> None:
