@@ -166,8 +166,8 @@ def _allowed(windows: Index, grouping: Grouping, due: Due, over: set[str]) -> In
 
 
 def _slots_in_turns(slots: Index, rows: Rows) -> Iterator[Index]:
-    """The slots in parts whose rows are not too many."""
-    at_once = max(1, MOST_MEMBERS // max(1, len(rows)))
+    """The slots in parts whose rows are not too many. A fragment may belong to all slots, a dense row has one."""
+    at_once = max(1, MOST_MEMBERS // max(1, rows.fragments))
     for at in range(0, len(slots), at_once):
         yield slots[at : at + at_once]
 

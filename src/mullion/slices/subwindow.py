@@ -280,6 +280,11 @@ class Rows:
         return len(self.slices)
 
     @property
+    def fragments(self) -> int:
+        """How many of the rows are those of fragments."""
+        return sum(len(e.slices) for e in self.entries if SLOT not in e.table.schema.names)
+
+    @property
     def keys(self) -> int:
         return len(self._key_types)
 
