@@ -130,7 +130,8 @@ def test_the_environment_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def script(folder: Path, text: str) -> subprocess.Popen[str]:
-    """Run a program the way a shell does: in a process group of its own, with an empty working folder."""
+    """Run a program the way a shell does: in a process group of its own, with an empty working folder. It hears Ctrl-C,
+    also where the tests themselves run in the background and do not."""
     file = folder / "script.py"
     file.write_text(text)
     work = folder / "work"
@@ -142,7 +143,12 @@ def script(folder: Path, text: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         process_group=0,
+        preexec_fn=_hear_interrupts,
     )
+
+
+def _hear_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 EVERYTHING = """
