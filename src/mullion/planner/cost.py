@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import expm1, inf, prod
+from math import inf, prod
 
 from mullion.language.dialect import SECOND
 from mullion.language.query import Period
@@ -35,9 +35,7 @@ ATTRIBUTE = 0.03
 MEMBER = 0.0003
 """One predicate of one event, by dense rows, for each field of its states."""
 COMBINED = 0.02
-"""One event of a group given to one query."""
-GIVEN = 0.1
-"""One partial of a fragment given to one query, up to its answer."""
+"""One fragment given to one query."""
 FRAGMENT = 0.002
 """One predicate of one fragment."""
 
@@ -155,8 +153,8 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
     alpha = ASSUMED_SELECTIVITY * bits if seen.alpha is None else seen.alpha
     beta = alpha if seen.beta is None else seen.beta
     searches = events * (KERNEL_EVENT + ATTRIBUTE * len(index.attributes))
-    shards = _cells(events, slices, k * groups_of(grouping, seen))
-    shared = searches + events * KERNEL_EVENT + k * bits * FRAGMENT + shards * (KERNEL_PARTIAL + beta * GIVEN)
+    shards = min(events, k * max(1, slices) ** 0.5 * groups_of(grouping, seen))
+    shared = searches + events * KERNEL_EVENT + k * bits * FRAGMENT + shards * (KERNEL_PARTIAL + beta * COMBINED)
     fields = 1 + sum(len(s.partial.stored) for s in grouping.states)
     alone = searches + events * len(grouping.slots) * MEMBER * fields
     if grouping.keys:
@@ -175,16 +173,6 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
         f"({f'{alone / 1e6:.3f} s' if possible else 'not possible for its aggregates'})"
     )
     return Aggregation(method, shared if method == FRAGMENTS else alone, text)
-
-
-def _cells(events: int, slices: int, kinds: int) -> float:
-    """About how many cells hold an event, where so many kinds of events are as frequent in every slice.
-
-    >>> round(_cells(1_000_000, 10, 5)), round(_cells(1_000, 1_000, 1_000_000))
-    (50, 1000)
-    """
-    in_slice = events / max(1, slices)
-    return min(events, slices * kinds * -expm1(-in_slice / max(1, kinds)))
 
 
 def _reason(
