@@ -36,7 +36,7 @@ from mullion.language.types import (
 )
 from mullion.planner.fragments import PredicateIndex, compared_in
 from mullion.slices.kernels.selection import Compared, Selection
-from mullion.slices.kernels.signature import Masks, bytes_for, fragments, masks, unpack
+from mullion.slices.kernels.signature import FEW_PREDICATES, Masks, bytes_for, few_fragments, fragments, masks, unpack
 from strategies import Draw
 
 Row = Mapping[str, Any]
@@ -183,6 +183,18 @@ def by_fragments(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
     return satisfied[found.number].T.tolist()
 
 
+def by_few_fragments(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
+    """Eight predicates at a time."""
+    selection, length = regions(index, columns)
+    satisfied: list[list[bool]] = []
+    for at in range(0, len(index.trees), FEW_PREDICATES):
+        trees = index.trees[at : at + FEW_PREDICATES]
+        found = few_fragments([selection.selected(tree) for tree in trees], length)
+        assert len({row.tobytes() for row in found.signatures}) == len(found.signatures)
+        satisfied += unpack(found.signatures, len(trees))[found.number].T.tolist()
+    return satisfied
+
+
 def by_masks(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
     found: Masks = masks(index, *regions(index, columns), len(index) + 1)
     rows = found.table[found.first[:, None] + found.codes]
@@ -195,7 +207,13 @@ def check(texts: Sequence[str], events: Rows, form: str = "plain") -> None:
     expressions = [resolved(text) for text in texts]
     wanted = plainly(expressions, events)
     index = PredicateIndex(expressions, TYPES)
-    for way, found in (("fragments", by_fragments), ("masks", by_masks), ("selection", by_selection)):
+    ways = {
+        "fragments": by_fragments,
+        "few fragments": by_few_fragments,
+        "masks": by_masks,
+        "selection": by_selection,
+    }
+    for way, found in ways.items():
         for text, got, right in zip(texts, found(index, columns_of(events, form)), wanted, strict=True):
             wrong = [e for e, a, b in zip(events, got, right, strict=True) if a != b]
             assert not wrong, f"{way}: {text}\n{wrong[0]}"

@@ -30,7 +30,7 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime import sharding_choice
 from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
-from mullion.slices import kept, limits
+from mullion.slices import finalize, kept, limits
 from mullion.slices import tier as tiers
 from mullion.slices.kernels.partial import TIME
 from mullion.storage.journal import Journal
@@ -62,6 +62,8 @@ class Manner:
     """Windows slide from batch to batch whenever they can, also where building anew would be cheaper."""
     shard_above: int = 200_000
     """Groups above which they are kept in shards."""
+    at_once: int = 4_000_000
+    """Rows of slots that are answered in one turn."""
 
     @property
     def sharing(self) -> Sharing:
@@ -194,6 +196,7 @@ def run(example: Example, manner: Manner) -> dict[str, Rows]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
         patch.setattr(tiers, "MOST_OLD", manner.most_entries)
+        patch.setattr(finalize, "MOST_MEMBERS", manner.at_once)
         patch.setattr(sharding_choice, "SHARDS", 2)
         sliding(patch, manner)
         with moving(manner):
@@ -265,6 +268,7 @@ manners = st.builds(
     moving=st.sampled_from((None, 1, 2, 3)),
     slides=st.booleans(),
     shard_above=st.sampled_from((200_000, 200_000, 1, 2, 4)),
+    at_once=st.sampled_from((4_000_000, 1)),
 )
 
 
@@ -278,6 +282,7 @@ MANNERS = {
     "restarted": Manner(batches=5, restart=True),
     "dense rows": Manner(batches=2, partitions=2, method="rows"),
     "fragments": Manner(batches=2, partitions=2, method="fragments"),
+    "fragments, slot by slot": Manner(batches=2, method="fragments", at_once=1),
     "slow watermark": Manner(batches=7, lag=100_000_000),
     "moving": Manner(batches=7, moving=1),
     "moving and restarted": Manner(batches=5, restart=True, moving=2, lag=100_000_000),

@@ -1,0 +1,98 @@
+"""Groups in shards as batches come: moved there, joined by queries, read again. Without a JVM."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from batch_course import BY_KEY, Course, event, query
+from moving_clusters import moving_clusters
+from mullion.options import Options
+from mullion.runtime import sharding_choice
+from mullion.testing import Crash, crash_at
+
+
+class TestShards:
+    @pytest.fixture(autouse=True)
+    def few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sharding_choice, "SHARDS", 3)
+
+    @pytest.mark.parametrize("restart", [False, True])
+    def test_very_many_groups_are_kept_in_shards(self, tmp_path: Path, restart: bool) -> None:
+        course = Course([query(BY_KEY)], options=Options.of(shard_above=2), place=tmp_path)
+        course.take(event(3, "a"), event(4, "b"))
+        course.take(*(event(5, key) for key in "abcdefgh"), event(8, "a", 5))
+        if restart:
+            course.begin()
+        course.take(event(1, "z"), event(15, "a"))
+        assert course.run.sets["shared"].shards
+        course.end()
+        assert course.answers() == [(10, "a", 7), (10, "b", 2), *((10, key, 1) for key in "cdefgh"), (20, "a", 1)]
+        assert course.run.counts.late_by_query == {"q": 1}
+
+    @pytest.mark.parametrize("at", [None, "before commit", "after commit"])
+    @pytest.mark.parametrize("window", ["RANGE 10 us SLIDE 10 us", "RANGE 20 us SLIDE 10 us"])
+    @pytest.mark.parametrize("items", ["max(x) AS m", "max(x) AS m, count(DISTINCT x) AS d"])
+    def test_a_past_that_was_read_again_is_kept_in_shards(
+        self, tmp_path: Path, items: str, window: str, at: str | None
+    ) -> None:
+        answers = []
+        for above in (1, 100):
+            course = Course([query(BY_KEY)], options=Options.of(shard_above=above), place=tmp_path / str(above))
+            course.take(event(3, "a", 7), event(4, "b"))
+            course.take(event(5, "a", 2), event(8, "c", 5))
+            how = course.enter(f"CREATE QUERY p BACKFILL AS SELECT k, {items} FROM s [{window}] GROUP BY k", "p")
+            assert how == "by reading the stream's files again, beside the stream"
+            course.run.bounded = True
+            batch = event(9, "b", 4), event(13, "a")
+            with nullcontext() if at is None else crash_at(at), nullcontext() if at is None else pytest.raises(Crash):
+                course.take(*batch)
+            if at is not None:
+                course.run.close()
+                course.begin()
+            if at == "before commit":
+                course.run.bounded = True
+                course.take(*batch)
+            assert bool(course.run.sets["shared"].shards) == (above == 1)
+            course.take(event(25, "a"))
+            course.end()
+            course.run.close()
+            answers.append(course.answers("p"))
+        assert answers[0] == answers[1]
+        assert answers[0][0][:3] == (10, "a", 7)
+
+    def test_one_that_enters_before_the_end_counts_values_in_shards_too(self) -> None:
+        course = Course([query(BY_KEY)], options=Options.of(shard_above=1))
+        course.take(event(3, "a", 7), event(4, "b"), event(5, "a"))
+        text = "SELECT k, count(DISTINCT x) AS d FROM s [RANGE 10 us SLIDE 10 us] GROUP BY k"
+        course.enter(f"CREATE QUERY p BACKFILL AS {text}", "p")
+        course.enter(text, "from_now_on")
+        course.end()
+        course.run.close()
+        assert course.answers("p") == [(10, "a", 2), (10, "b", 1)]
+        assert course.answers() == [(10, "a", 8), (10, "b", 1)]
+
+    @pytest.mark.parametrize("restart", [False, True])
+    def test_what_queries_brought_along_from_another_cluster_is_theirs_in_shards_too(
+        self, tmp_path: Path, restart: bool
+    ) -> None:
+        text = "SELECT k, {} AS n FROM s [RANGE {} us SLIDE 5 us] GROUP BY k"
+        asked = [query(text.format(item, range_), f"q{range_}") for range_, item in ((10, "sum(x)"), (15, "count(*)"))]
+        answers = []
+        for seed in range(6):
+            place, how = tmp_path / str(seed), {"shard_above": 2 if seed else 100, "sharing": "auto"}
+            course = Course(asked, options=Options.of(**how), place=place)
+            with moving_clusters(seed):
+                course.take(event(3, "a"))
+                course.take(event(4, "a"), event(6, "a"))
+                course.take(*(event(7, key) for key in "abcd"))
+                if restart:
+                    course.begin()
+                course.take(*(event(9, key) for key in "bcd"), event(25, "a"))
+                assert any(own.shards for own in course.run.sets.values()) == bool(seed)
+            course.end()
+            answers.append([course.answers(own.name) for own in asked])
+        assert answers[0][0][0] == (10, "a", 4)
+        assert all(own == answers[0] for own in answers)
