@@ -34,7 +34,8 @@ from mullion.language.types import (
     Type,
     decimal,
 )
-from mullion.planner.fragments import PredicateIndex, compared_in
+from mullion.planner.comparisons import compared_in
+from mullion.planner.fragments import PredicateIndex
 from mullion.slices.kernels.selection import Compared, Selection
 from mullion.slices.kernels.signature import FEW_PREDICATES, Masks, bytes_for, few_fragments, fragments, masks, unpack
 from strategies import Draw

@@ -97,9 +97,9 @@ def test_a_predicate_that_leaves_one_group_leaves_its_cells() -> None:
     left = known.selected_groups("k", [WHERE])
     assert left is not None and left.number == 1
     assert known.selected_groups("k", [Column("another")]) is None
-    assert known.cells("k", WHERE, 100) == pytest.approx(100)
-    assert known.cells("k", None, 100) == pytest.approx(10_000, rel=0.01)
-    assert known.cells("k", Column("another"), 100) is None
+    cells = known.cells("k", [WHERE, None], np.full(2, 100.0), np.ones(2))
+    assert cells is not None and cells.tolist() == pytest.approx([100, 10_000], rel=0.01)
+    assert known.cells("k", [None, Column("another")], np.full(2, 100.0), np.ones(2)) is None
     assert known.selectivity("k", WHERE) == 0.5 == known.selectivities("k")[WHERE]
     assert known.selectivity("k", None) == 1.0
     assert known.selectivity("k", Column("another")) is None

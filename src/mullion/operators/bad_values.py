@@ -28,7 +28,7 @@ from mullion.language.query import Expr
 from mullion.language.types import BOOLEAN, Type
 from mullion.operators.expressions import is_true, names_in
 from mullion.operators.timed_rows import TimedRows
-from mullion.planner.fragments import compared_in
+from mullion.planner.comparisons import compared_in
 
 
 class BadValues:

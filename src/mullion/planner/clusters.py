@@ -99,6 +99,8 @@ class Clustering:
         self.events = max(1, statistics.events or statistics.sampled)
         self._span = max(1, statistics.span or 1)
         self._selectivities: dict[str, Mapping[Expr, float]] = {}
+        self._cells: dict[tuple[str, Expr | None, tuple[Period, ...]], float] = {}
+        self._wholes: dict[tuple[str, frozenset[str]], float] = {}
 
     def divide(self, queries: Sequence[SlicedAggregation]) -> Division:
         """The cheapest division that greedy merging finds, or one cluster for all where that costs no more."""
@@ -196,12 +198,15 @@ class Clustering:
 
     def _cluster(self, name: str, queries: Sequence[SlicedAggregation]) -> Cluster:
         cluster = Cluster(name)
+        before: frozenset[StateColumn] = frozenset()
         for query in queries:
             cluster.queries.append(query)
             cluster.slots.setdefault(slot_of(query), {})[query.window] = None
-            cluster.states |= dict.fromkeys(_states(query.template))
-        for slot, windows in cluster.slots.items():
-            cluster.cells[slot] = self._cells(name, slot, windows)
+            states = _states(query.template)
+            if states is not before:
+                cluster.states |= dict.fromkeys(states)
+                before = states
+        cluster.cells = self._cells_of(name, cluster.slots)
         return cluster
 
     def _join(self, cluster: Cluster, atom: Cluster) -> None:
@@ -210,13 +215,13 @@ class Clustering:
         for slot, windows in atom.slots.items():
             own = cluster.slots.setdefault(slot, {})
             own |= windows
-            cluster.cells[slot] = self._cells(cluster.grouping, slot, own)
+            cluster.cells |= self._cells_of(cluster.grouping, {slot: own})
 
     def _joined_cost(self, cluster: Cluster, atom: Cluster) -> float:
         slots, cells = dict(cluster.slots), dict(cluster.cells)
-        for slot, windows in atom.slots.items():
-            slots[slot] = {**slots.get(slot, {}), **windows}
-            cells[slot] = self._cells(cluster.grouping, slot, slots[slot])
+        both = {slot: {**slots.get(slot, {}), **windows} for slot, windows in atom.slots.items()}
+        slots |= both
+        cells |= self._cells_of(cluster.grouping, both)
         return self.cost(Cluster(cluster.grouping, [], slots, cluster.states | atom.states, cells))
 
     def _alone(self, name: str, query: SlicedAggregation) -> float:
@@ -241,8 +246,11 @@ class Clustering:
 
     def whole(self, name: str, queries: Sequence[SlicedAggregation]) -> float:
         """All of them as one cluster, by dense rows or by fragments."""
-        cluster = self._cluster(name, queries)
-        return min(self.cost(cluster), self._by_fragments(cluster))
+        key = name, frozenset(query.name for query in queries)
+        if key not in self._wholes:
+            cluster = self._cluster(name, queries)
+            self._wholes[key] = min(self.cost(cluster), self._by_fragments(cluster))
+        return self._wholes[key]
 
     def _by_fragments(self, cluster: Cluster) -> float:
         """All slots are cut at the edges of all windows; a fragment is given to every slot that it satisfies."""
@@ -279,13 +287,20 @@ class Clustering:
             self._selectivities[name] = self._statistics.selectivities(name)
         return self._selectivities[name].get(slot.predicate, ASSUMED_SELECTIVITY)
 
-    def _cells(self, name: str, slot: PredicateSlot, windows: Iterable[Period]) -> float:
-        windows = tuple(windows)
-        slices, share = self._kept_slices(windows), kept_share(windows)
-        counted = self._statistics.cells(name, slot.predicate, slices, share)
-        if counted is not None:
-            return counted
-        return float(expected_cells(slices, self.events * share * self._selectivity(name, slot), self._groups(name)))
+    def _cells_of(self, name: str, slots: Mapping[PredicateSlot, Iterable[Period]]) -> dict[PredicateSlot, float]:
+        """The partials of each slot. All that are not known yet are counted together: each by itself takes longer than
+        a hundred of them."""
+        keys = {slot: (name, slot.predicate, tuple(windows)) for slot, windows in slots.items()}
+        new = {key: slot for slot, key in keys.items() if key not in self._cells}
+        if new:
+            slices = np.array([self._kept_slices(windows) for _, _, windows in new])
+            shares = np.array([kept_share(windows) for _, _, windows in new])
+            counted = self._statistics.cells(name, [predicate for _, predicate, _ in new], slices, shares)
+            if counted is None:
+                selected = np.array([self._selectivity(name, slot) for slot in new.values()])
+                counted = expected_cells(slices, self.events * shares * selected, self._groups(name))
+            self._cells |= dict(zip(new, counted.tolist(), strict=True))
+        return {slot: self._cells[key] for slot, key in keys.items()}
 
     def _kept_slices(self, windows: tuple[Period, ...]) -> float:
         """The slices whose events are kept."""

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from math import expm1, inf, prod
 
+from mullion.aggregates.base import Invertible
 from mullion.language.dialect import SECOND
 from mullion.language.query import Period
 from mullion.planner.plan import FRAGMENTS, ROWS, Grouping, Plan
@@ -30,12 +31,19 @@ MOVED_EVENT = 0.45
 READ_EVENT = 0.12
 """An event's way from a file to the kernel."""
 KERNEL_EVENT, KERNEL_PARTIAL = 0.1, 0.4
+TESTED = 0.0012
+"""One predicate that an event of a group is asked for."""
 ATTRIBUTE = 0.03
 """The region of one attribute, for one event."""
 MEMBER = 0.0003
 """One predicate of one event, by dense rows, for each field of its states."""
+BOXED_EVENT, BOXED_CELL, BOX = 0.003, 0.001, 0.006
+"""An event that goes to the cell of its regions, a cell of the prefixes where windows end, and the box of one predicate
+there; for each field of its states."""
 COMBINED = 0.02
-"""One fragment given to one query."""
+"""One event of a group given to one query."""
+GIVEN = 0.1
+"""One partial of a fragment given to one query, up to its answer; or a row."""
 FRAGMENT = 0.002
 """One predicate of one fragment."""
 
@@ -153,12 +161,14 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
     alpha = ASSUMED_SELECTIVITY * bits if seen.alpha is None else seen.alpha
     beta = alpha if seen.beta is None else seen.beta
     searches = events * (KERNEL_EVENT + ATTRIBUTE * len(index.attributes))
-    shards = min(events, k * max(1, slices) ** 0.5 * groups_of(grouping, seen))
-    shared = searches + events * KERNEL_EVENT + k * bits * FRAGMENT + shards * (KERNEL_PARTIAL + beta * COMBINED)
-    fields = 1 + sum(len(s.partial.stored) for s in grouping.states)
-    alone = searches + events * len(grouping.slots) * MEMBER * fields
+    shards = _cells(events, slices, k * groups_of(grouping, seen))
+    shared = searches + events * KERNEL_EVENT + k * bits * FRAGMENT + shards * (KERNEL_PARTIAL + beta * GIVEN)
+    rows = min(alpha * events, grouping.progressions.most(0, seen.span) * groups_of(grouping, seen))
+    alone = searches + rows * GIVEN
     if grouping.keys:
-        alone += events * (KERNEL_EVENT + alpha * COMBINED)
+        alone += events * (len(grouping.slots) * TESTED + KERNEL_EVENT + alpha * COMBINED)
+    else:
+        alone += _dense(grouping, seen, slices)
     possible = all(s.partial.is_dense for s in grouping.states)
     if len(grouping.slots) == 1:
         alone = min(alone, shared)  # the same work, without looking for fragments
@@ -173,6 +183,33 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
         f"({f'{alone / 1e6:.3f} s' if possible else 'not possible for its aggregates'})"
     )
     return Aggregation(method, shared if method == FRAGMENTS else alone, text)
+
+
+def _dense(grouping: Grouping, seen: Observed, slices: int) -> float:
+    """The rows of all predicates: those that read one or two attributes from cells that they share, where that takes
+    less, and the others event by event."""
+    fields = 1 + sum(len(s.partial.stored) for s in grouping.states)
+    cost = seen.events * (len(grouping.slots) - len(grouping.bits)) * MEMBER
+    summed = all(isinstance(s.partial, Invertible) for s in grouping.states)
+    edges = grouping.progressions.most(0, seen.span) / max(1, len(grouping.slots))
+    for read, predicates in grouping.index.reads.items():
+        each = seen.events * predicates * MEMBER
+        if summed and len(read) <= 2:
+            # Every other region is a constant, and most values are one or lie between two.
+            cells = prod(max(1, grouping.index.attributes[at].regions // 2) for at in read)
+            each = min(each, seen.events * BOXED_EVENT + slices * cells * BOXED_CELL + predicates * edges * BOX)
+        cost += each
+    return cost * fields
+
+
+def _cells(events: int, slices: int, kinds: int) -> float:
+    """About how many cells hold an event, where so many kinds of events are as frequent in every slice.
+
+    >>> round(_cells(1_000_000, 10, 5)), round(_cells(1_000, 1_000, 1_000_000))
+    (50, 1000)
+    """
+    in_slice = events / max(1, slices)
+    return min(events, slices * kinds * -expm1(-in_slice / max(1, kinds)))
 
 
 def _reason(

@@ -31,7 +31,7 @@ def observed_before(statistics: Statistics, groupings: Sequence[Grouping]) -> Ob
     if events is None or statistics.span is None:
         return NOTHING_SEEN if not events else _expected(events, NOTHING_SEEN.span * events // NOTHING_SEEN.events)
     groups = max((statistics.groups[g.name].number for g in groupings if g.name in statistics.groups), default=1)
-    alphas = {g.name: sum(statistics.selectivities(g.name).get(p, 0.0) for p in g.predicates) for g in groupings}
+    alphas = {g.name: _alpha(statistics, g) for g in groupings}
     most = max((g for g in groupings if g.predicates), key=lambda g: alphas[g.name], default=None)
     fragments = None if most is None else statistics.fragments(most.name, most.predicates)
     if most is None or fragments is None:
@@ -39,6 +39,12 @@ def observed_before(statistics: Statistics, groupings: Sequence[Grouping]) -> Ob
     k, alpha = max(1, min(fragments.number, events)), alphas[most.name]
     counted = float(fragments.frequencies.sum() + fragments.unseen)
     return _expected(events, statistics.span, max(1, groups), k, alpha, alpha / counted if counted else 0.0)
+
+
+def _alpha(statistics: Statistics, grouping: Grouping) -> float:
+    """How many of its predicates an event satisfies."""
+    selectivities = statistics.selectivities(grouping.name)
+    return sum(selectivities.get(predicate, 0.0) for predicate in grouping.predicates)
 
 
 _expected = partial(Observed, source="expected")

@@ -14,19 +14,20 @@ and unknown.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from math import floor, isnan
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mullion.expressions.typing import type_of
-from mullion.language.query import Call, Cast, Expr, Literal
+from mullion.language.query import Expr
 from mullion.language.types import Type
+from mullion.planner.comparisons import Comparison, Logic, Tree, as_whole_numbers, comparisons, conjuncts, decompose
+from mullion.planner.runs import Axis, Runs, small_together
 
 FALSE, UNKNOWN, TRUE = 0, 1, 2
 """SQL's logic as numbers: AND is the smaller, OR the larger, NOT what is missing to TRUE."""
@@ -34,125 +35,10 @@ FALSE, UNKNOWN, TRUE = 0, 1, 2
 Truth = npt.NDArray[np.int8]
 Bytes = npt.NDArray[np.uint8]
 
-BLOCK = 1024
+BLOCK = 512
 """Predicates whose membership bytes are held in one table."""
-
-MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne", "eq_null_safe": "eq_null_safe"}
-LAST_CHARACTER = "\U0010ffff"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """An expression compared with constants. op: lt le gt ge eq ne in eq_null_safe is_null prefix."""
-
-    expr: Expr
-    op: str
-    constants: tuple[Any, ...] = ()
-    unknown: bool = False
-    """IN over a list that holds a NULL: what is not found is unknown, not false."""
-
-
-@dataclass(frozen=True)
-class Logic:
-    """op: and, or, not."""
-
-    op: str
-    parts: tuple[Tree, ...]
-
-
-Tree = Comparison | Logic
-
-
-@lru_cache(maxsize=1 << 16)
-def decompose(predicate: Expr) -> Tree:
-    """The predicate as a tree of comparisons."""
-    match predicate:
-        case Call(function=("and" | "or" | "not") as op, args=args):
-            return Logic(op, tuple(decompose(arg) for arg in args))
-        case Call(function="is_null", args=(arg,)):
-            return Comparison(arg, "is_null")
-        case Call(function=op, args=(arg, Literal(value=value))) if op in MIRRORED and _has_order(value):
-            return Comparison(arg, op, (_plain(value),))
-        case Call(function=op, args=(Literal(value=value), arg)) if op in MIRRORED and _has_order(value):
-            return Comparison(arg, MIRRORED[op], (_plain(value),))
-        case Call(function="in", args=(arg, *items)) if all(isinstance(item, Literal) for item in items):
-            values = [item.value for item in items if isinstance(item, Literal)]
-            if all(value is None or _has_order(value) for value in values):
-                known = tuple(_plain(value) for value in values if value is not None)
-                return Comparison(arg, "in", known, unknown=None in values)
-        case Call(function="like", args=(arg, Literal(value=str(pattern)))):
-            prefix = _prefix(pattern)
-            if prefix is not None:
-                return prefix_comparison(arg, prefix) if pattern.endswith("%") else Comparison(arg, "eq", (pattern,))
-        case Call(function="startswith", args=(arg, Literal(value=str(prefix)))):
-            return prefix_comparison(arg, prefix)
-    return Comparison(predicate, "eq", (True,))
-
-
-def _has_order(value: Any) -> bool:
-    return value is not None and not (isinstance(value, float) and isnan(value))
-
-
-def _plain(value: Any) -> Any:
-    """-0.0 is 0.0."""
-    return value + 0.0 if isinstance(value, float) else value
-
-
-def _prefix(pattern: str) -> str | None:
-    """What a LIKE pattern begins with, when nothing but a % at its end is special."""
-    body = pattern.removesuffix("%")
-    return None if any(c in body for c in "%_\\") else body
-
-
-def prefix_comparison(arg: Expr, prefix: str) -> Tree:
-    """Strings that begin with the prefix lie between it and the first string beyond all of them."""
-    stem = prefix.rstrip(LAST_CHARACTER)
-    if not stem:
-        return Comparison(Call("startswith", (arg, Literal(prefix, Type("string")))), "eq", (True,))
-    beyond = stem[:-1] + chr(ord(stem[-1]) + 1)
-    return Logic("and", (Comparison(arg, "ge", (prefix,)), Comparison(arg, "lt", (beyond,))))
-
-
-def as_whole_numbers(tree: Tree, types: Mapping[str, Type]) -> Tree:
-    """Comparisons of whole numbers that were widened to meet a decimal or a double, as whole numbers again.
-
-    >>> from decimal import Decimal
-    >>> from mullion.language.query import Column
-    >>> wide = Cast(Column("volume"), Type("decimal", 11, 1))
-    >>> narrow = as_whole_numbers(Comparison(wide, "ge", (Decimal("2.5"),)), {"volume": Type("int")})
-    >>> narrow.op, narrow.constants
-    ('gt', (2,))
-    """
-    if isinstance(tree, Logic):
-        return Logic(tree.op, tuple(as_whole_numbers(part, types) for part in tree.parts))
-    if not isinstance(tree.expr, Cast) or tree.op not in WHOLE:
-        return tree
-    inner = tree.expr.arg
-    if not _widens(type_of(inner, types), tree.expr.type) or any(abs(c) >= 2**62 for c in tree.constants):
-        return tree
-    whole = tuple(floor(c) for c in tree.constants)
-    if whole == tree.constants:
-        return Comparison(inner, tree.op, whole, tree.unknown)
-    if tree.op == "in":
-        exact = tuple(floor(c) for c in tree.constants if floor(c) == c)
-        return Comparison(inner, "in", exact, tree.unknown)
-    if tree.op in ("eq", "ne"):
-        never = Comparison(inner, "in", ())
-        return never if tree.op == "eq" else Logic("not", (never,))
-    return Comparison(inner, "gt" if tree.op in ("gt", "ge") else "le", whole)
-
-
-WHOLE = ("lt", "le", "gt", "ge", "eq", "ne", "in")
-
-
-def _widens(source: Type, target: Type) -> bool:
-    """Whether every value of the type of whole numbers is kept as it is."""
-    if not source.is_integer:
-        return False
-    digits = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}[source.kind]
-    if target.kind == "decimal":
-        return target.precision - target.scale >= digits
-    return target.is_integer or (target.kind == "double" and digits <= 10)
+FEW_PAIRS = 4
+"""Different sets of attributes that predicates read; an event is counted once for each."""
 
 
 @dataclass(frozen=True)
@@ -259,28 +145,60 @@ class PredicateIndex:
         attributes = {expr: self.attributes[at] for expr, at in by_expr.items()}
         return truth_of(tree, attributes, {expr: regions[at] for expr, at in by_expr.items()})
 
-    @cached_property
-    def tables(self) -> list[tuple[tuple[int, ...], Bytes]]:
-        """For each attribute that stands alone in a factor, region x predicate: 1 where no such factor fails."""
+    def _alone(self, low: int, high: int) -> dict[int, Bytes]:
+        """For each attribute that stands alone in a factor, predicate x region: 1 where no such factor fails."""
         tables: dict[int, Bytes] = {}
-        for number, factors in enumerate(self.factors):
+        for at in self._standing_alone:
+            tables[at] = np.ones((high - low, self.attributes[at].regions), np.uint8)
+        for number, factors in enumerate(self.factors[low:high]):
             for factor in factors:
                 if len(factor.attributes) == 1:
                     (at,) = factor.attributes
                     attribute = self.attributes[at]
-                    if at not in tables:
-                        tables[at] = np.ones((len(self), attribute.regions), np.uint8)
                     if not _fill(tables[at][number], factor.tree, attribute):
                         tables[at][number] = self.truth(factor.tree, {at: np.arange(attribute.regions)}) == TRUE
-        return [((at,), np.ascontiguousarray(table.T)) for at, table in tables.items()]
+        return tables
+
+    @cached_property
+    def _standing_alone(self) -> list[int]:
+        alone = (factor.attributes[0] for factors in self.factors for factor in factors if len(factor.attributes) == 1)
+        return list(dict.fromkeys(alone))
+
+    @cached_property
+    def tables(self) -> list[tuple[tuple[int, ...], Bytes]]:
+        """For each attribute that stands alone in a factor, region x predicate: 1 where no such factor fails."""
+        return [((at,), np.ascontiguousarray(table.T)) for at, table in self._alone(0, len(self)).items()]
+
+    @cached_property
+    def axes(self) -> list[Axis]:
+        """The attributes that stand alone in factors, with the runs of regions in which predicates hold. Small ones are
+        one axis together, where predicates read more than two or many different pairs."""
+        alone = self._standing_alone
+        read = {tuple(f.attributes for f in factors if len(f.attributes) == 1) for factors in self.factors}
+        parts = [[at] for at in alone]
+        if len(read) > FEW_PAIRS or any(len(own) > 2 for own in read):
+            parts = small_together([(at, self.attributes[at].regions) for at in alone])
+        runs: list[list[Runs]] = [[] for _ in parts]
+        for low in range(0, len(self), BLOCK):
+            tables = self._alone(low, min(low + BLOCK, len(self)))
+            for own, part in zip(runs, parts, strict=True):
+                own.append(Runs.of(_product([tables[at] for at in part])))
+        regions = [tuple(self.attributes[at].regions for at in part) for part in parts]
+        return [Axis(tuple(part), of, Runs.together(own)) for part, of, own in zip(parts, regions, runs, strict=True)]
 
     def for_rows(self) -> PredicateIndex:
-        """What dense rows need of it: tables, the factors that have none, and the predicates themselves."""
+        """What dense rows need of it: axes, tables, the factors that have none, and the predicates themselves."""
         slim = copy(self)
         if len(self) <= BLOCK:
-            slim.__dict__.update(wide_factors=self.wide_factors, tables=self.tables)
+            slim.__dict__.update(tables=self.tables)
+        slim.__dict__.update(wide_factors=self.wide_factors, axes=self.axes)
         slim.factors = []
         return slim
+
+    @cached_property
+    def reads(self) -> Counter[tuple[int, ...]]:
+        """How many predicates read the same attributes."""
+        return Counter(tuple(sorted({at for factor in own for at in factor.attributes})) for own in self.factors)
 
     @cached_property
     def wide_factors(self) -> dict[tuple[int, ...], list[tuple[int, Tree]]]:
@@ -291,6 +209,14 @@ class PredicateIndex:
                 if len(factor.attributes) != 1:
                     factors_of.setdefault(factor.attributes, []).append((number, factor.tree))
         return factors_of
+
+
+def _product(tables: Sequence[Bytes]) -> Bytes:
+    """Of tables predicate x region, the regions of the first one varying slowest."""
+    product = tables[0]
+    for table in tables[1:]:
+        product = (product[:, :, None] & table[:, None, :]).reshape(len(table), -1)
+    return product
 
 
 def truth_of(tree: Tree, attributes: Mapping[Expr, Attribute], regions: Mapping[Expr, npt.NDArray[Any]]) -> Truth:
@@ -329,26 +255,4 @@ def _fill(row: Bytes, tree: Tree, attribute: Attribute) -> bool:
     return True
 
 
-@lru_cache(maxsize=1 << 16)
-def compared_in(predicate: Expr) -> tuple[Expr, ...]:
-    """What a predicate compares: each expression once."""
-    return tuple(dict.fromkeys(comparison.expr for comparison in comparisons(decompose(predicate))))
-
-
-def comparisons(tree: Tree) -> Iterable[Comparison]:
-    if isinstance(tree, Comparison):
-        yield tree
-    else:
-        for part in tree.parts:
-            yield from comparisons(part)
-
-
-def conjuncts(tree: Tree) -> Iterable[Tree]:
-    if isinstance(tree, Logic) and tree.op == "and":
-        for part in tree.parts:
-            yield from conjuncts(part)
-    else:
-        yield tree
-
-
-__all__ = ["FALSE", "TRUE", "UNKNOWN", "Attribute", "Comparison", "Factor", "Logic", "PredicateIndex"]
+__all__ = ["FALSE", "TRUE", "UNKNOWN", "Attribute", "Factor", "PredicateIndex", "truth_of"]

@@ -14,9 +14,9 @@ from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS, Axis, Expr
 from mullion.language.types import Type
 from mullion.options import DEFAULTS, Options
+from mullion.planner.comparisons import compared_in
 from mullion.planner.cost import NOTHING_SEEN, Choice, Observed, aggregation, choose
 from mullion.planner.cuts import amount_text
-from mullion.planner.fragments import compared_in
 from mullion.planner.physical import why_slices
 from mullion.planner.plan import (
     EVENTS,

@@ -166,10 +166,12 @@ class Progressions(NamedTuple):
         slot = np.repeat(np.arange(len(by_slot)), [len(rows) for rows in by_slot])
         return Progressions(slot, np.concatenate([*by_slot, np.empty((0, 2), np.int64)]))
 
-    def between(self, low: int, high: int) -> Progressions:
-        """Those of the slots from low to below high, which are numbered from 0 on."""
-        own = (self.slot >= low) & (self.slot < high)
-        return Progressions(self.slot[own] - low, self.rows[own])
+    def of_slots(self, slots: npt.NDArray[np.intp]) -> Progressions:
+        """Those of some slots, which are numbered anew."""
+        number = np.full(int(self.slot.max(initial=-1)) + 1, -1)
+        number[slots] = np.arange(len(slots))
+        own = number[self.slot]
+        return Progressions(own[own >= 0], self.rows[own >= 0])
 
     def most(self, low: int, high: int) -> int:
         """At most so many edges lie in [low, high], counted for each slot."""

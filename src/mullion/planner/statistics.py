@@ -224,17 +224,20 @@ class Statistics:
             number = max(len(found.frequencies), round(groups.number * float((counts[telling] > 0).mean())))
         return replace(found, number=min(number, groups.number))
 
-    def cells(self, grouping: str, predicate: Expr | None, slices: float, share: float = 1.0) -> float | None:
-        """The pairs of a slice and a group that hold an event which satisfies a predicate, if so many slices hold this
-        share of the batch; None where the sample does not tell."""
+    def cells(self, grouping: str, predicates: Sequence[Expr | None], slices: Floats, shares: Floats) -> Floats | None:
+        """For each predicate, the pairs of a slice and a group that hold an event which satisfies it, if so many slices
+        hold this share of the batch; None where the sample does not tell."""
         groups, sample = self.groups.get(grouping), self.selections.get(grouping)
-        events = self.events if self.events is not None else self.sampled
-        if groups is None or (predicate is not None and (sample is None or predicate not in sample.columns)):
+        columns = {} if sample is None else sample.columns
+        if groups is None or any(predicate is not None and predicate not in columns for predicate in predicates):
             return None
-        if predicate is None or sample is None:
-            return float(expected_cells(slices, events * share, groups))
-        of_slices, of_events = np.array([slices]), np.array([events * share])
-        return float(sample.cells([sample.columns[predicate]], of_slices, of_events, events, groups.number)[0])
+        events = self.events if self.events is not None else self.sampled
+        cells: Floats = expected_cells(slices, events * shares, groups)
+        at = np.array([i for i, predicate in enumerate(predicates) if predicate is not None], np.intp)
+        if sample is not None and len(at):
+            own = [columns[predicate] for predicate in predicates if predicate is not None]
+            cells[at] = sample.cells(own, slices[at], events * shares[at], events, groups.number)
+        return cells
 
     def own_cells(self, grouping: str, queries: Sequence[tuple[Period, Expr | None]]) -> Floats | None:
         """The partials of each query when it is cut by its own paired slices alone; None where too little is known.

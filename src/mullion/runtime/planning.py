@@ -32,6 +32,9 @@ from mullion.slices.tier import check_complete
 OTHER = 4
 """A batch with so many times more or fewer events than the one that was looked at last may hold something else."""
 
+MANY_PREDICATES = 64
+"""So many that it matters how they are aggregated."""
+
 
 class Planning:
     def __init__(self, state: StreamState) -> None:
@@ -118,7 +121,10 @@ class Planning:
         """Learn what the batch holds, where it may be something else than what the clusters stand on."""
         state = self._state
         queries = [query for query in state.queries if query.axis == TIME_AXIS]
-        if not queries or not self._may_be_other(batch):
+        if not queries:
+            return None
+        if not self._may_be_other(batch):
+            self._count_fragments(batch)
             return None
         groupings = make_plan(state.stream, queries, state.options).groupings
         state.statistics = known = batch.statistics(groupings, state.lookups.at(groupings, batch.number))
@@ -129,6 +135,15 @@ class Planning:
             if own.seen is NOTHING_SEEN and own.plan is not None:
                 own.seen = observed_before(known, own.plan.groupings)
         return known
+
+    def _count_fragments(self, batch: Batch) -> None:
+        """How many predicates share is not known before a first batch, however small it is; a sample tells."""
+        state = self._state
+        for own in state.sets.values():
+            groupings = () if own.plan is None or own.seen is not NOTHING_SEEN else own.plan.groupings
+            if any(len(grouping.bits) >= MANY_PREDICATES for grouping in groupings):
+                known = batch.statistics(groupings, state.lookups.at(groupings, batch.number))
+                own.seen = observed_before(known, groupings)
 
     def _may_be_other(self, batch: Batch) -> bool:
         """Whether what is known may not hold of the batch. Of few events it does not matter."""

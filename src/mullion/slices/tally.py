@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from mullion.expressions.arrays import Times
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.coding.dictionary import codes_of, combine
-from mullion.planner.fragments import compared_in
+from mullion.planner.comparisons import compared_in
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct

@@ -36,19 +36,6 @@ class Predicates(NamedTuple):
     first: Array
 
 
-class Classes(NamedTuple):
-    """Predicates by the parts of the masks that they depend on; see `states_by_class`."""
-
-    codes: Array
-    members: Array
-    """Where each predicate holds, part after part."""
-    first: Array
-    sizes: Array
-    slot_class: Array
-    classes: Array
-    """Rows are (first part or -1, second part, where the histogram of the class begins)."""
-
-
 class Values(NamedTuple):
     """What is added up of each event, and of what the least is taken: a row for each field."""
 
@@ -213,84 +200,3 @@ def states_by_slice(
             for q in range(slots):
                 own_lows[q] = min(own_lows[q], low if mask[q] else NO_VALUE)
     return rows
-
-
-@njit(cache=True, nogil=True)
-def class_row(q: int, classes: Classes, cells: Array, before: Array, now: Array, out: Array, written: int) -> bool:
-    """Writes what came to predicate q since its last row; returns whether there was anything."""
-    members, first, sizes = classes.members, classes.first, classes.sizes
-    outer, inner, base = classes.classes[classes.slot_class[q]]
-    width, count = sizes[inner], len(now)
-    inside = members[q, first[inner] : first[inner] + width]
-    now[:] = 0
-    for o in range(sizes[outer] if outer >= 0 else 1):
-        if outer < 0 or members[q, first[outer] + o]:
-            low = base + o * width
-            for f in range(count):
-                line, total = cells[f, low : low + width], 0
-                for r in range(width):
-                    total += line[r] if inside[r] else 0
-                now[f] += total
-    if now[0] == before[q, 0]:
-        return False
-    for f in range(count):
-        out[f, written] = now[f] - before[q, f]
-        before[q, f] = now[f]
-    return True
-
-
-@njit(cache=True, nogil=True)
-def states_by_class(
-    slices: Array,
-    cut: Edges,
-    start: Array,
-    by_class: Classes,
-    fields: Array,
-    most: int,
-    out_slot: Array,
-    out_slice: Array,
-    out: Array,
-) -> int:
-    """Predicates that read the same one or two parts share a histogram over the regions of these parts.
-
-    An event is added to one cell of each histogram, however many predicates there are. A predicate's sum is that of the
-    cells where it holds, taken at its own edges; what came since its last edge is the difference. Rows of `fields` are
-    whole numbers, the first of them counts events. Events come in the order of their slices. After every `most` events
-    all predicates are written out and all histograms begin anew, so no number holds the sum of more.
-    """
-    edges, ending, ending_from = cut
-    codes, _, _, sizes, slot_class, classes = by_class
-    slots, count = len(slot_class), fields.shape[0]
-    size = 0
-    for c in range(classes.shape[0]):
-        rows_of = sizes[classes[c, 0]] if classes[c, 0] >= 0 else 1
-        size = max(size, classes[c, 2] + rows_of * sizes[classes[c, 1]])
-    cells = np.zeros((count, size), np.int64)
-    before = np.zeros((slots, count), np.int64)
-    now = np.zeros(count, np.int64)
-    written, current = 0, 0
-    last = len(slices)
-    for i in range(last):
-        while current < slices[i]:
-            current += 1
-            for j in range(ending_from[current], ending_from[current + 1]):
-                q = ending[j]
-                if class_row(q, by_class, cells, before, now, out, written):
-                    out_slot[written], out_slice[written] = q, start[q]
-                    written += 1
-                start[q] = edges[current]
-        for c in range(classes.shape[0]):
-            outer, inner, base = classes[c]
-            at = base + codes[inner, i]
-            if outer >= 0:
-                at += codes[outer, i] * sizes[inner]
-            for f in range(count):
-                cells[f, at] += fields[f, i]
-        if (i + 1) % most == 0 or i + 1 == last:
-            for q in range(slots):
-                if class_row(q, by_class, cells, before, now, out, written):
-                    out_slot[written], out_slice[written] = q, start[q]
-                    written += 1
-            cells[:] = 0
-            before[:] = 0
-    return written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,8 +23,9 @@ from mullion.slices.kernels.gaps import rows_within, within
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.layout import SLOT, Nulls, partial_schema, signature_array, table_of
 from mullion.slices.kernels.own_slices import OwnRows, Selected, own_rows
-from mullion.slices.kernels.rows import LEAST_LANES, Fields, dense_rows
-from mullion.slices.kernels.signature import FEW_PREDICATES, Fragments, few_fragments, fragments, masks
+from mullion.slices.kernels.predicate_rows import rows_in_parts
+from mullion.slices.kernels.rows import LEAST_LANES, Fields
+from mullion.slices.kernels.signature import FEW_PREDICATES, Fragments, few_fragments, fragments
 from mullion.slices.kernels.slicing import Cut
 
 
@@ -54,8 +55,12 @@ class GroupingPartials:
 
     @property
     def lanes(self) -> int:
-        """How many predicates are gone through one by one."""
-        return len(self.grouping.slots) if self._goes_by_lanes and not self.is_idle else 0
+        """Parts of the work that threads do side by side: predicates one by one, or blocks of them."""
+        if self.is_idle:
+            return 0
+        if self._goes_by_lanes:
+            return len(self.grouping.slots)
+        return len(self._parts) if self.method == ROWS else 0
 
     @property
     def _goes_by_lanes(self) -> bool:
@@ -99,20 +104,33 @@ class GroupingPartials:
         if self.is_idle:
             joined.columns.forget_steps()
             return
-        if self.lanes or all(state.partial.is_dense for state in grouping.states):
+        if self._goes_by_lanes or all(state.partial.is_dense for state in grouping.states):
             _ = self._columns
         if grouping.keys:
             joined.groups(grouping.keys)
+        _ = self.lanes
         joined.columns.forget_steps()
 
-    def lane(self, slot: int) -> OwnRows:
-        """The rows of one predicate, cut at the edges of its own windows."""
+    def lane(self, at: int) -> OwnRows | DenseRows:
+        """The rows of one predicate, cut at the edges of its own windows; or those of many."""
+        if not self._goes_by_lanes:
+            return self._parts[at]()
         grouping, joined = self.grouping, self.joined
         trees = grouping.index.trees
-        selected = joined.selection(grouping.lookups).selected(trees[slot]) if slot < len(trees) else True
+        selected = joined.selection(grouping.lookups).selected(trees[at]) if at < len(trees) else True
         groups = joined.groups(grouping.keys) if grouping.keys else None
-        cut = self._cut(slot)
-        return own_rows(cut, within(self._hopping[slot], cut, selected), groups, self._columns)
+        cut = self._cut(at)
+        return own_rows(cut, within(self._hopping[at], cut, selected), groups, self._columns)
+
+    @cached_property
+    def _fields(self) -> Fields:
+        return Fields(self._states, [check for check in self._checks if check is not None])
+
+    @cached_property
+    def _parts(self) -> list[Callable[[], DenseRows]]:
+        grouping, joined = self.grouping, self.joined
+        regions, slots = joined.selection(grouping.lookups), len(grouping.slots)
+        return rows_in_parts(grouping.index, regions, joined.times, self._fields, grouping.progressions, slots)
 
     @cached_property
     def _states(self) -> list[Lifted]:
@@ -127,21 +145,20 @@ class GroupingPartials:
         checks = [column for column in self._checks if column is not None]
         return [*(column for state in self._states for column in state.columns), *checks]
 
-    def table(self, lanes: Sequence[OwnRows]) -> pa.Table:
+    def table(self, lanes: Sequence[Any]) -> pa.Table:
         """The partials, and a row for each slice that holds an event, whatever the lookups make of it."""
         schema = partial_schema(self.grouping, self.method)
         tables = [table_of(self._counted(), schema, self.nulls)]
         if not self.is_idle:
-            tables.insert(0, table_of(self._rows(lanes), schema, self.nulls))
+            if self._goes_by_lanes:
+                rows = self._of_lanes(lanes)
+            else:
+                rows = self._dense(lanes) if self.method == ROWS else self._shards()
+            tables.insert(0, table_of(rows, schema, self.nulls))
         if self.malformed:
             lost = {"slice": pa.nulls(1, pa.int64()), "events": np.array([self.malformed])}
             tables.append(table_of(lost, schema, self.nulls))
         return pa.concat_tables(tables)
-
-    def _rows(self, lanes: Sequence[OwnRows]) -> dict[str, Any]:
-        if self.lanes:
-            return self._of_lanes(lanes)
-        return self._dense() if self.method == ROWS else self._shards()
 
     def _counted(self) -> dict[str, Any]:
         events, cut = self.events, self.events.cut(self.windows)
@@ -183,19 +200,11 @@ class GroupingPartials:
             columns[f"bad{i}"] = np.zeros(len(rows), np.int64) if check is None else next(rest)
         return columns
 
-    def _dense(self) -> dict[str, Any]:
-        """Dense rows: one row for each predicate and slice of its own, blocks of predicates one after the other."""
-        grouping, joined = self.grouping, self.joined
-        selection = joined.selection(grouping.lookups)
-        fields = Fields(self._states, [check for check in self._checks if check is not None])
-        blocks, first = [], 0
-        for index in grouping.index.blocks:
-            end = first + len(index) if first + len(index) < len(grouping.index) else len(grouping.slots)
-            satisfied = masks(index, selection, joined.length, end - first)
-            rows = dense_rows(joined.times, satisfied, fields, grouping.progressions.between(first, end))
-            blocks.append(rows._replace(slot=rows.slot + np.int32(first)))
-            first = end
-        rows = DenseRows.together(blocks)
+    def _dense(self, parts: Sequence[DenseRows]) -> dict[str, Any]:
+        """Dense rows: one row for each predicate and slice of its own."""
+        fields = self._fields
+        nothing = DenseRows.room(0, len(fields.whole), len(fields.real), len(fields.least))
+        rows = DenseRows.together([*parts] or [nothing])
         if any(self._hopping):
             rows = rows.where(rows_within(self._hopping, rows.slot, rows.slices))
         return {"slice": rows.slices, SLOT: rows.slot} | self._stored(rows.rows, fields.columns(rows))

@@ -10,23 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
 from mullion.aggregates.exact_sums import FINE
 from mullion.expressions.arrays import Array, Index, Real, Whole
 from mullion.planner.slices import Progressions
-from mullion.slices.kernels.compiled import (
-    Classes,
-    DenseRows,
-    Edges,
-    Predicates,
-    Values,
-    states_by_class,
-    states_by_slice,
-    take_units,
-)
+from mullion.slices.kernels.compiled import DenseRows, Edges, Predicates, Values, states_by_slice, take_units
 from mullion.slices.kernels.fields import ADD, LEAST, MOST, Column, Lifted, stacked
 from mullion.slices.kernels.signature import Masks
 
@@ -134,10 +124,6 @@ def dense_rows(times: Whole, masks: Masks, fields: Fields, progressions: Progres
         return DenseRows.room(0, len(fields.whole), len(fields.real), len(fields.least))
     cut = edges_between(progressions, int(times[0]), int(times[-1]))
     slices = np.searchsorted(cut.edges, times, "right") - 1
-    classes = classes_of(masks, fields)
-    numbers = fields.as_whole() if classes is not None else None
-    if classes is not None and numbers is not None:
-        return _by_class(cut, slices, classes, fields, numbers)
     predicates = Predicates(np.stack(masks.codes), masks.table, masks.first)
     return _by_slice(cut, slices, predicates, fields.in_order(slice(None)))
 
@@ -149,52 +135,4 @@ def _by_slice(cut: Edges, slices: Index, predicates: Predicates, values: Values)
     return room.first(states_by_slice(slices, cut, start, predicates, values, room))
 
 
-def classes_of(masks: Masks, fields: Fields) -> Classes | None:
-    """The classes of predicates. None where single predicates depend on too much, or there are not enough of them to be
-    worth it."""
-    slots = masks.table.shape[1]
-    if fields.least or slots < LEAST_LANES:
-        return None
-    bounds = np.append(masks.first, len(masks.table))
-    codes = np.empty((len(masks.codes), len(masks.codes[0])), np.int32)
-    tables = []
-    for part, (low, high) in enumerate(pairwise(bounds.tolist())):
-        there = np.bincount(masks.codes[part], minlength=high - low) > 0
-        np.take((np.cumsum(there) - 1).astype(np.int32), masks.codes[part], out=codes[part])
-        tables.append(masks.table[low:high][there])
-    sizes = np.array([len(table) for table in tables], np.int64)
-    depends = np.stack([(table != table[:1]).any(axis=0) | (table[0] == 0) for table in tables])
-    if (depends.sum(axis=0) > 2).any():
-        return None
-    kinds, slot_class = np.unique(depends, axis=1, return_inverse=True)
-    classes, base = [], 0
-    for kind in kinds.T:
-        parts = np.flatnonzero(kind)
-        parts = parts[np.argsort(sizes[parts], kind="stable")]
-        inner = int(parts[-1]) if len(parts) else 0
-        outer = int(parts[0]) if len(parts) == 2 else -1
-        classes.append((outer, inner, base))
-        base += int(sizes[inner] * (sizes[outer] if outer >= 0 else 1))
-    if base > MOST_CELLS or len(classes) * CELL_PRICE > slots:
-        return None
-    members = np.ascontiguousarray(np.concatenate(tables).T)
-    first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    return Classes(codes, members, first, sizes, slot_class.astype(np.int64), np.array(classes, np.int64))
-
-
-MOST_CELLS = 1 << 17
-"""Cells of all histograms; more do not stay in the cache."""
-CELL_PRICE = 8
-"""Predicates that a compiled pass adds an event to in the time of one cell of a histogram."""
 LEAST_LANES = 16
-
-
-def _by_class(cut: Edges, slices: Index, classes: Classes, fields: Fields, numbers: Sequence[Whole]) -> DenseRows:
-    slots, length = len(classes.slot_class), len(slices)
-    whole = np.stack([np.ones(length, np.int64), *numbers])
-    room = len(cut.slots) + slots * -(-length // MOST_EVENTS)
-    slot, start, sums = np.empty(room, np.int32), np.empty(room, np.int64), np.empty((len(whole), room), np.int64)
-    first = np.full(slots, cut.edges[0], np.int64)
-    rows = states_by_class(slices, cut, first, classes, whole, MOST_EVENTS, slot, start, sums)
-    states, real = fields.back_from_whole(sums[1:, :rows])
-    return DenseRows(slot[:rows], start[:rows], sums[0, :rows], states, real, np.empty((0, rows), np.int64))

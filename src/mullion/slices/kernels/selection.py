@@ -20,7 +20,8 @@ from mullion.expressions.arrays import Array, Mask
 from mullion.expressions.vector import Vector
 from mullion.kernels.columns import Columns
 from mullion.language.query import Expr
-from mullion.planner.fragments import FALSE, TRUE, Attribute, Logic, PredicateIndex, Tree, comparisons, truth_of
+from mullion.planner.comparisons import Logic, Tree, comparisons
+from mullion.planner.fragments import FALSE, TRUE, Attribute, PredicateIndex, truth_of
 from mullion.slices.kernels.own_slices import Selected
 from mullion.slices.kernels.row_loops import gather, note_present
 from mullion.slices.kernels.signature import SmallCodes, regions_of

@@ -18,6 +18,7 @@ from mullion.expressions.coding.dictionary import combine
 from mullion.expressions.int128 import WIDE, same
 from mullion.expressions.vector import Vector
 from mullion.planner.fragments import TRUE, Attribute, Bytes, PredicateIndex
+from mullion.planner.runs import MOST_PRODUCT
 from mullion.slices.kernels.compiled import regions
 from mullion.slices.kernels.row_loops import first_of_each, gather, note_present
 
@@ -140,7 +141,9 @@ def fragments(index: PredicateIndex, regions: RegionCodes, length: int) -> Fragm
     if not index.attributes:
         return Fragments(np.broadcast_to(np.int64(0), (length,)), np.zeros((min(1, length), 0), np.uint8))
     coded = [regions.codes(attribute) for attribute in index.attributes]
-    number, first_events = _distinct([(c, a.regions) for c, a in zip(coded, index.attributes, strict=True)], length)
+    number, first_events = distinct_codes(
+        [(c, a.regions) for c, a in zip(coded, index.attributes, strict=True)], length
+    )
     combinations = {i: c[first_events] for i, c in enumerate(coded)}
     truths = [index.truth(tree, combinations) == TRUE for tree in index.trees]
     signatures = pack(np.stack(truths, axis=1)) if truths else np.zeros((len(first_events), 0), np.uint8)
@@ -171,7 +174,7 @@ def few_fragments(masks: Sequence[Bytes | bool], length: int) -> Fragments:
     return Fragments(out, pack(there[:, None] >> np.arange(len(masks)) & 1))
 
 
-def _distinct(
+def distinct_codes(
     coded: Sequence[tuple[SmallCodes, int]], length: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
     """Numbers of the distinct combinations, and an event of each. Of one that no event has it may be any event."""
@@ -190,10 +193,6 @@ def same_rows(rows: Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]
     return number.astype(np.int64), first
 
 
-MOST_PRODUCT = 1024
-"""Regions of several small attributes that are taken together as one."""
-
-
 @dataclass(frozen=True)
 class Masks:
     """For each event, rows of `table` whose conjunction tells the predicates that it satisfies."""
@@ -209,7 +208,7 @@ def masks(index: PredicateIndex, regions: RegionCodes, length: int, slots: int) 
     parts = _small_together([(regions.codes(index.attributes[at]), table) for (at,), table in index.tables])
     for read, factors in index.wide_factors.items():
         coded = [(regions.codes(index.attributes[at]), index.attributes[at].regions) for at in read]
-        number, some = _distinct(coded, length)
+        number, some = distinct_codes(coded, length)
         combinations = {at: c[some] for at, (c, _) in zip(read, coded, strict=True)}
         table = np.ones((len(some), len(index)), np.uint8)
         for predicate, tree in factors:

@@ -1,0 +1,151 @@
+"""The compiled loop of sums over boxes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mullion.expressions.arrays import Array
+
+
+class Stretches(NamedTuple):
+    """Events between edges, and which predicates have an edge there."""
+
+    edges: Array
+    """Edge 0 lies at or before all events."""
+    bounds: Array
+    """The first event at or after each edge, and after the last one how many events there are."""
+    ending: Array
+    starts: Array
+    """Predicates `ending[starts[e]:starts[e + 1]]` have an edge at edge e."""
+
+
+class Cells(NamedTuple):
+    """The cell of each event, and its numbers, the first of which counts it."""
+
+    outer: Array
+    inner: Array
+    height: int
+    width: int
+    numbers: Array
+    """Number x event."""
+
+
+class BoxRuns(NamedTuple):
+    """Predicate q holds in runs first[q] up to first[q + 1] of both axes: in each pair of them, a box."""
+
+    outer_first: Array
+    outer: Array
+    inner_first: Array
+    inner: Array
+    area: Array
+    """Cells in all boxes of each predicate."""
+
+
+class BoxRows(NamedTuple):
+    """Rows: the predicate, the start of its slice, and the sums."""
+
+    slot: Array
+    slices: Array
+    sums: Array
+    """Row x number."""
+
+
+@njit(cache=True, nogil=True)
+def _fill_prefixes(cells: Array, prefixes: Array, row: Array) -> None:
+    """prefixes[o, i] is the sum of all cells before row o and column i."""
+    numbers = cells.shape[2]
+    for o in range(cells.shape[0]):
+        row[:] = 0
+        for i in range(cells.shape[1]):
+            for f in range(numbers):
+                row[f] += cells[o, i, f]
+                prefixes[o + 1, i + 1, f] = prefixes[o, i + 1, f] + row[f]
+
+
+@njit(cache=True, nogil=True)
+def _from_prefixes(q: int, runs: BoxRuns, prefixes: Array, now: Array) -> None:
+    now[:] = 0
+    for a in range(runs.outer_first[q], runs.outer_first[q + 1]):
+        top, bottom = prefixes[runs.outer[a, 0]], prefixes[runs.outer[a, 1]]
+        for b in range(runs.inner_first[q], runs.inner_first[q + 1]):
+            low, high = runs.inner[b, 0], runs.inner[b, 1]
+            for f in range(len(now)):
+                now[f] += bottom[high, f] - bottom[low, f] - top[high, f] + top[low, f]
+
+
+@njit(cache=True, nogil=True)
+def _from_cells(q: int, runs: BoxRuns, cells: Array, now: Array) -> None:
+    now[:] = 0
+    for a in range(runs.outer_first[q], runs.outer_first[q + 1]):
+        for o in range(runs.outer[a, 0], runs.outer[a, 1]):
+            for b in range(runs.inner_first[q], runs.inner_first[q + 1]):
+                for i in range(runs.inner[b, 0], runs.inner[b, 1]):
+                    for f in range(len(now)):
+                        now[f] += cells[o, i, f]
+
+
+@njit(cache=True, nogil=True)
+def _write(q: int, start: int, now: Array, before: Array, out: BoxRows, written: int) -> int:
+    """Writes what came to predicate q since its last row, if anything did."""
+    if now[0] == before[q, 0]:
+        return written
+    out.slot[written], out.slices[written] = q, start
+    for f in range(len(now)):
+        out.sums[written, f] = now[f] - before[q, f]
+        before[q, f] = now[f]
+    return written + 1
+
+
+@njit(cache=True, nogil=True)
+def sums_of_boxes(
+    stretches: Stretches, events: Cells, runs: BoxRuns, start: Array, most: int, dear: int, out: BoxRows
+) -> int:
+    """Rows of all predicates; see `boxes`. Returns how many were written.
+
+    `start` has the start of the present slice of each predicate. After every `most` events all predicates are written
+    out and cells begin anew, so no number holds the sum of more. Prefixes are made where the boxes that end have more
+    than `dear` times as many cells as there are.
+    """
+    slots, numbers = len(start), events.numbers.shape[0]
+    cells = np.zeros((events.height, events.width, numbers), np.int64)
+    prefixes = np.zeros((events.height + 1, events.width + 1, numbers), np.int64)
+    before = np.zeros((slots, numbers), np.int64)
+    now, row = np.zeros(numbers, np.int64), np.zeros(numbers, np.int64)
+    written, taken, last = 0, 0, len(stretches.edges)
+    for e in range(last + 1):
+        begin, end = (stretches.starts[e], stretches.starts[e + 1]) if e < last else (0, slots)
+        area = 0
+        for j in range(begin, end):
+            area += runs.area[stretches.ending[j] if e < last else j]
+        by_prefixes = area > dear * events.height * events.width
+        if by_prefixes and taken > 0:
+            _fill_prefixes(cells, prefixes, row)
+        for j in range(begin, end):
+            q = stretches.ending[j] if e < last else j
+            if taken > 0:
+                if by_prefixes:
+                    _from_prefixes(q, runs, prefixes, now)
+                else:
+                    _from_cells(q, runs, cells, now)
+                written = _write(q, start[q], now, before, out, written)
+            if e < last:
+                start[q] = stretches.edges[e]
+        if e == last:
+            break
+        for i in range(stretches.bounds[e], stretches.bounds[e + 1]):
+            cell = cells[events.outer[i], events.inner[i]]
+            for f in range(numbers):
+                cell[f] += events.numbers[f, i]
+            taken += 1
+            if taken == most:
+                _fill_prefixes(cells, prefixes, row)
+                for q in range(slots):
+                    _from_prefixes(q, runs, prefixes, now)
+                    written = _write(q, start[q], now, before, out, written)
+                taken = 0
+                cells[:] = 0
+                before[:] = 0
+    return written

@@ -1,0 +1,180 @@
+"""Sums of many predicates from cumulated cells, at a price that does not grow with events times predicates.
+
+Regions of what predicates compare are axes. Over two axes a predicate is a few boxes, products of runs of regions:
+
+    distance    .  .  .  .  .          delay > 30 AND distance <= 800      one box of 2 x 3 cells
+          800   #  #  .  .  .
+                #  #  .  .  .          sum of the box = P[b, r] - P[a, r] - P[b, l] + P[a, l]
+                #  #  .  .  .          where P sums all cells before a row and a column
+                delay > 30
+
+An event is added to one cell, whatever the number of predicates that read these two axes. Where windows of predicates
+end, prefixes of the cells are summed up, and each of the predicates takes the corners of its boxes: what came since its
+last row is the difference. Only regions that events of the batch fall into are there, so a predicate which none of them
+satisfies has no box, and costs nothing.
+
+Requires: numbers that are added, whole or as whole numbers of small units; predicates that read at most two axes. Time:
+O(n + e c + r b) for n events, e instants at which windows end, c cells, and r rows of b boxes each. Space: O(c).
+Paper: Ho, Agrawal, Megiddo, Srikant 1997 (Range Queries in OLAP Data Cubes), section 3: prefix sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.expressions.arrays import Index, Mask, Times, Whole
+from mullion.planner.fragments import TRUE, PredicateIndex
+from mullion.planner.runs import Runs
+from mullion.planner.slices import Progressions
+from mullion.slices.kernels.box_loops import BoxRows, BoxRuns, Cells, Stretches, sums_of_boxes
+from mullion.slices.kernels.compiled import DenseRows
+from mullion.slices.kernels.row_loops import gather, note_present
+from mullion.slices.kernels.rows import MOST_EVENTS, Fields, edges_between
+from mullion.slices.kernels.signature import RegionCodes, SmallCodes, distinct_codes
+
+MOST_CELLS = 1 << 22
+MOST_TRUTHS = 1 << 24
+"""Bytes that say where conditions over several attributes hold."""
+EVENT, CELL, CORNER, MEMBER = 3.0, 1.0, 6.0, 0.33
+"""Nanoseconds for a number of: an event that goes to its cell, a cell of the prefixes, the corners of a box; and by
+dense rows an event of a predicate."""
+DEAR = 4
+"""Summing up prefixes costs as much as going through so many times as many cells."""
+
+
+class BatchAxis(NamedTuple):
+    """The regions of events that occur, numbered, and where predicates hold among them."""
+
+    codes: SmallCodes
+    regions: int
+    runs: Runs
+
+
+class BoxClass(NamedTuple):
+    """Predicates that read the same axes, and the edges of their windows."""
+
+    slots: Index
+    outer: BatchAxis
+    inner: BatchAxis
+    stretches: Stretches
+
+    @property
+    def cells(self) -> int:
+        return self.outer.regions * self.inner.regions
+
+    def cost(self, numbers: int) -> float:
+        """Nanoseconds, about."""
+        outer, inner = (np.diff(axis.runs.first)[self.slots] for axis in (self.outer, self.inner))
+        rows = len(self.stretches.ending) + len(self.slots)
+        boxes = float((outer * inner).mean())
+        cells = min(len(self.stretches.edges), rows) * self.cells
+        return numbers * (len(self.outer.codes) * EVENT + cells * CELL + rows * boxes * CORNER)
+
+    def rows(self, fields: Fields, numbers: Sequence[Whole]) -> DenseRows:
+        """The rows of all its predicates."""
+        slots, length = len(self.slots), len(self.outer.codes)
+        runs = BoxRuns(*_of(self.outer.runs, self.slots), *_of(self.inner.runs, self.slots), np.empty(0, np.int64))
+        outer, inner = (
+            np.add.reduceat(np.append(own[:, 1] - own[:, 0], 0), first[:-1])
+            for first, own in ((runs.outer_first, runs.outer), (runs.inner_first, runs.inner))
+        )
+        room = len(self.stretches.ending) + slots * (1 + length // MOST_EVENTS)
+        count = len(numbers) + 1
+        out = BoxRows(np.empty(room, np.int32), np.empty(room, np.int64), np.empty((room, count), np.int64))
+        events = Cells(
+            self.outer.codes,
+            self.inner.codes,
+            self.outer.regions,
+            self.inner.regions,
+            np.stack([np.ones(length, np.int64), *numbers]),
+        )
+        start = np.full(slots, self.stretches.edges[0], np.int64)
+        stretches, runs = self.stretches, runs._replace(area=outer * inner)
+        written = sums_of_boxes(stretches, events, runs, start, MOST_EVENTS, DEAR, out)
+        sums = np.ascontiguousarray(out.sums[:written].T)
+        whole, real = fields.back_from_whole(sums[1:])
+        slot = self.slots[out.slot[:written]].astype(np.int32)
+        return DenseRows(slot, out.slices[:written], sums[0], whole, real, np.empty((0, written), np.int64))
+
+
+def _of(runs: Runs, slots: Index) -> tuple[Index, Index]:
+    """The runs of some predicates, one after the other."""
+    numbers = np.diff(runs.first)[slots]
+    first = np.concatenate([[0], np.cumsum(numbers)])
+    at = np.arange(first[-1]) + np.repeat(runs.first[slots] - first[:-1], numbers)
+    return first, np.stack([runs.low[at], runs.high[at]], axis=1)
+
+
+def box_classes(
+    index: PredicateIndex,
+    regions: RegionCodes,
+    times: Times,
+    progressions: Progressions,
+    slots: int,
+    numbers: int,
+) -> tuple[list[BoxClass], Index]:
+    """The classes that are worth it, and the slots that are in none of them. Slots beyond the predicates belong to
+    queries without one. Those that no event satisfies are in neither."""
+    axes, known = _axes(index, regions, len(times), slots)
+    some = np.logical_and.reduce([np.diff(axis.runs.first) > 0 for axis in axes])
+    reads = np.array([~axis.runs.are_whole(axis.regions) for axis in axes[1:]], np.bool_).reshape(-1, slots)
+    possible = some & known & (reads.sum(axis=0) <= 2)
+    classes, boxed = [], np.zeros(slots, np.bool_)
+    kinds, kind = np.unique(reads[:, possible], axis=1, return_inverse=True)
+    for number, read in enumerate(kinds.T):
+        own = np.flatnonzero(possible)[kind.reshape(-1) == number]
+        pair = sorted((axes[at + 1] for at in np.flatnonzero(read)), key=lambda axis: axis.regions)
+        outer, inner = [axes[0], axes[0], *pair][-2:]
+        made = BoxClass(own, outer, inner, _stretches(times, progressions.of_slots(own)))
+        if made.cells <= MOST_CELLS and made.cost(numbers) <= len(times) * len(own) * numbers * MEMBER:
+            classes.append(made)
+            boxed[own] = True
+    return classes, np.flatnonzero(some & ~boxed)
+
+
+def _stretches(times: Times, progressions: Progressions) -> Stretches:
+    cut = edges_between(progressions, int(times[0]), int(times[-1]))
+    bounds = np.append(np.searchsorted(times, cut.edges), len(times))
+    return Stretches(cut.edges, bounds, cut.slots, cut.starts)
+
+
+def _axes(index: PredicateIndex, regions: RegionCodes, length: int, slots: int) -> tuple[list[BatchAxis], Mask]:
+    """The axes of a batch, the first of which has one region only, and which slots they tell all of."""
+    known = np.ones(slots, np.bool_)
+    nothing = Runs(np.zeros(1, np.intp), *np.zeros((2, 0), np.intp))
+    axes = [BatchAxis(np.zeros(length, np.int32), 1, nothing.of_all(np.arange(0), slots, 1))]
+    for axis in index.axes:
+        codes = regions.codes(index.attributes[axis.attributes[0]])
+        for at, size in zip(axis.attributes[1:], axis.regions[1:], strict=True):
+            codes = codes * np.int32(size) + regions.codes(index.attributes[at])
+        axes.append(_batch_axis(codes, prod(axis.regions), axis.runs, slots))
+    for read, factors in index.wide_factors.items():
+        coded = [(regions.codes(index.attributes[at]), index.attributes[at].regions) for at in read]
+        number, some = distinct_codes(coded, length)
+        own = np.array([predicate for predicate, _ in factors])
+        if len(some) * len(own) > MOST_TRUTHS:
+            known[own] = False
+            continue
+        combinations = {at: codes[some] for at, (codes, _) in zip(read, coded, strict=True)}
+        truths = np.stack([index.truth(tree, combinations) == TRUE for _, tree in factors])
+        runs = Runs.of(truths.view(np.uint8)).of_all(own, len(index), len(some))
+        axes.append(_batch_axis(number.astype(np.int32), len(some), runs, slots))
+    return axes, known
+
+
+def _batch_axis(codes: SmallCodes, regions: int, runs: Runs, slots: int) -> BatchAxis:
+    present = np.zeros(regions, np.bool_)
+    note_present(codes, present)
+    numbers: npt.NDArray[np.int32] = (np.cumsum(present) - 1).astype(np.int32)
+    out = np.empty(len(codes), np.int32)
+    gather(codes, numbers, 0, out)
+    size = int(present.sum())
+    return BatchAxis(out, size, runs.among(present).of_all(np.arange(len(runs.first) - 1), slots, size))
+
+
+__all__ = ["BoxClass", "box_classes"]
