@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
+from mullion.allocation import keep_freed_memory
 from mullion.arguments import require, require_callable
 from mullion.catalog.catalog import Catalog
 from mullion.closing import close_at_exit
@@ -116,6 +117,7 @@ class Engine(Status):
             overwrite=overwrite,
         )
         require_callable("on_batch", on_batch, "the engine")
+        keep_freed_memory()
         self.on_batch = on_batch
         self.catalog = Catalog()
         self._questions = Questions(self.catalog)

@@ -103,6 +103,11 @@ class Feed:
             except (PySparkException, Py4JError, OSError) as problem:
                 self._failure = self._failure or problem
             self._query = None
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Java may know the callback for long after the last batch. It must not hold what the batches held."""
+        self.process, self.finish, self.open = _process_nothing, _finish_nothing, _open_nothing
 
     def raise_failure(self) -> None:
         failure = self._failure
@@ -117,3 +122,15 @@ class Feed:
         if "PythonException" in str(failure):
             raise failure
         raise source_error(f"stream '{self.stream.name}'", failure) from failure
+
+
+def _process_nothing(batch: DataFrame, number: int) -> None:
+    raise RuntimeError("the stream has stopped")
+
+
+def _finish_nothing() -> None:
+    return None
+
+
+def _open_nothing() -> DataFrame:
+    raise RuntimeError("the stream has stopped")
