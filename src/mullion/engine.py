@@ -46,6 +46,7 @@ from mullion.service.places import Places
 from mullion.service.runs import Runs
 from mullion.service.statements import Statements
 from mullion.service.status import Status
+from mullion.service.steering import Steering
 from mullion.service.tables import Tables
 from mullion.sinks.callback import OnAnswer
 from mullion.spark.backend import SparkBackend
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
 
 
-class Engine(Status):
+class Engine(Steering, Status):
     """Answers many standing queries over streams in one shared pass over each.
 
         with Engine() as engine:
@@ -191,12 +192,13 @@ class Engine(Status):
         lateness: str = "0 s",
         ahead: str | None = "1 day",
         keep: str | int | None = None,
+        idle: str | None = None,
     ) -> None:
         """Name a DataFrame, streaming or static, as a stream of events.
 
         `lateness` is how far behind the newest event one may arrive, `ahead` how far past the clock its time may lie,
         None for any distance. `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be
-        asked about.
+        asked about. When nothing comes for as long as `idle`, event time goes on with the clock.
         """
         self._backend.check_open()
         require("the name of a stream", name, str, "text")
@@ -204,6 +206,7 @@ class Engine(Status):
         require("lateness", lateness, str, "a duration such as '5 seconds'")
         require("ahead", ahead, str, "a duration such as '1 day'", none=True)
         require("keep", keep, (str, int), "a duration such as '1 hour' or a number of events", none=True)
+        require("idle", idle, str, "a duration such as '10 s'", none=True)
         if not hasattr(dataframe, "isStreaming"):
             hint = "read it with Spark, such as spark.readStream, or name its files with CREATE STREAM"
             raise ArgumentError(f"stream '{name}' is a Spark DataFrame, not a {type(dataframe).__name__}", hint=hint)
@@ -213,7 +216,8 @@ class Engine(Status):
         furthest = None if ahead is None else parse_duration(ahead)
         is_column = time.lower() in (column.lower() for column, _ in columns)
         named, computed = (time, None) if is_column else parse_event_time(time)
-        stream = Stream(name, columns, named, parse_duration(lateness), "", (), keep_for, rows, furthest, computed)
+        late, quiet = parse_duration(lateness), None if idle is None else parse_duration(idle)
+        stream = Stream(name, columns, named, late, "", (), keep_for, rows, furthest, computed, quiet)
         with self._lock:
             self.catalog.add_stream(stream.check())
             self._backend.add_frame(name, dataframe)

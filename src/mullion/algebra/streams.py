@@ -56,6 +56,8 @@ class Stream(_WithColumns):
     """How far past the clock events may be (microseconds); None when they may be anywhere."""
     time: Expr | None = None
     """What the time column is computed by, when it is not one of the source."""
+    idle: int | None = None
+    """After how long without events event time goes on with the clock (microseconds)."""
 
     def column(self, name: str, place: Place | None) -> str:
         """The column of this name, as the stream spells it. Raises where there is none."""

@@ -98,6 +98,9 @@ class Commits:
             "oldest": state.oldest,
             "newest": state.newest,
             "holding": state.holding.snapshot(),
+            "heartbeat": [state.heartbeat, state.is_behind],
+            "watermark": state.watermark,
+            "ahead": state.stream.ahead,
             "counts": asdict(state.counts),
             "backfilled": sorted(state.backfilled),
             "rows": state.rows_of_static,
@@ -149,6 +152,7 @@ class Commits:
         state.is_restored = True
         state.oldest, state.newest = recorded["oldest"], recorded["newest"]
         state.holding = Holding.restored(recorded.get("holding", (None, ())))
+        state.heartbeat, state.is_behind = recorded.get("heartbeat", (None, False))
         state.counts = Counts(**recorded["counts"])
         state.backfilled = set(recorded["backfilled"])
         state.rows_of_static = recorded["rows"]

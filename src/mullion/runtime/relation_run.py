@@ -130,7 +130,7 @@ class RelationRun(RelationState):
             incoming = self.incoming[stream]
             for batch in batches:
                 incoming.take(batch, self.now)
-            incoming.watermark = THE_END if ended else watermark
+            incoming.reach(watermark, ended=ended)
             marks = [i.watermark for i in self.incoming.values()]
             known = [mark for mark in marks if mark is not None]
             self.limits.begin()

@@ -108,7 +108,11 @@ class RelationState:
 
     @property
     def newest(self) -> int | None:
-        return max((i.newest for i in self.incoming.values() if i.newest is not None), default=None)
+        """How far event time has come in any stream: the newest event, or further where it went on without events; None
+        before the first event."""
+        newest = max((i.newest for i in self.incoming.values() if i.newest is not None), default=None)
+        marks = [i.reached for i in self.incoming.values() if i.reached is not None]
+        return None if newest is None else max(newest, *marks, newest)
 
     @property
     def stats(self) -> Stats:

@@ -39,6 +39,10 @@ class StreamState:
     """How many sharing sets were made after the first."""
     statistics: Statistics | None = None
     """What was known of the last batch that was looked at before it was read."""
+    heartbeat: int | None = None
+    """Nothing before this time comes any more: somebody said so, or the clock of an idle stream."""
+    is_behind: bool = False
+    """A heartbeat is committed, and what it made due is not."""
 
     def __init__(
         self,
@@ -103,9 +107,10 @@ class StreamState:
 
     @property
     def watermark(self) -> int | None:
-        if self.newest is None:
-            return None
-        return self.holding.held(self.newest - self.stream.lateness)
+        """Nothing before it is taken any more: by the newest event, or by a heartbeat that is further."""
+        by_events = None if self.newest is None else self.newest - self.stream.lateness
+        marks = [mark for mark in (by_events, self.heartbeat) if mark is not None]
+        return self.holding.held(max(marks)) if marks else None
 
     @property
     def closed(self) -> bool:

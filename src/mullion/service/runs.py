@@ -86,6 +86,12 @@ class Runs:
         if intake is not None and taken is not None:
             intake.forget_before(taken)
 
+    def newest_beside(self, name: str) -> int | None:
+        """The newest event time of the streams that relations read together with one."""
+        beside = {other for run in self.relations.over(name) for other in run.incoming} - {name}
+        times = (self.streams[other].newest for other in beside if other in self.streams)
+        return max((time for time in times if time is not None), default=None)
+
     def check_not_ended(self, query: str, streams: Sequence[str]) -> None:
         """Refuse a query over a stream that has ended."""
         for name in streams:
