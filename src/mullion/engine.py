@@ -34,7 +34,7 @@ from mullion.closing import close_at_exit
 from mullion.errors import ArgumentError
 from mullion.language.parse import parse_duration, parse_event_time, parse_query
 from mullion.language.query import Query
-from mullion.options import DEFAULTS, Expiry, Method, Options, Sharing, Slicing, Way
+from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Sharing, Slicing, Way, chosen
 from mullion.planner.explain import Explanation
 from mullion.runtime.asking import Question, Questions, prepare
 from mullion.service.answers import AnswerStore
@@ -93,6 +93,7 @@ class Engine(Steering, Status):
         way: str | Way = DEFAULTS.way,
         method: str | Method = DEFAULTS.method,
         expiry: str | Expiry = DEFAULTS.expiry,
+        isolation: str | Isolation = DEFAULTS.isolation,
         shard_above: int = DEFAULTS.shard_above,
         keep_answers: int | None = DEFAULTS.keep_answers,
         most_answers: int = DEFAULTS.most_answers,
@@ -108,6 +109,7 @@ class Engine(Steering, Status):
             way=way,
             method=method,
             expiry=expiry,
+            isolation=isolation,
             shard_above=shard_above,
             keep_answers=keep_answers,
             most_answers=most_answers,
@@ -329,15 +331,16 @@ class Engine(Steering, Status):
 
     # Questions asked once
 
-    def ask(self, sql: str) -> OneAnswer:
+    def ask(self, sql: str, *, isolation: str | Isolation | None = None) -> OneAnswer:
         """Answer a question now: over the last events, from synopses, sub-windows or kept events.
 
             engine.ask("SELECT max(price) FROM trades [RANGE '4 min']").to_pandas()
 
-        Batches go on meanwhile. The answer says what it was made from and up to which event time.
+        Batches go on meanwhile. The answer says what it was made from and up to which event time. It is the state of
+        the moment when it was asked, or with `isolation="latest"` of the moment when it is answered.
         """
         require("a question", sql, str, "text")
-        return self.answer(self._questions.parsed(sql))
+        return self.answer(self._questions.parsed(sql), isolation=isolation)
 
     @needs_spark
     def prepare(self, sql: str) -> None:
@@ -348,17 +351,18 @@ class Engine(Steering, Status):
             prepare(parse_query(sql), self.catalog)
 
     @needs_spark
-    def answer(self, query: Query) -> OneAnswer:
+    def answer(self, query: Query, *, isolation: str | Isolation | None = None) -> OneAnswer:
         """Answer a question that was parsed before."""
         self._backend.check_open()
+        level = self.options.isolation if isolation is None else chosen("isolation", Isolation, isolation)
         with self._lock:
-            answer = self._questions.at_once(query, self.runs)
+            answer = self._questions.at_once(query, self.runs) if level is Isolation.SNAPSHOT else None
             if answer is None:
-                question = Question(self._questions.checked(query), self.runs, self.relations)
+                question = Question(self._questions.checked(query), self.runs, self.relations, self._runs.published)
                 readers = question.readers if self.catalog.tables else ()
                 stores = {name: self._tables.store_of(name) for name in readers}
         if answer is None:
-            answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name))
+            answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name), level)
         return OneAnswer(answer.rows, self._backend.session_in_use, answer.answered_from, answer.up_to, answer.newest)
 
     # Answers

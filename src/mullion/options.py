@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from mullion.arguments import require
 from mullion.errors import MullionError
 from mullion.memory import LEAST, default_limit, parse_size, size_text
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Sharing(StrEnum):
@@ -56,6 +58,15 @@ class Expiry(StrEnum):
     SCAN = "direct"
 
 
+class Isolation(StrEnum):
+    """What a question sees of windows that slide while it reads them (golab 7)."""
+
+    SNAPSHOT = "snapshot"
+    LATEST = "latest"
+    RESTARTING = "restarting"
+    SERIAL = "serial"
+
+
 @dataclass(frozen=True)
 class Options:
     """All choices, with their defaults. A string that names a choice becomes the choice."""
@@ -65,6 +76,8 @@ class Options:
     way: Way = Way.AUTO
     method: Method = Method.AUTO
     expiry: Expiry = Expiry.PATTERN_AWARE
+    isolation: Isolation = Isolation.SNAPSHOT
+    """What questions see that do not say it themselves."""
     shard_above: int = 200_000
     """Groups of a stream, or events of a first step of relations, above which state stays on executors."""
     keep_answers: int | None = 10_000_000
@@ -95,7 +108,7 @@ class Options:
                 raise MullionError(f"{name} is a number of rows, at least 1, not {rows}")
         object.__setattr__(self, "memory", _checked_memory(self.memory))
         for name, choices in _CHOICES.items():
-            object.__setattr__(self, name, _chosen(name, choices, getattr(self, name)))
+            object.__setattr__(self, name, chosen(name, choices, getattr(self, name)))
 
     @staticmethod
     def of(**given: Any) -> Options:
@@ -127,6 +140,7 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "way": Way,
     "method": Method,
     "expiry": Expiry,
+    "isolation": Isolation,
 }
 
 
@@ -141,7 +155,8 @@ def _checked_memory(given: Any) -> int | None:
     return size
 
 
-def _chosen(name: str, choices: type[StrEnum], value: Any) -> StrEnum:
+def chosen(name: str, choices: type[Choice], value: Any) -> Choice:
+    """The choice that a user names."""
     try:
         return choices(value)
     except ValueError:
@@ -150,4 +165,4 @@ def _chosen(name: str, choices: type[StrEnum], value: Any) -> StrEnum:
 
 DEFAULTS = Options()
 
-__all__ = ["DEFAULTS", "Expiry", "Method", "Options", "Sharing", "Slicing", "Way"]
+__all__ = ["DEFAULTS", "Expiry", "Isolation", "Method", "Options", "Sharing", "Slicing", "Way", "chosen"]

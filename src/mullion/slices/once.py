@@ -6,8 +6,9 @@ and ends, or else from the events that the stream keeps for questions. `now` is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from mullion.slices.finalize import Work, finalize
 from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.order import times_of, values_on
 from mullion.slices.partitions import canonical_key
+from mullion.slices.pieces import Piece, pieces
 from mullion.slices.subwindow import PartialSubWindows, Rows
 
 
@@ -190,6 +192,19 @@ def from_sub_windows(
     plan = make_plan(stream, [query])
     grouping = plan.answering[0]
     return _finalized(query, grouping, plan.counting(grouping), entries, *window, shown)
+
+
+def pieces_of(
+    query: SlicedAggregation, stream: Stream, entries: Sequence[PartialSubWindows], window: tuple[int, int]
+) -> dict[Piece, Callable[[], PartialSubWindows]]:
+    """The sub-windows of a window, the oldest first, and how each is read. `from_sub_windows` takes what was read."""
+    plan = make_plan(stream, [query])
+    answering = plan.answering[0]
+    by_name = {grouping.name: grouping for grouping in (answering, *plan.counting(answering))}
+    return {
+        piece: partial(piece.read, query, by_name[piece.entry.grouping])
+        for piece in pieces(entries, list(by_name), *window)
+    }
 
 
 def kept_window(

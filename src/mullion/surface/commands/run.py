@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mullion.errors import MullionError
-from mullion.options import DEFAULTS, Expiry, Method, Options, Sharing, Slicing, Way
+from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Sharing, Slicing, Way
 from mullion.surface.exit_code import errors_to_exit_code
 from mullion.surface.requests import Log, RunRequest
 from mullion.surface.scripts import Script, read_script
@@ -51,6 +51,9 @@ MethodOf = Annotated[
 ExpiryOf = Annotated[
     Expiry, _option("How rows leave joins: as update patterns allow, by negative tuples, or found by a scan.")
 ]
+IsolationOf = Annotated[
+    Isolation, _option("What questions see: the state when asked, or when answered (latest, restarting, serial).")
+]
 ShardAbove = Annotated[int, _option("Keep the state of more groups than this on executors.", metavar="GROUPS")]
 MostAnswers = Annotated[
     int, _option("Stop a query that would answer more than this in one batch.", metavar="ROWS", least=1)
@@ -79,6 +82,7 @@ def run(
     way: WayOf = DEFAULTS.way,
     method: MethodOf = DEFAULTS.method,
     expiry: ExpiryOf = DEFAULTS.expiry,
+    isolation: IsolationOf = DEFAULTS.isolation,
     shard_above: ShardAbove = DEFAULTS.shard_above,
     master: Master = None,
     conf: Conf = None,
@@ -100,8 +104,8 @@ def run(
     """
     with errors_to_exit_code():
         options = Options(
-            sharing, slicing, way, method, expiry, shard_above, most_answers=most_answers, most_held=most_held,
-            memory=memory, strict=strict, compact=compact, overwrite=overwrite,
+            sharing, slicing, way, method, expiry, isolation, shard_above, most_answers=most_answers,
+            most_held=most_held, memory=memory, strict=strict, compact=compact, overwrite=overwrite,
         )  # fmt: skip
         text = read_script(script)
         seconds = None if for_ is None else _seconds(for_)
