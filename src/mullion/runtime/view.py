@@ -156,9 +156,9 @@ class Asked:
 
     def answer(self) -> SourcedRows:
         """From sub-windows up to the newest event, or kept events, or sub-windows up to an earlier time."""
-        for answer in (self._from_sub_windows(exact=True), self._from_kept(), self._from_sub_windows(exact=False)):
-            if answer is not None:
-                return answer
+        answer = self._from_sub_windows(exact=True) or self._from_kept() or self._from_sub_windows(exact=False)
+        if answer is not None:
+            return answer
         raise not_kept(self.stream, self.view.kept is None, ", and no standing query has them either")
 
     def _from_sub_windows(self, *, exact: bool) -> SourcedRows | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis, Expr, Period, Window
-from mullion.planner.plan import Grouping
+from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.coverage import Coverage
@@ -189,16 +189,22 @@ def from_sub_windows(
     shown: Shown,
     window: tuple[int, int],
 ) -> pa.Table:
-    plan = make_plan(stream, [query])
+    plan = _planned(query, stream)
     grouping = plan.answering[0]
     return _finalized(query, grouping, plan.counting(grouping), entries, *window, shown)
+
+
+@lru_cache(maxsize=256)
+def _planned(query: SlicedAggregation, stream: Stream) -> Plan:
+    """The plan of a question by itself, which monitors ask over and over."""
+    return make_plan(stream, [query])
 
 
 def pieces_of(
     query: SlicedAggregation, stream: Stream, entries: Sequence[PartialSubWindows], window: tuple[int, int]
 ) -> dict[Piece, Callable[[], PartialSubWindows]]:
     """The sub-windows of a window, the oldest first, and how each is read. `from_sub_windows` takes what was read."""
-    plan = make_plan(stream, [query])
+    plan = _planned(query, stream)
     answering = plan.answering[0]
     by_name = {grouping.name: grouping for grouping in (answering, *plan.counting(answering))}
     return {

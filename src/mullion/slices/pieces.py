@@ -11,6 +11,8 @@ from mullion.planner.plan import Grouping, slot_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.subwindow import PartialSubWindows, as_one_slice
 
+LEAST_ROWS = 1 << 12
+"""Fewer rows are taken as they are: to go over them once more at the end costs less."""
 MOST_ROWS = 1 << 16
 """Rows of a piece, unless one slice has more: where many batches were merged, a window that slides cuts into few of
 their rows."""
@@ -33,8 +35,12 @@ class Piece:
         return hash((id(self.entry), self.low, self.high))
 
     def read(self, query: SlicedAggregation, grouping: Grouping) -> PartialSubWindows:
-        """What the question needs of it, as one slice."""
-        rows = self.entry.within(self.low, self.high)
+        """What the question needs of it, as one slice if that is much less."""
+        entry = self.entry
+        is_whole = self.low <= entry.oldest and self.high > entry.newest
+        rows = entry if is_whole else entry.within(self.low, self.high)
+        if len(rows.slices) < LEAST_ROWS:
+            return rows
         return as_one_slice(rows, slot_of(query).name, grouping.states, self.low)
 
 
