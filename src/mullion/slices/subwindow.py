@@ -29,6 +29,9 @@ from mullion.planner.plan import Grouping, StateColumn
 from mullion.slices.kernels.partial import SLOT
 from mullion.slices.kernels.signature import unpack
 
+LARGE_PORTION = 50_000
+"""Rows of a portion that makes sub-windows of its own."""
+
 
 @dataclass(frozen=True)
 class PartialSubWindows:
@@ -191,6 +194,15 @@ class PartialSubWindows:
         """Only the rows of these slices."""
         kept = np.isin(self.slices, slices)
         return self if kept.all() else PartialSubWindows(self.table.filter(pa.array(kept)))
+
+
+def in_portions(partials: pa.Table) -> list[pa.Table]:
+    """Partials of a batch that came in large portions, portion by portion, so that none is copied to stand beside the
+    others; together where they came in many small ones."""
+    batches = [batch for batch in partials.to_batches() if batch.column("s0_0").null_count < len(batch)]
+    if len(batches) < 2 or min(map(len, batches)) < LARGE_PORTION:
+        return [partials]
+    return [pa.Table.from_batches([batch]) for batch in batches]
 
 
 def with_states(partials: pa.Table, grouping: Grouping) -> pa.Table:
@@ -372,4 +384,6 @@ def _in_one_type(chunks: list[pa.Array], type_: Type) -> pa.ChunkedArray:
 
 
 def _concat(arrays: Sequence[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
+    if len(arrays) == 1:
+        return arrays[0]
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
