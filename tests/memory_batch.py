@@ -12,17 +12,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mullion.algebra.streams import Stream
+from mullion.algebra.streams import WEIGHT, Stream
 from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns
+from mullion.kernels.thinning import Thinner, Thinning, in_order_of_worth
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, Plan
 from mullion.planner.statistics import FOOTERS, Statistics
 from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables, collected, job_of, partials_of
+from mullion.runtime.monitor import Waiting
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.kernels.partial import TIME, Input, Job
@@ -39,13 +42,19 @@ Rows = Sequence[Mapping[str, Any]]
 
 def as_events(stream: Stream, rows: Rows) -> pa.Table:
     """Events with their time as `#t`."""
-    columns = {name: Vector.of(type_, [row[name] for row in rows]).to_arrow() for name, type_ in stream.columns}
-    return pa.table({TIME: pa.array([row[stream.time_column] for row in rows], pa.int64()), **columns})
+    columns = {name: Vector.of(type_, [row[name] for row in rows]).to_arrow() for name, type_ in stream.shown}
+    events = pa.table({TIME: pa.array([row[stream.time_column] for row in rows], pa.int64()), **columns})
+    return _weighable(stream, events)
+
+
+def _weighable(stream: Stream, events: pa.Table) -> pa.Table:
+    """Events with a weight, if their stream may shed."""
+    return events if stream.shedding is None else events.append_column(WEIGHT, pa.array(np.ones(len(events))))
 
 
 def from_files(stream: Stream, paths: Sequence[str]) -> pa.Table:
     whole = pa.concat_tables([pq.read_table(path) for path in paths])
-    return whole.append_column(TIME, whole.column(stream.time_column).cast(pa.int64()))
+    return _weighable(stream, whole.append_column(TIME, whole.column(stream.time_column).cast(pa.int64())))
 
 
 @dataclass
@@ -61,6 +70,16 @@ class MemoryBatch:
     files: bool = False
     passes: Counter[str] = field(default_factory=Counter)
     """How often the events were gone through, and for what."""
+
+    def thinned(self, thinning: Thinning) -> MemoryBatch:
+        """Events are told apart by their batch and their place in it."""
+        thinner, places = Thinner.of_stream(self.stream, thinning), np.arange(len(self.events))
+        return replace(self, events=thinner.of(self.events, self.number, places, TIME), passes=self.passes)
+
+    def worths(self, most: int) -> npt.NDArray[np.float64]:
+        assert self.stream.shedding is not None and self.stream.shedding.by is not None
+        worth = Columns.of(self.events.slice(0, most), self.stream.types).value(self.stream.shedding.by)
+        return in_order_of_worth(worth.values, worth.valid)
 
     @property
     def size(self) -> int | None:
@@ -145,9 +164,7 @@ def evaluated(stream: Stream, events: pa.Table, inputs: Input) -> pa.Table:
     """The time and the columns of the input."""
     columns = Columns.of(events, stream.types)
     computed = {name: columns.value(expr).to_arrow() for expr, name in inputs.evaluated.items()}
-    for check, name in inputs.bad.items():
-        bad = columns.bad(check)
-        computed[name] = pa.array(np.zeros(len(events), np.bool_) if bad is None else bad)
+    computed |= {name: pa.array(columns.bad(check)) for check, name in inputs.bad.items()}
     found = {name: computed[name] if name in computed else events.column(name) for name in inputs.columns}
     return pa.table({TIME: events.column(TIME), **found})
 
@@ -189,6 +206,12 @@ class MemorySource:
         if self.backlog is None or self.log is None:
             return None
         return self.backlog.oldest_after(self.log.files_of(batch))
+
+    queued: Waiting | None = None
+    can_enlarge: bool = False
+
+    def waiting(self, batch: int) -> Waiting | None:
+        return self.queued
 
     def cannot_read_again(self) -> str | None:
         return "the source of the stream cannot be read twice" if self.forgets else None

@@ -55,7 +55,8 @@ def test_scripts_are_right(path: Path) -> None:
         relations: dict[str, Relation] = {}
         for statement in parse_script(script):
             if isinstance(statement, CreateStream):
-                streams[statement.name] = Stream(statement.name, statement.columns, statement.time_column).check()
+                made_of = statement.name, statement.columns, statement.time_column
+                streams[statement.name] = Stream(*made_of, shedding=statement.shedding).check()
             if isinstance(statement, CreateTable):
                 made = Table(statement.name, statement.columns, statement.format, retroactive=statement.retroactive)
                 tables[statement.name] = made

@@ -18,7 +18,6 @@ LAYERS = (
     "instants",
     "arguments",
     "memory",
-    "allocation",
     "options",
     "closing",
     "language",

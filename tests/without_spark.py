@@ -68,8 +68,7 @@ class ListedFeed(Feed):
                 self.ended = True
             return True
         number, paths = planned
-        with self.at_work():
-            self.process(paths, number)  # type: ignore[arg-type]
+        self.process(paths, number)  # type: ignore[arg-type]
         self._note("commits", number, "{}")
         return False
 

@@ -27,14 +27,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
-from mullion.allocation import keep_freed_memory
 from mullion.arguments import require, require_callable
 from mullion.catalog.catalog import Catalog
 from mullion.closing import close_at_exit
 from mullion.errors import ArgumentError
-from mullion.language.parse import parse_duration, parse_event_time, parse_query
+from mullion.language.parse import parse_duration, parse_event_time, parse_query, parse_when_behind
 from mullion.language.query import Query
-from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Sharing, Slicing, Way, chosen
+from mullion.options import DEFAULTS, Expiry, Method, Options, Sharing, Slicing, Way
 from mullion.planner.explain import Explanation
 from mullion.runtime.asking import Question, Questions, prepare
 from mullion.service.answers import AnswerStore
@@ -46,7 +45,6 @@ from mullion.service.places import Places
 from mullion.service.runs import Runs
 from mullion.service.statements import Statements
 from mullion.service.status import Status
-from mullion.service.steering import Steering
 from mullion.service.tables import Tables
 from mullion.sinks.callback import OnAnswer
 from mullion.spark.backend import SparkBackend
@@ -59,7 +57,7 @@ if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
 
 
-class Engine(Steering, Status):
+class Engine(Status):
     """Answers many standing queries over streams in one shared pass over each.
 
         with Engine() as engine:
@@ -93,12 +91,13 @@ class Engine(Steering, Status):
         way: str | Way = DEFAULTS.way,
         method: str | Method = DEFAULTS.method,
         expiry: str | Expiry = DEFAULTS.expiry,
-        isolation: str | Isolation = DEFAULTS.isolation,
         shard_above: int = DEFAULTS.shard_above,
         keep_answers: int | None = DEFAULTS.keep_answers,
         most_answers: int = DEFAULTS.most_answers,
         most_held: int = DEFAULTS.most_held,
         memory: int | str | None = DEFAULTS.memory,
+        behind_after: float = DEFAULTS.behind_after,
+        relief: str = DEFAULTS.relief,
         strict: bool = DEFAULTS.strict,
         compact: bool = DEFAULTS.compact,
         overwrite: bool = DEFAULTS.overwrite,
@@ -109,18 +108,18 @@ class Engine(Steering, Status):
             way=way,
             method=method,
             expiry=expiry,
-            isolation=isolation,
             shard_above=shard_above,
             keep_answers=keep_answers,
             most_answers=most_answers,
             most_held=most_held,
             memory=memory,
+            behind_after=behind_after,
+            relief=relief,
             strict=strict,
             compact=compact,
             overwrite=overwrite,
         )
         require_callable("on_batch", on_batch, "the engine")
-        keep_freed_memory()
         self.on_batch = on_batch
         self.catalog = Catalog()
         self._questions = Questions(self.catalog)
@@ -194,21 +193,21 @@ class Engine(Steering, Status):
         lateness: str = "0 s",
         ahead: str | None = "1 day",
         keep: str | int | None = None,
-        idle: str | None = None,
+        when_behind: str = "WAIT",
     ) -> None:
         """Name a DataFrame, streaming or static, as a stream of events.
 
         `lateness` is how far behind the newest event one may arrive, `ahead` how far past the clock its time may lie,
         None for any distance. `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be
-        asked about. When nothing comes for as long as `idle`, event time goes on with the clock.
+        asked about. `when_behind` is what WHEN BEHIND says in SQL, such as "SHED RANDOM AT MOST 50 PERCENT".
         """
         self._backend.check_open()
+        require("when_behind", when_behind, str, "text such as 'SHED RANDOM AT MOST 50 PERCENT'")
         require("the name of a stream", name, str, "text")
         require("time", time, str, "the name of a column")
         require("lateness", lateness, str, "a duration such as '5 seconds'")
         require("ahead", ahead, str, "a duration such as '1 day'", none=True)
         require("keep", keep, (str, int), "a duration such as '1 hour' or a number of events", none=True)
-        require("idle", idle, str, "a duration such as '10 s'", none=True)
         if not hasattr(dataframe, "isStreaming"):
             hint = "read it with Spark, such as spark.readStream, or name its files with CREATE STREAM"
             raise ArgumentError(f"stream '{name}' is a Spark DataFrame, not a {type(dataframe).__name__}", hint=hint)
@@ -218,8 +217,8 @@ class Engine(Steering, Status):
         furthest = None if ahead is None else parse_duration(ahead)
         is_column = time.lower() in (column.lower() for column, _ in columns)
         named, computed = (time, None) if is_column else parse_event_time(time)
-        late, quiet = parse_duration(lateness), None if idle is None else parse_duration(idle)
-        stream = Stream(name, columns, named, late, "", (), keep_for, rows, furthest, computed, quiet)
+        limits = keep_for, rows, furthest, computed, parse_when_behind(when_behind)
+        stream = Stream(name, columns, named, parse_duration(lateness), "", (), *limits)
         with self._lock:
             self.catalog.add_stream(stream.check())
             self._backend.add_frame(name, dataframe)
@@ -331,16 +330,15 @@ class Engine(Steering, Status):
 
     # Questions asked once
 
-    def ask(self, sql: str, *, isolation: str | Isolation | None = None) -> OneAnswer:
+    def ask(self, sql: str) -> OneAnswer:
         """Answer a question now: over the last events, from synopses, sub-windows or kept events.
 
             engine.ask("SELECT max(price) FROM trades [RANGE '4 min']").to_pandas()
 
-        Batches go on meanwhile. The answer says what it was made from and up to which event time. It is the state of
-        the moment when it was asked, or with `isolation="latest"` of the moment when it is answered.
+        Batches go on meanwhile. The answer says what it was made from and up to which event time.
         """
         require("a question", sql, str, "text")
-        return self.answer(self._questions.parsed(sql), isolation=isolation)
+        return self.answer(self._questions.parsed(sql))
 
     @needs_spark
     def prepare(self, sql: str) -> None:
@@ -351,18 +349,17 @@ class Engine(Steering, Status):
             prepare(parse_query(sql), self.catalog)
 
     @needs_spark
-    def answer(self, query: Query, *, isolation: str | Isolation | None = None) -> OneAnswer:
+    def answer(self, query: Query) -> OneAnswer:
         """Answer a question that was parsed before."""
         self._backend.check_open()
-        level = self.options.isolation if isolation is None else chosen("isolation", Isolation, isolation)
         with self._lock:
-            answer = self._questions.at_once(query, self.runs) if level is Isolation.SNAPSHOT else None
+            answer = self._questions.at_once(query, self.runs)
             if answer is None:
-                question = Question(self._questions.checked(query), self.runs, self.relations, self._runs.published)
+                question = Question(self._questions.checked(query), self.runs, self.relations)
                 readers = question.readers if self.catalog.tables else ()
                 stores = {name: self._tables.store_of(name) for name in readers}
         if answer is None:
-            answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name), level)
+            answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name))
         return OneAnswer(answer.rows, self._backend.session_in_use, answer.answered_from, answer.up_to, answer.newest)
 
     # Answers

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from mullion.arguments import require
 from mullion.errors import MullionError
 from mullion.memory import LEAST, default_limit, parse_size, size_text
-
-Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Sharing(StrEnum):
@@ -58,13 +56,8 @@ class Expiry(StrEnum):
     SCAN = "direct"
 
 
-class Isolation(StrEnum):
-    """What a question sees of windows that slide while it reads them (golab 7)."""
-
-    SNAPSHOT = "snapshot"
-    LATEST = "latest"
-    RESTARTING = "restarting"
-    SERIAL = "serial"
+RELIEF = ("stretch", "enlarge", "shed")
+"""What a run may do when it is behind."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +69,6 @@ class Options:
     way: Way = Way.AUTO
     method: Method = Method.AUTO
     expiry: Expiry = Expiry.PATTERN_AWARE
-    isolation: Isolation = Isolation.SNAPSHOT
-    """What questions see that do not say it themselves."""
     shard_above: int = 200_000
     """Groups of a stream, or events of a first step of relations, above which state stays on executors."""
     keep_answers: int | None = 10_000_000
@@ -89,6 +80,11 @@ class Options:
     memory: int | str | None = None
     """What all processes of a run may take together, in bytes or as text such as '4GB'; None for half of the machine or
     of its container. It becomes a number of bytes."""
+    behind_after: float = 10.0
+    """Seconds that work must have waited, and still has to wait, before a run that follows its sources is behind."""
+    relief: str = "stretch, enlarge, shed"
+    """What a run does when it is behind, in this order: stretch the periods of SLIDE AT MOST, enlarge batches, and shed
+    events of streams that allow it."""
     strict: bool = False
     """Refuse declared columns that no file has, instead of a warning."""
     compact: bool = True
@@ -99,6 +95,11 @@ class Options:
     def __post_init__(self) -> None:
         for name in ("strict", "compact", "overwrite"):
             require(name, getattr(self, name), bool, "True or False")
+        require("behind_after", self.behind_after, (int, float), "a number of seconds above zero")
+        if not self.behind_after > 0:
+            raise MullionError(f"behind_after is a number of seconds above zero, not {self.behind_after}")
+        require("relief", self.relief, str, f"text: some of {', '.join(RELIEF)}")
+        _ = self.relief_order
         require("shard_above", self.shard_above, int, "a number of groups")
         require("keep_answers", self.keep_answers, int, "a number of rows", none=True)
         for name in ("most_answers", "most_held"):
@@ -108,7 +109,7 @@ class Options:
                 raise MullionError(f"{name} is a number of rows, at least 1, not {rows}")
         object.__setattr__(self, "memory", _checked_memory(self.memory))
         for name, choices in _CHOICES.items():
-            object.__setattr__(self, name, chosen(name, choices, getattr(self, name)))
+            object.__setattr__(self, name, _chosen(name, choices, getattr(self, name)))
 
     @staticmethod
     def of(**given: Any) -> Options:
@@ -123,6 +124,14 @@ class Options:
     def memory_limit(self) -> int:
         """Bytes that all processes of a run may take together."""
         return self.memory if isinstance(self.memory, int) else default_limit()
+
+    @property
+    def relief_order(self) -> tuple[str, ...]:
+        """The kinds of relief, in the order in which they are taken; one that is left out is not."""
+        kinds = tuple(kind for part in self.relief.split(",") if (kind := part.strip().lower()))
+        if set(kinds) - set(RELIEF) or len(set(kinds)) < len(kinds):
+            raise MullionError(f"relief is some of {', '.join(RELIEF)}, each once, not '{self.relief}'")
+        return kinds
 
     @property
     def is_shared(self) -> bool:
@@ -140,7 +149,6 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "way": Way,
     "method": Method,
     "expiry": Expiry,
-    "isolation": Isolation,
 }
 
 
@@ -155,8 +163,7 @@ def _checked_memory(given: Any) -> int | None:
     return size
 
 
-def chosen(name: str, choices: type[Choice], value: Any) -> Choice:
-    """The choice that a user names."""
+def _chosen(name: str, choices: type[StrEnum], value: Any) -> StrEnum:
     try:
         return choices(value)
     except ValueError:
@@ -165,4 +172,4 @@ def chosen(name: str, choices: type[Choice], value: Any) -> Choice:
 
 DEFAULTS = Options()
 
-__all__ = ["DEFAULTS", "Expiry", "Isolation", "Method", "Options", "Sharing", "Slicing", "Way", "chosen"]
+__all__ = ["DEFAULTS", "Expiry", "Method", "Options", "Sharing", "Slicing", "Way"]

@@ -46,7 +46,7 @@ def test_row_groups_of_files_as_declared(tmp_path: Path) -> None:
     second = written(tmp_path, events(), "b.parquet")
     assert pieces_of([first, second], STREAM, ["x", "name", "cost"]) == [
         Piece(first, 0, 2),
-        Piece(first, 1, 1, first=2),
+        Piece(first, 1, 1, first=2, row=2),
         Piece(second, 0, 3, first=3),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields
+from enum import StrEnum
 from typing import get_type_hints
 
 import pytest
@@ -30,7 +31,7 @@ def test_the_command_line_offers_all_that_make_sense_there() -> None:
     assert {name: types[name] for name in wanted} == kinds
 
 
-@pytest.mark.parametrize("name", [name for name, default in DEFAULTS.items() if isinstance(default, str)])
+@pytest.mark.parametrize("name", [name for name, default in DEFAULTS.items() if isinstance(default, StrEnum)])
 def test_a_string_names_a_choice(name: str) -> None:
     for choice in type(DEFAULTS[name]):  # type: ignore[attr-defined]
         assert getattr(Engine(**{name: choice.value}).options, name) is choice

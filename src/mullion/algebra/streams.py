@@ -10,13 +10,16 @@ from mullion.errors import CheckError, Place, closest
 from mullion.expressions.evaluate import is_kernel_only
 from mullion.expressions.typing import resolve
 from mullion.expressions.vector import has_arrow_type
-from mullion.language.query import Expr
+from mullion.language.query import Cast, Expr
 from mullion.language.render import render
 from mullion.language.script import AHEAD_BY_DEFAULT
-from mullion.language.types import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
+from mullion.language.shedding import Shedding
+from mullion.language.types import DATE, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
 
-RESERVED = ("_corrupt_record", "_source", "_block", "_partition", "_offset", "_metadata")
+RESERVED = ("_corrupt_record", "_source", "_block", "_row", "_partition", "_offset", "_metadata")
 """Names of columns that readers add."""
+WEIGHT = "#weight"
+"""The column of a stream that may shed: how many events that came an event stands for."""
 TIMES = (TIMESTAMP, TIMESTAMP_NTZ, DATE)
 
 
@@ -56,8 +59,8 @@ class Stream(_WithColumns):
     """How far past the clock events may be (microseconds); None when they may be anywhere."""
     time: Expr | None = None
     """What the time column is computed by, when it is not one of the source."""
-    idle: int | None = None
-    """After how long without events event time goes on with the clock (microseconds)."""
+    shedding: Shedding | None = None
+    """What may be left out while the run is behind; None where it waits."""
 
     def column(self, name: str, place: Place | None) -> str:
         """The column of this name, as the stream spells it. Raises where there is none."""
@@ -69,9 +72,34 @@ class Stream(_WithColumns):
     @cached_property
     def stored(self) -> Stream:
         """The stream as its source has it, without what is computed."""
-        return self if self.time is None else replace(self, columns=self.columns[:-1])
+        computed = {WEIGHT} if self.time is None else {WEIGHT, self.time_column}
+        columns = tuple(column for column in self.columns if column[0] not in computed)
+        return self if len(columns) == len(self.columns) else replace(self, columns=columns)
+
+    @cached_property
+    def shown(self) -> tuple[tuple[str, Type], ...]:
+        """The columns that users know of."""
+        return tuple(column for column in self.columns if column[0] != WEIGHT)
 
     def check(self, place: Place | None = None) -> Stream:
+        """The stream as it is read: checked, with the columns that are computed."""
+        timed = self._timed(place)
+        return timed if self.shedding is None else timed._weighed(self.shedding)
+
+    def _weighed(self, shedding: Shedding) -> Stream:
+        """The stream with the weights of its events, and with SHED BY over its columns."""
+        by = shedding.by
+        if by is not None:
+            expr, type_ = resolve(by, self.types)
+            if not type_.is_numeric:
+                message = f"SHED BY needs a number, and {render(by)} is {type_}"
+                raise CheckError(message, by.place or shedding.place, hint="such as CASE WHEN ... THEN 1 ELSE 0 END")
+            if is_kernel_only(expr):
+                raise CheckError("SHED BY must be an expression that Spark computes", by.place or shedding.place)
+            shedding = replace(shedding, by=Cast(expr, DOUBLE))
+        return replace(self, shedding=shedding, columns=(*self.columns, (WEIGHT, DOUBLE)))
+
+    def _timed(self, place: Place | None = None) -> Stream:
         """The stream with its time column spelt as in the schema, or with one more that is computed. Refuses a stream
         whose time column is missing or not a time."""
         by_lower = self.spelling

@@ -19,6 +19,7 @@ from mullion.binding.one_window import groups_one_window
 from mullion.binding.scope import Scope
 from mullion.binding.selecting import Selected, select
 from mullion.binding.set_operations import combined
+from mullion.binding.shed_streams import answered_from_kept
 from mullion.binding.sources import Context, Read, Rows, over_results, read
 from mullion.binding.subqueries import existing
 from mullion.binding.windows import CONTINUOUS, Clock, Timing, clock_of, reach, result_window
@@ -39,8 +40,8 @@ def bind(
     materialized: Mapping[str, Relation] | None = None,
 ) -> Relation:
     """Check the query and make its plan. Raises CheckError or NotSupported with the place."""
-    if query.approximate:
-        raise NotSupported("SELECT APPROX", query.place)
+    text = render(query)
+    query = answered_from_kept(query, streams)
     tables = tables or {}
     known = {name.lower() for name in (*streams, *tables)}
     read_by = {name.lower(): r for name, r in (materialized or {}).items() if name.lower() not in known}
@@ -57,7 +58,7 @@ def bind(
     output, output_window, clock = _output(query, selected.node, clock)
     bound = Relation(
         name=query.name or "query",
-        text=render(query),
+        text=text,
         root=selected.node,
         output=output,
         output_window=output_window,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
 from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, scans
+from mullion.algebra.streams import WEIGHT
 from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.grouping import Grouping, item_name, known_functions
 from mullion.binding.layouts import Layout, computed_by_spark_alone, predicate, refuse_what_spark_cannot_see, typed
@@ -215,7 +216,7 @@ def _names_window(expr: Expr, layout: Layout) -> bool:
 def _columns(star: Column, layout: Layout) -> Iterator[tuple[int, str]]:
     everything = range(len(layout.scope.sources))
     for number in everything if star.table is None else [layout.scope.number(star)]:
-        yield from ((number, name) for name, _ in layout.scope.relations[number].columns)
+        yield from ((number, name) for name, _ in layout.scope.relations[number].columns if name != WEIGHT)
 
 
 def _refuse_window_columns(query: Query, layout: Layout) -> None:

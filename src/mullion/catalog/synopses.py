@@ -23,6 +23,9 @@ class Synopsis:
 
 
 def checked(create: CreateSynopsis, stream: Stream) -> Synopsis:
+    if stream.shedding is not None:
+        hint = "take SELECT APPROX, or let the stream say WHEN BEHIND WAIT"
+        raise CheckError(f"a synopsis cannot tell of '{stream.name}', which may shed events", create.place, hint=hint)
     column = stream.column(create.column, create.place)
     type_ = stream.types[column]
     if not type_.is_fractional and type_.kind not in ("tinyint", "smallint", "int"):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -66,10 +67,14 @@ class FileOrder:
             raise SourceError("Spark handed over events of a file that it has not listed as one of the batch")
         return numbers
 
+    def checksums_of(self, path: Callable[[str], str | None]) -> dict[str, int]:
+        """`checksum_text` of the files, by their paths."""
+        return {own: zlib.crc32(_spelt(uri).encode()) for uri in self.uris if (own := path(uri)) is not None}
+
     @cached_property
     def _spellings(self) -> list[tuple[str, int]]:
         """All names of the files: Spark writes file:///path in one place and file:/path in another."""
-        return [(name, i) for i, uri in enumerate(self.uris) for name in {uri, re.sub("^file:///", "file:/", uri)}]
+        return [(name, i) for i, uri in enumerate(self.uris) for name in {uri, _spelt(uri)}]
 
     @cached_property
     def _checksums(self) -> dict[int, int]:
@@ -82,6 +87,16 @@ class FileOrder:
     @cached_property
     def _keys(self) -> dict[int, int] | dict[str, int]:
         return self._checksums if self._has_checksums else dict(self._spellings)
+
+
+def _spelt(uri: str) -> str:
+    """One of the two spellings of a local file."""
+    return re.sub("^file:///", "file:/", uri)
+
+
+def checksum_text(column: str) -> str:
+    """A checksum of the name of a file, however it is spelt, as Spark SQL."""
+    return f"crc32(regexp_replace({column}, '^file:///', 'file:/'))"
 
 
 def place_text(begins: str) -> str:
@@ -106,4 +121,4 @@ def in_order(events: pa.Table, order: FileOrder | None) -> pa.Table:
     return events if (sorted_[1:] > sorted_[:-1]).all() else events.take(pa.array(sorted_))
 
 
-__all__ = ["ARRIVAL", "FILE", "FILES", "PIECE", "FileOrder", "in_order", "parts_of", "place_text"]
+__all__ = ["ARRIVAL", "FILE", "FILES", "PIECE", "FileOrder", "checksum_text", "in_order", "parts_of", "place_text"]

@@ -14,10 +14,11 @@ from mullion.language.cursor import Cursor
 from mullion.language.durations import TOO_LONG
 from mullion.language.expressions import expression
 from mullion.language.limits import LONGEST
-from mullion.language.literals import duration, instant
+from mullion.language.literals import duration
 from mullion.language.queries import query
 from mullion.language.query import Expr, Query
 from mullion.language.script import Ask, CreateQuery, Statement
+from mullion.language.shedding import Shedding, shed_or_wait
 from mullion.language.statements import check_name, event_time, statement
 from mullion.language.tokens import Kind
 
@@ -76,17 +77,17 @@ def parse_event_time(text: str) -> tuple[str, Expr | None]:
     return _guarded(text, _one_event_time)
 
 
+def parse_when_behind(text: str) -> Shedding | None:
+    """What stands after WHEN BEHIND; None for WAIT."""
+    return _guarded(text, _one_when_behind)
+
+
 def parse_duration(text: str) -> int:
     """Microseconds of a duration such as `12 min`, `1 h 30 min` or `1.5 s`, of at most 10,000 years."""
     span = duration(text)
     if abs(span) > LONGEST:
         raise ParseError(TOO_LONG, Place(text, 0, len(text)))
     return span
-
-
-def parse_instant(text: str) -> int:
-    """Microseconds since the epoch of a timestamp; UTC when no zone is written."""
-    return instant(text, Place(text, 0, len(text)))
 
 
 def _script(c: Cursor) -> Parsed:
@@ -142,6 +143,12 @@ def _one_event_time(c: Cursor) -> tuple[str, Expr | None]:
     return parsed
 
 
+def _one_when_behind(c: Cursor) -> Shedding | None:
+    parsed = shed_or_wait(c)
+    c.finish("at", "mark", "refuse")
+    return parsed
+
+
 def _guarded(text: str, parse: Callable[[Cursor], T]) -> T:
     """A caller that is itself deep in the stack gets a typed error as well."""
     try:
@@ -162,6 +169,7 @@ _CLAUSES = (
     "lateness",
     "ahead",
     "keep",
+    "when",
     "options",
     "timestamp",
 )

@@ -41,6 +41,7 @@ from mullion.language.script import (
     Explain,
     Statement,
 )
+from mullion.language.shedding import Shedding
 from mullion.language.types import Type
 
 _KEY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
@@ -63,10 +64,10 @@ def render(node: Statement | Query | Expr) -> str:
             ahead = "" if node.ahead == AHEAD_BY_DEFAULT else f" AHEAD {_span_or_none(node.ahead)}"
             keep = "" if node.keep is None else f" KEEP {_span(node.keep)}"
             keep += "" if node.keep_rows is None else f" KEEP {node.keep_rows} ROWS"
-            idle = "" if node.idle is None else f" IDLE AFTER {_span(node.idle)}"
+            behind = _behind(node.shedding)
             created = f"CREATE STREAM {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
             time = "" if node.time is None else f"{_expr(node.time)} AS "
-            return f"{created} TIMESTAMP BY {time}{render_name(node.time_column)}{late}{ahead}{keep}{idle}"
+            return f"{created} TIMESTAMP BY {time}{render_name(node.time_column)}{late}{ahead}{keep}{behind}"
         case CreateTable():
             kind = "RETROACTIVE TABLE" if node.retroactive else "TABLE"
             return f"CREATE {kind} {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
@@ -84,6 +85,15 @@ def render(node: Statement | Query | Expr) -> str:
 
 def _expr(node: Expr) -> str:
     return render_expression(node, _query)
+
+
+def _behind(shedding: Shedding | None) -> str:
+    """WHEN BEHIND, where it is not WAIT."""
+    if shedding is None:
+        return ""
+    what = "RANDOM" if shedding.by is None else f"BY {_expr(shedding.by)}"
+    most = repr(shedding.most).removesuffix(".0")
+    return f" WHEN BEHIND SHED {what} AT MOST {most} PERCENT{' MARK EXACT' if shedding.marks else ''}"
 
 
 def _relation(columns: tuple[tuple[str, Type], ...], format_: str, options: tuple[tuple[str, str], ...]) -> str:

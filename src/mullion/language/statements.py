@@ -24,6 +24,7 @@ from mullion.language.script import (
     Explain,
     Statement,
 )
+from mullion.language.shedding import when_behind
 from mullion.language.synopses import synopsis
 from mullion.language.tokens import Kind
 from mullion.language.typenames import type_name
@@ -31,7 +32,9 @@ from mullion.language.types import Type
 from mullion.language.windows import timestamp
 
 _NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,127}", re.ASCII)
-_BOUNDS = ("lateness", "ahead", "keep", "idle")
+_BOUNDS = ("lateness", "ahead", "keep", "when")
+_CLAUSES = {"when": "shedding"}
+"""The fields that clauses fill which are called otherwise."""
 EVENT_TIME = "event_time"
 """The column of an event time that is computed and not given a name."""
 _BEGINNINGS = ("create", "drop", "explain", "select", *OUTPUTS)
@@ -89,14 +92,14 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
     while (word := c.word()) in _BOUNDS:
         at = c.at
         c.step()
-        if word in bounds or (word == "keep" and "keep_rows" in bounds):
+        if _CLAUSES.get(word, word) in bounds or (word == "keep" and "keep_rows" in bounds):
             raise ParseError(f"{word.upper()} is written twice", c.place(at))
         if word == "lateness":
             bounds["lateness"] = _not_negative(c, "LATENESS")
         elif word == "ahead":
             bounds["ahead"] = None if c.accept("unbounded") else _not_negative(c, "AHEAD")
-        elif word == "idle":
-            bounds["idle"] = _idle(c)
+        elif word == "when":
+            bounds["shedding"] = when_behind(c)
         elif c.token.kind is Kind.NUMBER and c.word(1) in ("row", "rows"):
             bounds["keep_rows"] = c.integer("a number of ROWS greater than zero", MOST_ROWS)
             c.step()
@@ -129,16 +132,6 @@ def _not_negative(c: Cursor, what: str) -> int:
     span = time_span(c, signed=True)
     if span < 0:
         raise ParseError(f"{what} must not be negative", c.since(at))
-    return span
-
-
-def _idle(c: Cursor) -> int:
-    """IDLE AFTER '10 s'."""
-    c.expect("after")
-    at = c.at
-    span = time_span(c, signed=True)
-    if span <= 0:
-        raise ParseError("IDLE AFTER must be longer than nothing", c.since(at))
     return span
 
 

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import Prepared
+from mullion.kernels.thinning import Thinning
 from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.planner.statistics import Statistics
+from mullion.runtime.monitor import Waiting
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
 from mullion.slices.kernels.partial import TIME, Input, Job, partial_schema, partials
@@ -61,6 +65,12 @@ class Batch(Protocol):
     @property
     def size(self) -> int | None:
         """How many records it holds, where that is known without a pass."""
+
+    def thinned(self, thinning: Thinning) -> Batch:
+        """The batch of a stream that may shed, as far as its events are kept."""
+
+    def worths(self, most: int) -> npt.NDArray[np.float64]:
+        """What SHED BY says of about so many of its events, taken from all over it where that can be had."""
 
     def reads_files(self, groupings: Sequence[Grouping]) -> bool:
         """Whether the kernel may read all that these groupings need from the batch's files by itself."""
@@ -107,6 +117,13 @@ class Source(Protocol):
 
     def still_to_come(self, batch: int) -> int | None:
         """When the oldest event lies that the source knows to come after a batch; None when it knows of none."""
+
+    def waiting(self, batch: int) -> Waiting | None:
+        """What waits after a batch, and what the batch took; None where the source does not tell."""
+
+    @property
+    def can_enlarge(self) -> bool:
+        """Whether batches are smaller than memory allows, because the user chose so."""
 
     def cannot_read_again(self) -> str | None:
         """Why the events of earlier batches cannot be read again; None when they can."""

@@ -2,7 +2,7 @@
 
 | question | kind | is answered from |
 |---|---|---|
-| SELECT APPROX | `OfTimegram` | a timegram |
+| SELECT APPROX, where nothing is shed | `OfTimegram` | a timegram |
 | aggregates over one stream | `OfStream` | a synopsis, sub-windows or kept events (`runtime.view`) |
 | other relations | `OfRelation` | kept results, if they read nothing else, or kept events (`operators.once`) |
 """
@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from mullion.algebra.nodes import scans
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.binding.relations import bind
+from mullion.binding.shed_streams import reads_shed_streams
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import NotSupported
@@ -32,7 +32,6 @@ from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_i
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.physical import sliced
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.isolation import Scan, in_one_read
 from mullion.runtime.relation_state import run_name
 from mullion.runtime.synopsis_answers import bounds_of, exact_answer
 from mullion.runtime.view import Evaluate, SourcedRows, View
@@ -70,10 +69,6 @@ class CheckedQuestion(ABC):
     @abstractmethod
     def answer(self, present: Present) -> SourcedRows: ...
 
-    def scan(self, present: Present, before: Scan[Any] | None) -> Scan[SourcedRows]:
-        """How to answer while windows slide: where there are no sub-windows to be read apart, all of it is one."""
-        return in_one_read(lambda: self.answer(present))
-
     def of_length(self, window: Window, views: Mapping[str, View | None]) -> tuple[SourcedRows, View] | None:
         """What a synopsis answers if only the length of the window were another, and what it was answered from; None
         where there is no such synopsis."""
@@ -81,7 +76,7 @@ class CheckedQuestion(ABC):
 
 
 def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
-    if query.approximate:
+    if query.approximate and not reads_shed_streams(query, catalog.streams):
         stream = catalog.stream(query.source.name if isinstance(query.source, Named) else "", query.place)
         return OfTimegram(query, stream, catalog.synopses_on(stream.name))
     _check_once(query)
@@ -129,11 +124,6 @@ class OfStream(CheckedQuestion):
         if view is None:
             return _no_events(self._relation)
         return view.ask(self._plan, present.evaluate, partial(present.table, self._plan.stream))
-
-    def scan(self, present: Present, before: Scan[Any] | None) -> Scan[SourcedRows]:
-        view = present.views[self._plan.stream]
-        sub_windows = None if view is None else view.scan(self._plan)
-        return super().scan(present, before) if sub_windows is None else sub_windows
 
     def of_length(self, window: Window, views: Mapping[str, View | None]) -> tuple[SourcedRows, View] | None:
         view = views.get(self._plan.stream)

@@ -98,9 +98,6 @@ class Commits:
             "oldest": state.oldest,
             "newest": state.newest,
             "holding": state.holding.snapshot(),
-            "heartbeat": [state.heartbeat, state.is_behind],
-            "watermark": state.watermark,
-            "ahead": state.stream.ahead,
             "counts": asdict(state.counts),
             "backfilled": sorted(state.backfilled),
             "rows": state.rows_of_static,
@@ -134,7 +131,14 @@ class Commits:
         kept_files = [] if state.keeper is None else state.keeper.names
         handed_files = [] if state.intake is None else state.intake.names
         names = [name for shards in sharded for name in shards.names]
-        return (*names, *kept_files, *handed_files, *state.ahead.names, *state.table_files())
+        return (
+            *names,
+            *kept_files,
+            *handed_files,
+            *state.ahead.names,
+            *state.overload.notes.names,
+            *state.table_files(),
+        )
 
     # A restart
 
@@ -152,7 +156,6 @@ class Commits:
         state.is_restored = True
         state.oldest, state.newest = recorded["oldest"], recorded["newest"]
         state.holding = Holding.restored(recorded.get("holding", (None, ())))
-        state.heartbeat, state.is_behind = recorded.get("heartbeat", (None, False))
         state.counts = Counts(**recorded["counts"])
         state.backfilled = set(recorded["backfilled"])
         state.rows_of_static = recorded["rows"]
@@ -181,7 +184,7 @@ class Commits:
         whole = [s for s in state.sets.values() if not s.shards]
         sets = tuple((tuple(e for e in s.tier.entries if e.readers is None), s.coverage.copy()) for s in whole)
         ordered = state.ordered
-        self._publish(self._view(ordered.order.waiting, ordered.synopses, sets, state.lookups.rows))
+        state.view = self._view(ordered.order.waiting, ordered.synopses, sets, state.lookups.rows)
 
     def show_restored(self, synopses: Sequence[Synopsis]) -> None:
         """Let questions see what the last commit left, before the first batch comes. Where its sub-windows were cut is
@@ -189,11 +192,7 @@ class Commits:
         state = self._state
         if state.is_restored and state.newest is not None:
             restored, waiting = restored_synopses(synopses, *state.restored_order, state.newest)
-            self._publish(self._view(waiting, restored))
-
-    def _publish(self, view: View) -> None:
-        state = self._state
-        state.published.publish(lambda: setattr(state, "view", view))
+            state.view = self._view(waiting, restored)
 
     def _view(
         self,

@@ -17,6 +17,8 @@ class Counts:
     ahead: int = 0
     """Events too far past the clock."""
     malformed: int = 0
+    shed: int = 0
+    """Events that were left out because the run was behind: as many as the source says that came, or about as many."""
     odd_times: str = ""
     """What is odd about the times of most events, if anything is."""
     slices: int = 0
@@ -30,6 +32,8 @@ class Counts:
     answers: int = 0
     seconds: float = 0.0
     late_by_query: dict[str, int] = field(default_factory=dict)
+    shed_by_query: dict[str, int] = field(default_factory=dict)
+    """Events that were shed while the query stood, whatever its WHERE."""
     answers_by_query: dict[str, int] = field(default_factory=dict)
     """Of the queries that are answered now, since they entered."""
     bad_by_query: dict[str, int] = field(default_factory=dict)

@@ -62,7 +62,7 @@ class SetAside:
 
     def _records(self, events: pa.Table) -> pa.Table:
         """Events as they came, of the types that the stream declares."""
-        columns = self._state.stream.columns
+        columns = self._state.stream.shown
         schema = {name: arrow_type(t) if has_arrow_type(t) else events.schema.field(name).type for name, t in columns}
         return pa.table({name: events.column(name).cast(type_) for name, type_ in schema.items()})
 

@@ -19,7 +19,6 @@ played again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
@@ -41,7 +40,7 @@ from mullion.runtime.state_memory import StateMemory
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.tally import Tally
 from mullion.storage.fault_points import fault_point
-from mullion.storage.marks import BEFORE_ALL, Mark
+from mullion.storage.marks import Mark
 from mullion.storage.scratch import Scratch
 
 
@@ -119,13 +118,15 @@ class StreamRun(StreamState):
         if self.closed:
             raise more_after_the_end(self.stream.name, has_checkpoint=self.journal is not None)
         self._commits.check_follows(batch.number)
-        began = time.perf_counter()
+        began = self.timer()
+        size, batch = batch.size, self.overload.kept(batch, self.counts)
         aside = SetAside(self, batch)
         self._admission.start_side_jobs()
         fault_point("before partials")
         seen = self._ingest.take(batch, aside)
         aside.warn_of_odd_times(seen)
         aside.malformed(seen.malformed)
+        came = self.overload.count(size, self.counts, [*(query.name for query in self.queries), *self.relations])
         self.counts.batches += 1
         self._advance(seen, batch.number)
         self._admission.take_side_jobs(wait=self.bounded)
@@ -133,12 +134,20 @@ class StreamRun(StreamState):
         self._answering.answer(mark, self.watermark)
         self.state_memory.make_room(self.sets.values())  # what was merged meanwhile is in memory
         self._commits.commit(mark)
-        self.counts.seconds += time.perf_counter() - began
+        ended = self.timer()
+        self.counts.seconds += ended - began
+        self.overload.monitor.acts = not self.bounded
+        self.overload.saw(batch.number, began, ended, came, self._due)
+
+    @property
+    def _due(self) -> int:
+        """What waits to be done with events that were taken: batches for relations, and the past of queries."""
+        waiting = sum(len(sharing_set.tier.waiting) for sharing_set in self.sets.values())
+        return waiting + (0 if self.intake is None else len(self.intake.batches))
 
     def _advance(self, seen: Tally, batch: int) -> None:
         """Let event time go on to what a batch held, but not past what the source knows to come."""
-        is_plain = self.holding.until is None and self.heartbeat is None
-        offsets = () if is_plain else self.source.offsets_of(batch)
+        offsets = () if self.holding.until is None else self.source.offsets_of(batch)
         self.holding.go_on(self.watermark, offsets, self.source.still_to_come(batch))
         if seen.newest is None or seen.oldest is None:
             return
@@ -151,7 +160,7 @@ class StreamRun(StreamState):
         """The end of the input is the end of the stream: answer every window that holds an event."""
         if self.closed:
             return
-        if self.committed is None or self.committed.batch < 0:
+        if self.committed is None:
             self._commits.commit(Mark(0, end=True))
             return
         self._admission.start_side_jobs()
@@ -159,27 +168,6 @@ class StreamRun(StreamState):
         self.ordered.look_up(self.lookups.at(self.ordered.groupings, self.committed.batch))
         mark = Mark(self.committed.batch, end=True)
         self._answering.answer(mark, None)
-        self._commits.commit(mark)
-
-    # Heartbeats
-
-    def advance(self, time: int) -> None:
-        """Let event time go on without events: nothing before `time` comes any more. This is committed first, so that
-        what it makes due is the same however often a crash interrupts it."""
-        self.heartbeat, self.is_behind = time, True
-        self._commits.commit((self.committed or BEFORE_ALL).next_beat)
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """Answer what a committed heartbeat made due."""
-        assert self.committed is not None
-        mark = self.committed.next_beat
-        self._admission.start_side_jobs()
-        self._admission.take_side_jobs()
-        if mark.batch >= 0:
-            self.ordered.look_up(self.lookups.at(self.ordered.groupings, mark.batch))
-        self._answering.answer(mark, self.watermark)
-        self.is_behind = False
         self._commits.commit(mark)
 
     def close(self) -> None:

@@ -39,6 +39,7 @@ class Status:
             "stopped": self.stopped,
             "memory": {"limit": self._backend.memory.limit, "peak": self._peaks.by_kind()},
             "streams": {name: asdict(counts) for name, counts in self.counts.items()},
+            "monitors": {name: run.overload.told() for name, run in self._runs.streams.items()},
             "relations": self._runs.relations.counts,
             "explanation": explanation.to_dict(),
         }

@@ -56,7 +56,7 @@ class Backlog:
     @staticmethod
     def of(stream: Stream, memory: Memory, log: SourceLog | None = None, partials: float = 0.0) -> Backlog:
         """What lies there, without what the stream has read before. An event leaves about so many partials."""
-        files = _files_of(stream)
+        files = files_of(stream)
         if files is None or log is None:
             return Backlog(stream, bounded(stream, (), memory) if stream.format == "kafka" else {})
         options = bounded(stream, [(file.path, file.size) for file in files], memory, partials)
@@ -90,7 +90,7 @@ class Backlog:
         return self._oldest[file.path]
 
 
-def _files_of(stream: Stream) -> list[Waiting] | None:
+def files_of(stream: Stream) -> list[Waiting] | None:
     """The files of a stream in the order in which Spark takes them; None where that cannot be told from here."""
     options = dict(stream.options)
     path = options.get("path", "")
@@ -142,4 +142,4 @@ def oldest_event(path: str, stream: Stream) -> int:
     return LAST_TIME if extent.oldest is None else extent.oldest
 
 
-__all__ = ["Backlog", "oldest_event"]
+__all__ = ["Backlog", "files_of", "oldest_event"]

@@ -7,17 +7,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mullion.algebra.streams import Stream
 from mullion.errors import SourceError
+from mullion.expressions.evaluate import is_vectorised
 from mullion.kernels.arrival import FileOrder
+from mullion.kernels.thinning import Thinner, Thinning, worth_text
 from mullion.memory import Memory, default_limit
 from mullion.options import Options, Way
 from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.planner.statistics import Statistics
 from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables
+from mullion.runtime.monitor import Waiting
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
 from mullion.slices.inputs import kernel_columns
@@ -27,6 +32,7 @@ from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
 from mullion.spark.batch_size import row_bytes
 from mullion.spark.events import TIME, Events, selection, send
+from mullion.spark.expressions import spark_text
 from mullion.spark.failures import SparkFailure
 from mullion.spark.files import Piece, by_change, can_tell_time, files_of, local, pieces_of, read, uris_of
 from mullion.spark.footers import extent_of
@@ -36,6 +42,7 @@ from mullion.spark.pipeline import collect_partials, partials_frame, partials_wi
 from mullion.spark.shard_tasks import adopt, run_shards, write_shards
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import (
+    ROW,
     SOURCE,
     as_declared,
     look_for_columns,
@@ -46,6 +53,7 @@ from mullion.spark.sources import (
 )
 from mullion.spark.statistics import of_batch
 from mullion.spark.unseen import Unseen
+from mullion.spark.waiting_files import WaitingFiles
 from mullion.storage.marks import Mark
 
 NATIVE_PORTIONS = 4
@@ -72,6 +80,23 @@ class SparkBatch:
     def _events(self) -> Events:
         return self._opened[0]
 
+    def thinned(self, thinning: Thinning) -> SparkBatch:
+        def opened() -> tuple[Events, list[str] | None]:
+            return replace(self._events, thinning=thinning), self._opened[1]
+
+        return SparkBatch(self._number, opened)
+
+    def worths(self, most: int) -> npt.NDArray[np.float64]:
+        shedding, events = self._events.stream.shedding, self._events
+        assert shedding is not None and shedding.by is not None
+        size = self.size
+        if size is not None and size > most:
+            events = replace(events, thinning=Thinning(size / most))
+        elif size is None:
+            events = events.first(most)
+        column = events.select([f"{worth_text(spark_text(shedding.by))} AS worth"]).toArrow().column("worth")
+        return np.asarray(column, np.float64)
+
     @property
     def size(self) -> int | None:
         pieces = self._pieces(())
@@ -86,7 +111,8 @@ class SparkBatch:
         pieces = self._pieces(inputs.columns) if own else None
         if pieces:
             time = self._events.stream.time_column
-            return pa.concat_tables(read(pieces, list(inputs.columns), time, list(texts)))
+            thinned = self._events.thinned
+            return pa.concat_tables(read(pieces, list(inputs.columns), time, list(texts), thinned=thinned))
         return self._events.read(selection(inputs, self._events.stream))
 
     def _check_rows(self) -> None:
@@ -159,7 +185,10 @@ class SparkBatch:
         key = frozenset(columns)
         if key not in self._pieces_of:
             events, paths = self._opened
-            pieces = None if paths is None else pieces_of(paths, events.stream, key)
+            reads = Thinner.of_stream(events.stream, events.thinning)
+            readable = reads.by is None or is_vectorised(reads.by, reads.reads)
+            wanted = key | reads.reads.keys()
+            pieces = pieces_of(paths, events.stream, wanted) if paths is not None and readable else None
             self._pieces_of[key] = None if pieces is None else tuple(pieces)
         return self._pieces_of[key]
 
@@ -185,6 +214,7 @@ class SparkSource:
         self._columns: frozenset[str] | None = None
         """Those of all batches. Asking the JVM for them takes milliseconds."""
         self._backlog: Backlog | None = None
+        self._waiting_files = None if self.log is None else WaitingFiles(self.stream.stored, self.log)
 
     def open(self) -> DataFrame:
         """Begin to read."""
@@ -213,6 +243,8 @@ class SparkSource:
             order = []
         # A stream that does nothing but read files has them all, as Spark has noted: asking the JVM takes longer.
         paths = files_of(order if self.plain else uris_of(batch), order) if self._may_read_files else None
+        if self.stream.shedding is not None and ROW not in self._columns:
+            paths = None  # the kernel would tell events apart otherwise than Spark
         if order and SOURCE not in self._columns:
             batch = with_source(batch)
         if self.plain and self.log is not None:
@@ -241,6 +273,14 @@ class SparkSource:
         if self._backlog is None or not self._backlog.waiting or self.log is None:
             return None
         return self._backlog.oldest_after(self.log.files_of(batch))
+
+    def waiting(self, batch: int) -> Waiting | None:
+        """For files: bytes of those that lie there and were not read."""
+        return None if self._waiting_files is None or not self.plain else self._waiting_files.after(batch)
+
+    @property
+    def can_enlarge(self) -> bool:
+        return False
 
     def cannot_read_again(self) -> str | None:
         return None if self.log is not None and self.plain else "the source of the stream cannot be read twice"

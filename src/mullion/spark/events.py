@@ -9,9 +9,10 @@ from itertools import count, pairwise
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mullion.algebra.streams import Stream
-from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, in_order, place_text
+from mullion.algebra.streams import WEIGHT, Stream
+from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, checksum_text, in_order, place_text
 from mullion.kernels.lookup import Prepared
+from mullion.kernels.thinning import WHOLE, Thinner, Thinning, hash_text, worth_text
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.memory import AT_ONCE
 from mullion.planner.plan import Grouping
@@ -19,12 +20,15 @@ from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import Input, takes_order
 from mullion.spark.expressions import bad_text, identifier, spark_text
-from mullion.spark.files import Piece
-from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, SOURCE
+from mullion.spark.files import Piece, ThinnedFiles, local
+from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, ROW, SOURCE
 
 TIME = "`#t`"
 """`slices.kernels.partial.TIME` as Spark's text: the event time in microseconds; NULL for a record that has no place
 in time, or none in the years 1 to 9999."""
+
+HASH, WORTH = "`#hash`", "`#worth`"
+"""What an event is told apart by, and what it matters."""
 
 _views = count()
 
@@ -49,6 +53,8 @@ class Events:
     """Rows that the kernel takes at once."""
     most: int | None = None
     """Rows that the driver can hold."""
+    thinning: Thinning = WHOLE
+    """What is kept of the events."""
     cuts: tuple[int, ...] = ()
     """Times at which Spark cuts the batch, so that it hands over so many partials at once that they fit."""
 
@@ -72,8 +78,8 @@ class Events:
         self.batch.createOrReplaceTempView(view)
         session = self.batch.sparkSession
         try:
-            timed = f"(SELECT *, {self._time()} AS {TIME}{self._computed()} FROM {view})"
-            selected = f"SELECT {', '.join(columns)} FROM {timed} WHERE {self.within.where(TIME)}"
+            timed = f"(SELECT *, {self._time()} AS {TIME}{self._computed()}{self._weight()} FROM {view})"
+            selected = f"SELECT {', '.join(columns)} FROM {timed} WHERE {self.within.where(TIME)}{self._kept()}"
             return session.sql(f"{before}{selected}{after}")
         finally:
             session.catalog.dropTempView(view)
@@ -84,6 +90,39 @@ class Events:
         if stream.time is None or stream.time_column in self.batch.columns:
             return ""
         return f", {spark_text(stream.time)} AS {identifier(stream.time_column)}"
+
+    @property
+    def thinned(self) -> ThinnedFiles | None:
+        """What is kept of its files' rows, for whoever reads them; None where all of them are."""
+        if self.thinning.is_whole or self.files is None:
+            return None
+        return ThinnedFiles(Thinner.of_stream(self.stream, self.thinning), self.files.checksums_of(local))
+
+    def _weight(self) -> str:
+        """The weight of the events of a stream that may shed; while it does, with what tells which are kept."""
+        shedding, thinning = self.stream.shedding, self.thinning
+        if shedding is None:
+            return ""
+        weight = f", CAST({thinning.weight!r} AS DOUBLE) AS {identifier(WEIGHT)}"
+        if thinning.is_whole:
+            return weight
+        worth = "" if shedding.by is None else f", {worth_text(spark_text(shedding.by))} AS {WORTH}"
+        return f"{weight}, {self._identity()} AS {HASH}{worth}"
+
+    def _kept(self) -> str:
+        """Whether an event is kept. Records without a time are: they are set aside by themselves."""
+        if self.stream.shedding is None or self.thinning.is_whole:
+            return ""
+        return f" AND ({TIME} IS NULL OR {self.thinning.text(HASH, WORTH)})"
+
+    def _identity(self) -> str:
+        """A hash of what an event is told apart by: file and row, or partition and offset."""
+        if self.files is not None:
+            place = ROW if ROW in self.batch.columns else place_text(BLOCK)
+            return hash_text(checksum_text(SOURCE), place)
+        if PARTITION in self.batch.columns:
+            return hash_text(PARTITION, OFFSET)
+        return hash_text("0", "monotonically_increasing_id()")
 
     def _time(self) -> str:
         name = self.stream.time_column
@@ -96,7 +135,7 @@ class Events:
             return time
         # The hash makes every column a needed one: else whether a record counts as malformed would depend on which
         # columns the present queries read.
-        columns = ", ".join(identifier(c) for c in self.batch.columns if c not in (CORRUPT, SOURCE, BLOCK))
+        columns = ", ".join(identifier(c) for c in self.batch.columns if c not in (CORRUPT, SOURCE, BLOCK, ROW))
         return f"CASE WHEN {CORRUPT} IS NULL OR xxhash64({columns}) = 0 THEN {time} END"
 
     def of(self, stretch: Stretch) -> Events:
@@ -117,7 +156,7 @@ class Events:
 
     def outside(self, bounds: Stretch) -> DataFrame:
         """The events before and after a stretch of time: the stream's columns, and TIME."""
-        columns = [TIME, *(identifier(name) for name, _ in self.stream.columns)]
+        columns = [TIME, *(identifier(name) for name, _ in self.stream.shown)]
         before, after = bounds.late.where(TIME), bounds.ahead.where(TIME)
         parts = [part for part, bound in ((before, bounds.low), (after, bounds.high)) if bound is not None]
         return self.select(columns).where(" OR ".join(parts) or "FALSE")

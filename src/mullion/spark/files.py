@@ -20,10 +20,11 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
-from mullion.algebra.streams import Stream
+from mullion.algebra.streams import WEIGHT, Stream
 from mullion.errors import SourceError
 from mullion.expressions.vector import arrow_type, has_arrow_type
 from mullion.kernels.arrival import ARRIVAL
+from mullion.kernels.thinning import Thinner
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import Type
 from mullion.memory import AT_ONCE
@@ -44,6 +45,8 @@ class Piece:
     rows: int
     first: int = 0
     """How many rows of the batch come before it."""
+    row: int = 0
+    """How many rows of the file come before it."""
 
 
 def files_of(uris: Sequence[str], order: Sequence[str]) -> list[str] | None:
@@ -82,16 +85,17 @@ def local(uri: str) -> str | None:
 
 def pieces_of(paths: Sequence[str], stream: Stream, columns: Iterable[str]) -> list[Piece] | None:
     """The row groups of the files in their order; None where Spark had better read them."""
-    types = {name: stream.types[name] for name in {*columns, stream.time_column}}
+    types = {name: stream.types[name] for name in {*columns, stream.time_column} - {WEIGHT}}
     pieces = []
     before = 0
     for path in paths if len(paths) <= MOST_FILES else ():
         metadata = _metadata(path, types)
         if metadata is None:
             return None
+        start = before
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group).num_rows
-            pieces.append(Piece(path, group, rows, before))
+            pieces.append(Piece(path, group, rows, before, before - start))
             before += rows
     return pieces if len(paths) <= MOST_FILES else None
 
@@ -152,23 +156,41 @@ def read(
     *,
     arrival: bool = False,
     most: int = AT_ONCE,
+    thinned: ThinnedFiles | None = None,
 ) -> Iterator[pa.Table]:
     """The columns of the pieces, with the event time as `t` in microseconds and, if asked for, the place within the
     batch. Each portion holds some pieces or, of a large row group, a part: less than twice `most` rows."""
     chunk: list[pa.Table] = []
     rows = 0
-    for path, groups, first in _by_file(pieces, most):
-        for table in _portions(path, groups, list({*columns, time}), texts, most):
-            chunk.append(_with_time(table, columns, time))
+    also = () if thinned is None else [name for name in thinned.thinner.reads if name not in columns]
+    for path, groups, first, row in _by_file(pieces, most):
+        for table in _portions(path, groups, list({*columns, *also, time} - {WEIGHT}), texts, most):
+            events = _with_time(table, [*columns, *also], time)
             if arrival:
-                chunk[-1] = chunk[-1].append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
-            first += len(table)
+                events = events.append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
+            if thinned is not None:
+                events = thinned.of(events, path, row).drop_columns(also)
+            chunk.append(events)
+            first, row = first + len(table), row + len(table)
             rows += len(table)
             if rows >= most:
                 yield pa.concat_tables(chunk)
                 chunk, rows = [], 0
     if chunk:
         yield pa.concat_tables(chunk)
+
+
+@dataclass(frozen=True)
+class ThinnedFiles:
+    """What is kept of the rows of files. Files are told apart by checksums of their names as Spark spells them."""
+
+    thinner: Thinner
+    parts: Mapping[str, int]
+    """By their paths."""
+
+    def of(self, events: pa.Table, path: str, row: int) -> pa.Table:
+        """Those of the rows from a number on that are kept."""
+        return self.thinner.of(events, self.parts[path], np.arange(row, row + len(events)), TIME)
 
 
 def heads(
@@ -178,7 +200,8 @@ def heads(
     for piece in pieces:
         try:
             file = pq.ParquetFile(piece.path, memory_map=True, read_dictionary=list(texts))
-            batch = next(file.iter_batches(most, [piece.group], list({*columns, time}), use_threads=False), None)
+            wanted = list({*columns, time} - {WEIGHT})
+            batch = next(file.iter_batches(most, [piece.group], wanted, use_threads=False), None)
         except (OSError, pa.ArrowException) as problem:
             raise _unreadable(piece.path, problem) from None
         if batch is not None:
@@ -188,6 +211,8 @@ def heads(
 def _with_time(table: pa.Table, columns: Sequence[str], time: str) -> pa.Table:
     """The columns, and the event time as `t` in microseconds."""
     at = _in_years(table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64()))
+    if WEIGHT in columns:
+        table = table.append_column(WEIGHT, pa.array(np.ones(len(table))))
     return table.select(list(columns)).append_column(TIME, at)
 
 
@@ -218,18 +243,19 @@ def _unreadable(path: str, problem: Exception) -> SourceError:
     return SourceError(f"{path} cannot be read: {str(problem).splitlines()[0]}", hint=WHOLE)
 
 
-def _by_file(pieces: Sequence[Piece], most: int) -> Iterator[tuple[str, list[int], int]]:
-    """Neighbouring row groups of the same file, as many as the kernel takes at once, and the place of the first row."""
+def _by_file(pieces: Sequence[Piece], most: int) -> Iterator[tuple[str, list[int], int, int]]:
+    """Neighbouring row groups of the same file, as many as the kernel takes at once, and the place of the first row in
+    the batch and in the file."""
     at: list[Piece] = []
     for piece in pieces:
         if at and (
             piece.path != at[0].path or sum(p.rows for p in at) + piece.rows > most or not _follows(at[-1], piece)
         ):
-            yield at[0].path, [p.group for p in at], at[0].first
+            yield at[0].path, [p.group for p in at], at[0].first, at[0].row
             at = []
         at.append(piece)
     if at:
-        yield at[0].path, [p.group for p in at], at[0].first
+        yield at[0].path, [p.group for p in at], at[0].first, at[0].row
 
 
 def _follows(before: Piece, piece: Piece) -> bool:

@@ -11,7 +11,7 @@ from mullion.spark.sources import CORRUPT, SOURCE
 
 def malformed_records(events: Events) -> pa.Table:
     """The records of a batch that have no event time or do not parse: where from, what, and why."""
-    columns = ", ".join(identifier(name) for name, _ in events.stream.columns)
+    columns = ", ".join(identifier(name) for name, _ in events.stream.shown)
     record = f"to_json(struct({columns}), map('ignoreNullFields', 'false'))"
     time = f"CAST({identifier(events.stream.time_column)} AS TIMESTAMP)"
     reason = f"CASE WHEN {time} IS NULL THEN 'no event time' ELSE 'an event time outside the years 1 to 9999' END"

@@ -29,7 +29,7 @@ from mullion.slices.inputs import columns_of, kernel_columns
 from mullion.slices.kernels.partial import Input, Job, partial_schema, partials, takes_order
 from mullion.spark.events import Events, send
 from mullion.spark.expressions import spark_text
-from mullion.spark.files import Piece, read, shares
+from mullion.spark.files import Piece, ThinnedFiles, read, shares
 from mullion.spark.native import native_frame, native_partials
 from mullion.storage.files import serialised
 
@@ -158,7 +158,7 @@ def _from_files(events: Events, together: Pass, pieces: Sequence[Piece], bounds:
     types = {name: stream.types[name] for name in stream.types if name in needed}
     job = _job(together, Input(types), events)
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
-    load = _Load(job, list(types), stream.time_column, texts, events.within, bounds, events.portion)
+    load = _Load(job, list(types), stream.time_column, texts, events.within, bounds, events.portion, events.thinned)
     if sum(piece.rows for piece in pieces) <= FEW:
         return list(load.portions(pieces))
     context = events.batch.sparkSession.sparkContext
@@ -188,11 +188,14 @@ class _Load(NamedTuple):
     bounds: Stretch
     most: int
     """Rows at once."""
+    thinned: ThinnedFiles | None = None
 
     def portions(self, pieces: Sequence[Piece]) -> Iterator[Portion]:
         """The partials of the pieces. With several threads the next rows are read meanwhile."""
         arrival = takes_order(self.job.groupings)
-        tables = read(pieces, self.columns, self.time, self.texts, arrival=arrival, most=self.most)
+        tables = read(
+            pieces, self.columns, self.time, self.texts, arrival=arrival, most=self.most, thinned=self.thinned
+        )
         for table in tables if self.job.threads == 1 else _ahead(tables):
             yield partials_of(self.stretch.of(table), self.job, self.bounds)
 

@@ -39,6 +39,8 @@ SOURCE, BLOCK = "_source", "_block"
 """The file of an event, and where in it the piece begins that Spark reads it in."""
 PARTITION, OFFSET = "_partition", "_offset"
 """The place of an event in a source that has partitions instead of files."""
+ROW = "_row"
+"""The number of an event in its file, where events are told apart and the format counts its rows."""
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro")
 TEXT_FORMATS = ("csv", "json")
 ENDLESS_FORMATS = ("kafka", "rate", "rate-micro-batch", "socket")
@@ -122,7 +124,8 @@ def open_stream(spark: SparkSession, stream: Stream, more: Mapping[str, str]) ->
         if os.path.isfile(path):
             reader = reader.option("pathGlobFilter", glob.escape(os.path.basename(path)))
             path = os.path.dirname(path) or "."
-        return with_source(_reporting(reader, stream.format, stream.columns).load(located(path)))
+        frame = _reporting(reader, stream.format, stream.columns).load(located(path))
+        return with_source(frame, rows=counts_rows(stream))
     except SparkFailure as problem:
         raise source_error(stream.name, problem) from None
 
@@ -187,7 +190,9 @@ def _read_parts(spark: SparkSession, source: Stream | Table, parts: list[tuple[C
         if isinstance(source, Stream):
             read = _reporting(reader, source.format, columns).load(paths)
             unparsed = [CORRUPT] if source.format in TEXT_FORMATS else []
-            frames.append(with_source(read).select(*names, *unparsed, SOURCE, BLOCK))
+            rows = counts_rows(source)
+            places = [SOURCE, BLOCK, *([ROW] if rows else [])]
+            frames.append(with_source(read, rows=rows).select(*names, *unparsed, *places))
         else:
             frames.append(reader.schema(schema_text(columns)).load(paths).select(*names))
     return reduce(DataFrame.unionAll, frames)
@@ -233,9 +238,16 @@ def tells_files(columns: Collection[str]) -> bool:
     return SOURCE in columns and BLOCK in columns
 
 
-def with_source(frame: DataFrame) -> DataFrame:
+def counts_rows(stream: Stream) -> bool:
+    """Whether events are told apart by their row in a file: they may be shed, and the format counts them."""
+    return stream.shedding is not None and stream.format == "parquet"
+
+
+def with_source(frame: DataFrame, *, rows: bool = False) -> DataFrame:
     """The rows of files with the file that they stand in, and where their piece of it begins."""
-    origin = F.col("_metadata.file_path").alias(SOURCE), F.col("_metadata.file_block_start").alias(BLOCK)
+    origin = [F.col("_metadata.file_path").alias(SOURCE), F.col("_metadata.file_block_start").alias(BLOCK)]
+    if rows:
+        origin.append(F.col("_metadata.row_index").alias(ROW))
     return frame.select("*", *origin)
 
 

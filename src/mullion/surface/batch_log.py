@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 
-COUNTED = ("late", "ahead", "malformed")
+COUNTED = ("late", "ahead", "malformed", "shed")
 """Records that no query uses: shown only where there were some."""
 
 
@@ -40,6 +40,7 @@ class _Counted:
     late: int = 0
     ahead: int = 0
     malformed: int = 0
+    shed: int = 0
 
 
 class BatchLog(logging.Handler):
@@ -79,8 +80,11 @@ class BatchLog(logging.Handler):
         aside = {kind: getattr(now, kind) - getattr(before, kind) for kind in COUNTED}
         parts = [plural(events, "event"), plural(answers, "answer"), *(f"{n:,} {k}" for k, n in aside.items() if n)]
         parts += [] if watermark is None else [f"watermark {instant(watermark)}"]
+        monitor = engine.runs[name].overload.monitor
+        parts += [f"behind by {monitor.rates.lag:.1f} s"] if monitor.is_behind else []
         text = f"batch {now.batches} of {name}: {', '.join(parts)}, {seconds:.1f} s"
         facts = {"stream": name, "batch": now.batches, "events": events, "answers": answers, **aside}
+        facts |= {"behind": monitor.is_behind, "lag": round(monitor.rates.lag, 3)}
         self.say("batch", text, **facts, watermark=iso(watermark), seconds=round(seconds, 3))
 
     def end(self, text: str, **facts: Any) -> None:
@@ -134,7 +138,7 @@ def iso(microseconds: int | None) -> str | None:
 def _counted(counts: Counts | None) -> _Counted:
     if counts is None:
         return _Counted()
-    return _Counted(counts.batches, counts.events, counts.late, counts.ahead, counts.malformed)
+    return _Counted(counts.batches, counts.events, counts.late, counts.ahead, counts.malformed, counts.shed)
 
 
 __all__ = ["BatchLog"]

@@ -140,6 +140,11 @@ def warnings(
             hit = ", ".join(f"{query} {number:,}" for query, number in counted.late_by_query.items() if number)
             missed = f" (missed by {hit})" if hit else ""
             yield f"{plural(counted.late, 'event')} of {name} came too late{missed}; kept in {out / '_late'}"
+        if counted.shed:
+            came = counted.events + counted.shed
+            what = f"{plural(counted.shed, 'event')} of {name}, {100 * counted.shed / came:.1f} % of those that came,"
+            hit = ", ".join(f"{query} {number:,}" for query, number in counted.shed_by_query.items() if number)
+            yield f"{what} were shed because the run was behind (missed by {hit or 'no query'})"
         if counted.odd_times:
             yield counted.odd_times
         if counted.ahead:

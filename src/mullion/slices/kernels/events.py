@@ -147,15 +147,16 @@ class Events:
     def bad(self, check: Expr) -> Mask | None:
         """Where the expression met a bad value; None where it met none."""
         if check not in self._bad:
-            self._bad[check] = self._find_bad(check)
+            found = self._find_bad(check)
+            self._bad[check] = found if found.any() else None
         return self._bad[check]
 
-    def _find_bad(self, check: Expr) -> Mask | None:
+    def _find_bad(self, check: Expr) -> Mask:
         column = self.context.bad.get(check)
         if column is None:
             return self.columns.bad(check)
         met: Mask = self.columns[column].values & self.columns[column].valid
-        return met if met.any() else None
+        return met
 
     def bad_column(self, check: Expr) -> Column | None:
         found = self.bad(check)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mullion.errors import MullionError
-from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Sharing, Slicing, Way
+from mullion.options import DEFAULTS, Expiry, Method, Options, Sharing, Slicing, Way
 from mullion.surface.exit_code import errors_to_exit_code
 from mullion.surface.requests import Log, RunRequest
 from mullion.surface.scripts import Script, read_script
@@ -51,9 +51,6 @@ MethodOf = Annotated[
 ExpiryOf = Annotated[
     Expiry, _option("How rows leave joins: as update patterns allow, by negative tuples, or found by a scan.")
 ]
-IsolationOf = Annotated[
-    Isolation, _option("What questions see: the state when asked, or when answered (latest, restarting, serial).")
-]
 ShardAbove = Annotated[int, _option("Keep the state of more groups than this on executors.", metavar="GROUPS")]
 MostAnswers = Annotated[
     int, _option("Stop a query that would answer more than this in one batch.", metavar="ROWS", least=1)
@@ -64,6 +61,13 @@ MostHeld = Annotated[
 Memory = Annotated[
     str | None,
     _option("What all processes may take together, for example 4GB; half of the machine unless given.", metavar="SIZE"),
+]
+
+BehindAfter = Annotated[
+    float, _option("Following, a run is behind when work has waited for so long, and will.", metavar="SECONDS")
+]
+Relief = Annotated[
+    str, _option("What a run does when it is behind, in this order; what is left out is not done.", metavar="KINDS")
 ]
 
 
@@ -82,13 +86,14 @@ def run(
     way: WayOf = DEFAULTS.way,
     method: MethodOf = DEFAULTS.method,
     expiry: ExpiryOf = DEFAULTS.expiry,
-    isolation: IsolationOf = DEFAULTS.isolation,
     shard_above: ShardAbove = DEFAULTS.shard_above,
     master: Master = None,
     conf: Conf = None,
     most_answers: MostAnswers = DEFAULTS.most_answers,
     most_held: MostHeld = DEFAULTS.most_held,
     memory: Memory = None,
+    behind_after: BehindAfter = DEFAULTS.behind_after,
+    relief: Relief = DEFAULTS.relief,
     stats: Stats = None,
     strict: Strict = DEFAULTS.strict,
     log: LogForm = None,
@@ -104,8 +109,9 @@ def run(
     """
     with errors_to_exit_code():
         options = Options(
-            sharing, slicing, way, method, expiry, isolation, shard_above, most_answers=most_answers,
-            most_held=most_held, memory=memory, strict=strict, compact=compact, overwrite=overwrite,
+            sharing, slicing, way, method, expiry, shard_above, most_answers=most_answers, most_held=most_held,
+            memory=memory, behind_after=behind_after, relief=relief,
+            strict=strict, compact=compact, overwrite=overwrite,
         )  # fmt: skip
         text = read_script(script)
         seconds = None if for_ is None else _seconds(for_)

@@ -1,0 +1,202 @@
+"""Which events of a batch are kept while its run sheds: at random, or those that matter most.
+
+    event --identity: file and row, or partition and offset--> xxhash64 --below the share's part of 2^64?--> kept
+
+The hash is the one that Spark has, so that all ways to partials keep the same events, and a batch that is played again
+too. An event that is kept at a smaller share is also kept at every larger one. Each event carries a weight, how many
+events that came it stands for (Horvitz and Thompson 1952): the share may differ from batch to batch, and sums over
+weights stay right when batches are combined.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.algebra.streams import WEIGHT, Stream
+from mullion.kernels.columns import Columns, names_read
+from mullion.language.query import Expr
+from mullion.language.types import Type
+
+Unsigned = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[np.float64]
+
+SEED = 42
+_P1, _P2, _P3, _P4, _P5 = (
+    np.uint64(prime)
+    for prime in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
+)
+
+
+@dataclass(frozen=True)
+class Thinning:
+    """What of a batch is kept. `weight` events that came are one that is kept.
+
+    >>> Thinning(4.0).share
+    0.25
+    >>> Thinning(2.0, least=3.0, tied=0.5).keeps(np.array([1.0, 5.0]), np.zeros(2, np.int64)).tolist()
+    [False, True]
+    """
+
+    weight: float = 1.0
+    least: float | None = None
+    """Events above this value are kept, those below are not; None where chance decides alone."""
+    tied: float = 1.0
+    """The share that is kept of the events with just this value."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all events are kept."""
+        return self.weight == 1.0
+
+    @property
+    def share(self) -> float:
+        return 1 / self.weight
+
+    @property
+    def limit(self) -> int:
+        """Hashes below it are kept."""
+        share = self.share if self.least is None else self.tied
+        return max(-(1 << 63), min((1 << 63) - 1, math.floor(share * (1 << 64)) - (1 << 63)))
+
+    def keeps(self, values: Numbers | None, hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        chosen = hashes < self.limit
+        if self.least is None or values is None:
+            return chosen
+        return np.asarray((values > self.least) | ((values == self.least) & chosen))
+
+    def text(self, hashed: str, value: str | None) -> str:
+        """The same as Spark SQL, of the texts of hash and value."""
+        chosen = f"{hashed} < {self.limit}L" if self.limit > -(1 << 63) else "FALSE"
+        if self.least is None or value is None:
+            return chosen
+        least = f"CAST('{self.least!r}' AS DOUBLE)".replace("inf", "Infinity")
+        return f"({value} > {least} OR ({value} = {least} AND {chosen}))"
+
+    def noted(self) -> dict[str, Any]:
+        """For a journal."""
+        return {"weight": self.weight, "least": self.least, "tied": self.tied}
+
+
+WHOLE = Thinning()
+
+
+def cut_by(values: Numbers, weight: float) -> Thinning:
+    """What keeps the share 1 / weight of the events with the most, going by a sample of their values.
+
+    >>> cut_by(np.array([5.0, 1.0, 2.0, 9.0]), 2.0)
+    Thinning(weight=2.0, least=5.0, tied=1.0)
+    >>> cut_by(np.array([7.0, 7.0, 7.0, 7.0]), 4.0).tied
+    0.25
+    """
+    if not len(values):
+        return Thinning(weight, -math.inf, 1 / weight)
+    ordered = np.sort(values)
+    dropped = len(ordered) * (1 - 1 / weight)
+    least = float(ordered[min(len(ordered) - 1, math.floor(dropped))])
+    below, tied = np.searchsorted(ordered, least), np.searchsorted(ordered, least, side="right")
+    share = 1 - (dropped - below) / (tied - below)
+    return Thinning(weight, least, float(min(1.0, max(0.0, share))))
+
+
+def in_order_of_worth(values: Any, present: Any) -> Numbers:
+    """Numbers that compare as worths do: NULL is the least, NaN the most."""
+    numbers = np.asarray(values, np.float64)
+    return np.where(present, np.where(np.isnan(numbers), np.inf, numbers), -np.inf)
+
+
+def worth_text(text: str) -> str:
+    """`in_order_of_worth` as Spark SQL."""
+    return f"coalesce(nanvl({text}, CAST('Infinity' AS DOUBLE)), CAST('-Infinity' AS DOUBLE))"
+
+
+@dataclass(frozen=True)
+class Thinner:
+    """A thinning at work on events whose columns are at hand. `by` tells what an event matters."""
+
+    thinning: Thinning
+    by: Expr | None
+    reads: Mapping[str, Type]
+    """The columns that `by` looks at."""
+
+    @staticmethod
+    def of_stream(stream: Stream, thinning: Thinning) -> Thinner:
+        by = None if stream.shedding is None or thinning.least is None else stream.shedding.by
+        return Thinner(thinning, by, {} if by is None else {name: stream.types[name] for name in names_read(by)})
+
+    def mask(
+        self, events: pa.Table, part: int | npt.NDArray[np.int64], places: npt.NDArray[np.int64], time: str
+    ) -> npt.NDArray[np.bool_]:
+        """Which events are kept. Records without a time are, since they are set aside by themselves."""
+        values = None
+        if self.by is not None:
+            worth = Columns.of(events, self.reads).value(self.by)
+            values = in_order_of_worth(worth.values, worth.valid)
+        kept = self.thinning.keeps(values, identity_hash(part, places))
+        column = events.column(time)
+        return kept | np.asarray(column.is_null()) if column.null_count else kept
+
+    def of(
+        self, events: pa.Table, part: int | npt.NDArray[np.int64], places: npt.NDArray[np.int64], time: str
+    ) -> pa.Table:
+        """The events that are kept, with their weight where it is wanted."""
+        if not self.thinning.is_whole:
+            events = events.filter(pa.array(self.mask(events, part, places, time)))
+        return weighed(events, self.thinning.weight)
+
+
+def weighed(events: pa.Table, weight: float) -> pa.Table:
+    """Events with their weight, if they have a column for it."""
+    at = events.schema.get_field_index(WEIGHT)
+    return events if at < 0 else events.set_column(at, WEIGHT, pa.array(np.full(len(events), weight)))
+
+
+def identity_hash(part: int | npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Spark's xxhash64(part, place) of two BIGINTs."""
+    parts = np.asarray(part, np.int64).view(np.uint64)
+    with np.errstate(over="ignore"):
+        seeds = _hash(parts, np.uint64(SEED))
+        return _hash(places.view(np.uint64), seeds).view(np.int64)
+
+
+def _hash(values: Unsigned, seed: Unsigned | np.uint64) -> Unsigned:
+    """XXH64 of eight bytes."""
+    hashed = (seed + _P5 + np.uint64(8)) ^ (_turned(values * _P2, 31) * _P1)
+    hashed = _turned(hashed, 27) * _P1 + _P4
+    hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2
+    hashed = (hashed ^ (hashed >> np.uint64(29))) * _P3
+    return np.asarray(hashed ^ (hashed >> np.uint64(32)), np.uint64)
+
+
+def _turned(values: Unsigned, bits: int) -> Unsigned:
+    return np.asarray((values << np.uint64(bits)) | (values >> np.uint64(64 - bits)), np.uint64)
+
+
+def hash_text(part: str, place: str) -> str:
+    """`identity_hash` as Spark SQL."""
+    return f"xxhash64(CAST({part} AS BIGINT), CAST({place} AS BIGINT))"
+
+
+__all__ = [
+    "WHOLE",
+    "Thinner",
+    "Thinning",
+    "cut_by",
+    "hash_text",
+    "identity_hash",
+    "in_order_of_worth",
+    "weighed",
+    "worth_text",
+]

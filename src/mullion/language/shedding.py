@@ -1,0 +1,80 @@
+"""What a stream may leave out while its run is behind: `WHEN BEHIND SHED RANDOM AT MOST 50 PERCENT MARK EXACT`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mullion.errors import ParseError, Place
+from mullion.language.cursor import Cursor
+from mullion.language.expressions import expression
+from mullion.language.query import Expr
+from mullion.language.tokens import Kind
+
+MOST = 99.0
+"""Percent of a batch that are shed at most, where a stream does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shedding:
+    """Events are left out at random, or those with the least value of an expression first."""
+
+    by: Expr | None = None
+    """What an event matters, in numbers; None for SHED RANDOM."""
+    most: float = MOST
+    """Percent of a batch that may be left out."""
+    marks: bool = False
+    """Exact queries are answered of the events that were kept, and marked; otherwise they are refused."""
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    @property
+    def heaviest(self) -> float:
+        """How many events that came one that is kept may stand for."""
+        return 100 / (100 - self.most)
+
+
+def when_behind(c: Cursor) -> Shedding | None:
+    """From BEHIND on."""
+    c.expect("behind")
+    return shed_or_wait(c)
+
+
+def shed_or_wait(c: Cursor) -> Shedding | None:
+    """From what follows BEHIND on. None for WAIT: nothing is ever lost."""
+    start = c.at
+    if c.accept("wait"):
+        return None
+    if not c.accept("shed"):
+        raise c.expected("WAIT or SHED", "wait", "shed")
+    by = None
+    if c.accept("by"):
+        by = expression(c)
+    elif not c.accept("random"):
+        raise c.expected("RANDOM, or BY and what events matter", "random", "by")
+    most = MOST
+    if c.accept("at"):
+        c.expect("most")
+        most = _percent(c)
+    marks = c.word() == "mark"
+    if marks or c.word() == "refuse":
+        c.step()
+        c.expect("exact")
+    return Shedding(by=by, most=most, marks=marks, place=c.since(start))
+
+
+def _percent(c: Cursor) -> float:
+    at = c.at
+    if c.token.kind is not Kind.NUMBER:
+        raise c.expected("a number of PERCENT")
+    try:
+        percent = float(c.token.text)
+    except ValueError:
+        raise c.expected("a number of PERCENT") from None
+    c.step()
+    c.expect("percent")
+    if not 0 < percent < 100:
+        hint = "a share of the events must stay: write AT MOST 90 PERCENT"
+        raise ParseError("what may be shed is more than 0 and less than 100 PERCENT", c.since(at), hint=hint)
+    return percent
+
+
+__all__ = ["MOST", "Shedding", "shed_or_wait", "when_behind"]

@@ -1,0 +1,128 @@
+"""What a stream's run does about overload: its monitor, and what of each batch is kept.
+
+    monitor --weight--> what is kept of batch k --noted, if it is not all--> batch k, thinned --> its course --> commit
+                                                                                     '--time, events, backlog--> monitor
+
+What is kept is decided once and written down before anything is made of the batch, so that it is the same when the
+batch is played again. A batch without a note is whole: a run that begins keeps everything until it is behind itself.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from typing import Any
+
+from mullion.algebra.streams import Stream
+from mullion.kernels.thinning import WHOLE, Thinning, cut_by
+from mullion.options import Options
+from mullion.runtime.batch import Batch, Source
+from mullion.runtime.counts import Counts, add_counts
+from mullion.runtime.monitor import Monitor, Policy
+from mullion.storage.fault_points import fault_point
+from mullion.storage.files import CommittedFiles, label_of, read_checked
+
+log = logging.getLogger("mullion")
+
+FOLDER = "shed"
+REMEMBERED = 100
+"""Batches whose notes stay: more than a repair may go back."""
+SAMPLED = 20_000
+"""Events that tell which worth divides a batch."""
+
+
+class ShedNotes:
+    """What was kept of batches that were not kept whole. Without files the notes are gone with the process."""
+
+    def __init__(self, files: CommittedFiles | None) -> None:
+        self._files = files
+        self._noted: dict[int, Thinning] = {}
+        self._names: dict[int, str] = {}
+        for name in () if files is None else files.names(FOLDER):
+            label = (label_of(name) or "").removeprefix(f"{FOLDER}/")
+            if files is not None and label.isdigit():
+                self._noted[int(label)] = Thinning(**json.loads(read_checked(files.path(name))))
+                self._names[int(label)] = name
+
+    @property
+    def names(self) -> list[str]:
+        """The files that a commit has to name."""
+        return list(self._names.values())
+
+    def of(self, batch: int) -> Thinning | None:
+        return self._noted.get(batch)
+
+    def note(self, batch: int, thinning: Thinning) -> None:
+        self._noted[batch] = thinning
+        if self._files is not None:
+            content = json.dumps(thinning.noted()).encode()
+            self._names[batch] = self._files.write(FOLDER, f"{batch:012d}", content, ".json")
+
+    def forget_before(self, batch: int) -> None:
+        """Let go of notes that no commit names any more."""
+        for old in [number for number in self._noted if number < batch]:
+            del self._noted[old]
+            if self._files is not None and (name := self._names.pop(old, None)) is not None:
+                self._files.path(name).unlink(missing_ok=True)
+
+
+class Overload:
+    def __init__(self, stream: Stream, options: Options, source: Source, files: CommittedFiles | None) -> None:
+        heaviest = 1.0 if stream.shedding is None else stream.shedding.heaviest
+        self._stream, self._source = stream, source
+        self.monitor = Monitor(Policy(options.behind_after, options.relief_order, heaviest))
+        self.notes = ShedNotes(files)
+        self.thinning = WHOLE
+        """What is kept of the batch at work, or of the last one."""
+        self._before = Counts()
+
+    def kept(self, batch: Batch, counts: Counts) -> Batch:
+        """The batch as far as its events are kept."""
+        self._before = replace(counts)
+        if self._stream.shedding is None:
+            return batch
+        before, noted = self.thinning, self.notes.of(batch.number)
+        self.thinning = self._decided(batch) if noted is None else noted
+        if noted is None and not self.thinning.is_whole:
+            self.notes.note(batch.number, self.thinning)
+        fault_point("after shedding is decided")
+        self._tell(before.weight)
+        return batch.thinned(self.thinning)
+
+    def _decided(self, batch: Batch) -> Thinning:
+        shedding, weight = self._stream.shedding, self.monitor.weight
+        if weight == 1.0 or shedding is None:
+            return WHOLE
+        return Thinning(weight) if shedding.by is None else cut_by(batch.worths(SAMPLED), weight)
+
+    def _tell(self, before: float) -> None:
+        now = self.thinning.weight
+        if now != before:
+            how = "all events are" if now == 1.0 else f"about {100 / now:.3g} % of the events are"
+            log.warning("stream '%s' %s: %s kept", self._stream.name, "is behind" if now > before else "recovers", how)
+
+    def count(self, size: int | None, counts: Counts, queries: list[str]) -> int:
+        """Count what was shed of the batch, which held so many records where that is known. Returns how many came."""
+        kept = sum(getattr(counts, kind) - getattr(self._before, kind) for kind in _RECORDS)
+        if self.thinning.is_whole or self._stream.shedding is None:
+            return kept
+        came = round(kept * self.thinning.weight) if size is None else max(size, kept)
+        counts.shed += came - kept
+        add_counts(counts.shed_by_query, dict.fromkeys(queries, came - kept))
+        return came
+
+    def saw(self, batch: int, began: float, ended: float, came: int, due: int) -> None:
+        """The batch is done."""
+        if self.monitor.saw(began, ended, came, due):
+            self.monitor.can_enlarge = self._source.can_enlarge
+            self.monitor.look(ended, self._source.waiting(batch))
+        self.notes.forget_before(batch - REMEMBERED)
+
+    def told(self) -> dict[str, Any]:
+        return self.monitor.told()
+
+
+_RECORDS = ("events", "late", "ahead", "malformed")
+
+__all__ = ["Overload", "ShedNotes"]
