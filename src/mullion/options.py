@@ -85,6 +85,8 @@ class Options:
     relief: str = "stretch, enlarge, shed"
     """What a run does when it is behind, in this order: stretch the periods of SLIDE AT MOST, enlarge batches, and shed
     events of streams that allow it."""
+    isolation: Isolation = Isolation.SNAPSHOT
+    """What questions see that do not say it themselves."""
     strict: bool = False
     """Refuse declared columns that no file has, instead of a warning."""
     compact: bool = True

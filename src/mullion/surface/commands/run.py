@@ -94,6 +94,7 @@ def run(
     memory: Memory = None,
     behind_after: BehindAfter = DEFAULTS.behind_after,
     relief: Relief = DEFAULTS.relief,
+    isolation: IsolationOf = DEFAULTS.isolation,
     stats: Stats = None,
     strict: Strict = DEFAULTS.strict,
     log: LogForm = None,
@@ -110,7 +111,7 @@ def run(
     with errors_to_exit_code():
         options = Options(
             sharing, slicing, way, method, expiry, shard_above, most_answers=most_answers, most_held=most_held,
-            memory=memory, behind_after=behind_after, relief=relief,
+            memory=memory, behind_after=behind_after, relief=relief, isolation=isolation,
             strict=strict, compact=compact, overwrite=overwrite,
         )  # fmt: skip
         text = read_script(script)
