@@ -164,7 +164,9 @@ def evaluated(stream: Stream, events: pa.Table, inputs: Input) -> pa.Table:
     """The time and the columns of the input."""
     columns = Columns.of(events, stream.types)
     computed = {name: columns.value(expr).to_arrow() for expr, name in inputs.evaluated.items()}
-    computed |= {name: pa.array(columns.bad(check)) for check, name in inputs.bad.items()}
+    for check, name in inputs.bad.items():
+        bad = columns.bad(check)
+        computed[name] = pa.array(np.zeros(len(events), np.bool_) if bad is None else bad)
     found = {name: computed[name] if name in computed else events.column(name) for name in inputs.columns}
     return pa.table({TIME: events.column(TIME), **found})
 

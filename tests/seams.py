@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,7 +37,10 @@ from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query
 from mullion.planner.physical import sliced
 from mullion.planner.rules import make_plan
+from mullion.service.steering import EPOCH
 from mullion.slices.inputs import kernel_columns
+from mullion.storage.manifest import stream_folder
+from mullion.storage.requests import request_advance
 from mullion.testing import STEPS, Crash, crash_at
 from operators.test_relations_differential import as_rows, comparable
 from runtime.test_asking import micros
@@ -63,6 +67,10 @@ class OneRun:
 
     files: Mapping[str, int]
     kill: tuple[str, int] | None = None
+    beats: Mapping[str, int] = field(default_factory=dict)
+    """Heartbeats at its end, by stream."""
+    said: bool = False
+    """Whether they are told to the engine, or requested in the checkpoint before it starts."""
 
 
 @dataclass(frozen=True)
@@ -152,13 +160,16 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
     files = {name: draw(files_of(some)) for name, some in events.items()}
     unit = {"trades": setting.unit}
     lateness = {name: draw(st.sampled_from((0, 1, 4, 50))) * unit.get(name, 1) for name in STREAMS}
+    times = {name: [event["ts"] for event in some if event["ts"] is not None] or [0] for name, some in events.items()}
+    reach = {name: st.integers(min(own) - 5, max(own) + 30 * unit.get(name, 1)) for name, own in times.items()}
+    beats = st.fixed_dictionaries({}, optional=reach) | st.just({})
     runs = []
     left = {name: len(some) for name, some in files.items()}
     kills = st.sampled_from((None, None, None, *((step, at) for step in STEPS for at in (1, 2))))
     while any(left.values()):
         new = {name: draw(st.integers(0, min(number, 3))) for name, number in left.items()}
         left = {name: number - new[name] for name, number in left.items()}
-        runs.append(OneRun(new, draw(kills)))
+        runs.append(OneRun(new, draw(kills), draw(beats), draw(st.booleans())))
         if len(runs) == 6:
             runs[-1] = replace(runs[-1], files={name: new[name] + number for name, number in left.items()})
             break
@@ -239,6 +250,8 @@ class Oracle:
     """From when on a query that joined answers."""
     read: dict[str, int]
     """How many files of each stream were read."""
+    beats: dict[str, int] = field(default_factory=dict)
+    """The last heartbeat of each stream."""
 
     @classmethod
     def of(cls, trial: Trial) -> Oracle:
@@ -274,8 +287,7 @@ class Oracle:
 
     def _sees(self, stream: str, files: Sequence[Sequence[Event]]) -> None:
         """A batch: an event before the watermark, as it was when the batch began, is late."""
-        newest = self.newest[stream]
-        limit = None if newest is None else newest - self.trial.lateness[stream]
+        limit = self.watermark(stream)
         for event in (event for file in files for event in file):
             time = event["ts"]
             if time is None or (limit is not None and time < limit):
@@ -284,6 +296,20 @@ class Oracle:
             known = self.newest[stream]
             self.newest[stream] = time if known is None else max(known, time)
 
+    def watermark(self, stream: str) -> int | None:
+        newest = self.newest[stream]
+        marks = [] if newest is None else [newest - self.trial.lateness[stream]]
+        marks += [self.beats[stream]] if stream in self.beats else []
+        return max(marks, default=None)
+
+    def beat(self, stream: str, time: int) -> bool:
+        """Event time goes on, unless it is further."""
+        watermark = self.watermark(stream)
+        if watermark is not None and time <= watermark:
+            return False
+        self.beats[stream] = time
+        return True
+
     def check(self, name: str, table: pa.Table) -> None:
         query, bound = parse_query(self.trial.texts[name]), self.bound(name)
         start = max((t for t in (query.start_at, self.starts.get(name)) if t is not None), default=None)
@@ -291,7 +317,10 @@ class Oracle:
         if plan is None:
             relation = self._with_its_past(bound) if bound.backfill else entering_at(bound, start, frozenset())
             tables = {"named": (any_relation.NAMED, self.trial.table)}
-            wanted = reference.answer(relation, any_relation.STREAMS, self.kept, tables)
+            reached = max(
+                (mark for stream in bound.streams if (mark := self.watermark(stream)) is not None), default=None
+            )
+            wanted = reference.answer(relation, any_relation.STREAMS, self.kept, tables, event_time=reached)
             without = ("expires_at",) if self.trial.expiry == "nt" else ()
             found = comparable(as_rows(table), wanted.names, without)
             right = comparable(wanted.rows, wanted.names, without)
@@ -364,8 +393,9 @@ def play(trial: Trial, base: Path) -> None:
         asked = oracle.asks(number)
         for name in asked:
             oracle.reads(name, written[name])
+        beats = {name: time for name, time in run.beats.items() if name in asked and oracle.beat(name, time)}
         if asked:
-            _run(trial, base, number, run.kill, oracle, close=close)
+            _run(trial, base, number, replace(run, beats=beats), oracle, close=close)
     with _engine(trial, base) as engine:
         engine.execute(script(trial, base, len(trial.runs)))
         for name in trial.texts:
@@ -383,15 +413,27 @@ def _engine(trial: Trial, base: Path) -> Any:
     )
 
 
-def _run(trial: Trial, base: Path, number: int, kill: tuple[str, int] | None, oracle: Oracle, *, close: bool) -> None:
-    for crash in ([crash_at(*kill)] if kill else []) + [nullcontext()]:
+def _run(trial: Trial, base: Path, number: int, run: OneRun, oracle: Oracle, *, close: bool) -> None:
+    said = run.said and not close
+    for name, time in {} if said else run.beats.items():
+        request_advance(base / "checkpoint" / stream_folder(name), time)
+    for crash in ([crash_at(*run.kill)] if run.kill else []) + [nullcontext()]:
         with _engine(trial, base) as engine:
             engine.execute(script(trial, base, number))
             try:
                 with crash:
                     engine.run(close=close)
+                    for name, time in run.beats.items() if said else ():
+                        _advance(engine, name, time)
             except Crash:
                 continue
             if "trades" in oracle.asks(number):
                 oracle.asks_once(engine, number)
         return
+
+
+def _advance(engine: Engine, stream: str, time: int) -> None:
+    """Unless a run that was killed has."""
+    watermark = engine.runs[stream].watermark
+    if watermark is None or watermark < time:
+        engine.advance(stream, EPOCH + timedelta(microseconds=time))

@@ -18,6 +18,7 @@ LAYERS = (
     "instants",
     "arguments",
     "memory",
+    "allocation",
     "options",
     "closing",
     "language",

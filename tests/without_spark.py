@@ -68,7 +68,8 @@ class ListedFeed(Feed):
                 self.ended = True
             return True
         number, paths = planned
-        self.process(paths, number)  # type: ignore[arg-type]
+        with self.at_work():
+            self.process(paths, number)  # type: ignore[arg-type]
         self._note("commits", number, "{}")
         return False
 

@@ -27,13 +27,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
+from mullion.allocation import keep_freed_memory
 from mullion.arguments import require, require_callable
 from mullion.catalog.catalog import Catalog
 from mullion.closing import close_at_exit
 from mullion.errors import ArgumentError
 from mullion.language.parse import parse_duration, parse_event_time, parse_query, parse_when_behind
 from mullion.language.query import Query
-from mullion.options import DEFAULTS, Expiry, Method, Options, Sharing, Slicing, Way
+from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Sharing, Slicing, Way, chosen
 from mullion.planner.explain import Explanation
 from mullion.runtime.asking import Question, Questions, prepare
 from mullion.service.answers import AnswerStore
@@ -45,6 +46,7 @@ from mullion.service.places import Places
 from mullion.service.runs import Runs
 from mullion.service.statements import Statements
 from mullion.service.status import Status
+from mullion.service.steering import Steering
 from mullion.service.tables import Tables
 from mullion.sinks.callback import OnAnswer
 from mullion.spark.backend import SparkBackend
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
 
 
-class Engine(Status):
+class Engine(Steering, Status):
     """Answers many standing queries over streams in one shared pass over each.
 
         with Engine() as engine:
@@ -91,6 +93,7 @@ class Engine(Status):
         way: str | Way = DEFAULTS.way,
         method: str | Method = DEFAULTS.method,
         expiry: str | Expiry = DEFAULTS.expiry,
+        isolation: str | Isolation = DEFAULTS.isolation,
         shard_above: int = DEFAULTS.shard_above,
         keep_answers: int | None = DEFAULTS.keep_answers,
         most_answers: int = DEFAULTS.most_answers,
@@ -108,6 +111,7 @@ class Engine(Status):
             way=way,
             method=method,
             expiry=expiry,
+            isolation=isolation,
             shard_above=shard_above,
             keep_answers=keep_answers,
             most_answers=most_answers,
@@ -120,6 +124,7 @@ class Engine(Status):
             overwrite=overwrite,
         )
         require_callable("on_batch", on_batch, "the engine")
+        keep_freed_memory()
         self.on_batch = on_batch
         self.catalog = Catalog()
         self._questions = Questions(self.catalog)
@@ -193,13 +198,15 @@ class Engine(Status):
         lateness: str = "0 s",
         ahead: str | None = "1 day",
         keep: str | int | None = None,
+        idle: str | None = None,
         when_behind: str = "WAIT",
     ) -> None:
         """Name a DataFrame, streaming or static, as a stream of events.
 
         `lateness` is how far behind the newest event one may arrive, `ahead` how far past the clock its time may lie,
         None for any distance. `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be
-        asked about. `when_behind` is what WHEN BEHIND says in SQL, such as "SHED RANDOM AT MOST 50 PERCENT".
+        asked about. When nothing comes for as long as `idle`, event time goes on with the clock. `when_behind` is what
+        WHEN BEHIND says in SQL, such as "SHED RANDOM AT MOST 50 PERCENT".
         """
         self._backend.check_open()
         require("when_behind", when_behind, str, "text such as 'SHED RANDOM AT MOST 50 PERCENT'")
@@ -208,6 +215,7 @@ class Engine(Status):
         require("lateness", lateness, str, "a duration such as '5 seconds'")
         require("ahead", ahead, str, "a duration such as '1 day'", none=True)
         require("keep", keep, (str, int), "a duration such as '1 hour' or a number of events", none=True)
+        require("idle", idle, str, "a duration such as '10 s'", none=True)
         if not hasattr(dataframe, "isStreaming"):
             hint = "read it with Spark, such as spark.readStream, or name its files with CREATE STREAM"
             raise ArgumentError(f"stream '{name}' is a Spark DataFrame, not a {type(dataframe).__name__}", hint=hint)
@@ -217,8 +225,9 @@ class Engine(Status):
         furthest = None if ahead is None else parse_duration(ahead)
         is_column = time.lower() in (column.lower() for column, _ in columns)
         named, computed = (time, None) if is_column else parse_event_time(time)
-        limits = keep_for, rows, furthest, computed, parse_when_behind(when_behind)
-        stream = Stream(name, columns, named, parse_duration(lateness), "", (), *limits)
+        late, quiet = parse_duration(lateness), None if idle is None else parse_duration(idle)
+        limits = keep_for, rows, furthest, computed, quiet, parse_when_behind(when_behind)
+        stream = Stream(name, columns, named, late, "", (), *limits)
         with self._lock:
             self.catalog.add_stream(stream.check())
             self._backend.add_frame(name, dataframe)
@@ -330,15 +339,16 @@ class Engine(Status):
 
     # Questions asked once
 
-    def ask(self, sql: str) -> OneAnswer:
+    def ask(self, sql: str, *, isolation: str | Isolation | None = None) -> OneAnswer:
         """Answer a question now: over the last events, from synopses, sub-windows or kept events.
 
             engine.ask("SELECT max(price) FROM trades [RANGE '4 min']").to_pandas()
 
-        Batches go on meanwhile. The answer says what it was made from and up to which event time.
+        Batches go on meanwhile. The answer says what it was made from and up to which event time. It is the state of
+        the moment when it was asked, or with `isolation="latest"` of the moment when it is answered.
         """
         require("a question", sql, str, "text")
-        return self.answer(self._questions.parsed(sql))
+        return self.answer(self._questions.parsed(sql), isolation=isolation)
 
     @needs_spark
     def prepare(self, sql: str) -> None:
@@ -349,17 +359,18 @@ class Engine(Status):
             prepare(parse_query(sql), self.catalog)
 
     @needs_spark
-    def answer(self, query: Query) -> OneAnswer:
+    def answer(self, query: Query, *, isolation: str | Isolation | None = None) -> OneAnswer:
         """Answer a question that was parsed before."""
         self._backend.check_open()
+        level = self.options.isolation if isolation is None else chosen("isolation", Isolation, isolation)
         with self._lock:
-            answer = self._questions.at_once(query, self.runs)
+            answer = self._questions.at_once(query, self.runs) if level is Isolation.SNAPSHOT else None
             if answer is None:
-                question = Question(self._questions.checked(query), self.runs, self.relations)
+                question = Question(self._questions.checked(query), self.runs, self.relations, self._runs.published)
                 readers = question.readers if self.catalog.tables else ()
                 stores = {name: self._tables.store_of(name) for name in readers}
         if answer is None:
-            answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name))
+            answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name), level)
         return OneAnswer(answer.rows, self._backend.session_in_use, answer.answered_from, answer.up_to, answer.newest)
 
     # Answers

@@ -32,7 +32,7 @@ WORKING = 8
 """The kernel takes about so many times the bytes of its events: columns, codes, orders, partials."""
 LEAST_AT_ONCE, AT_ONCE = 20_000, 1_000_000
 """Rows that the kernel takes at once. Fewer cost more in calls than they save; more are no faster."""
-PARTIAL, COLLECTED = 48, 40
+PARTIAL, COLLECTED = 48, 10
 """Bytes that are reckoned for a partial, and the part of Python's share that those of one batch may take."""
 ANSWERING = 3
 """To answer windows, about so many times the bytes of a grouping's sub-windows are at work."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from mullion.arguments import require
 from mullion.errors import MullionError
 from mullion.memory import LEAST, default_limit, parse_size, size_text
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Sharing(StrEnum):
@@ -54,6 +56,15 @@ class Expiry(StrEnum):
     PATTERN_AWARE = "upa"
     NEGATIVE_TUPLES = "nt"
     SCAN = "direct"
+
+
+class Isolation(StrEnum):
+    """What a question sees of windows that slide while it reads them (golab 7)."""
+
+    SNAPSHOT = "snapshot"
+    LATEST = "latest"
+    RESTARTING = "restarting"
+    SERIAL = "serial"
 
 
 RELIEF = ("stretch", "enlarge", "shed")
@@ -111,7 +122,7 @@ class Options:
                 raise MullionError(f"{name} is a number of rows, at least 1, not {rows}")
         object.__setattr__(self, "memory", _checked_memory(self.memory))
         for name, choices in _CHOICES.items():
-            object.__setattr__(self, name, _chosen(name, choices, getattr(self, name)))
+            object.__setattr__(self, name, chosen(name, choices, getattr(self, name)))
 
     @staticmethod
     def of(**given: Any) -> Options:
@@ -151,6 +162,7 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "way": Way,
     "method": Method,
     "expiry": Expiry,
+    "isolation": Isolation,
 }
 
 
@@ -165,7 +177,8 @@ def _checked_memory(given: Any) -> int | None:
     return size
 
 
-def _chosen(name: str, choices: type[StrEnum], value: Any) -> StrEnum:
+def chosen(name: str, choices: type[Choice], value: Any) -> Choice:
+    """The choice that a user names."""
     try:
         return choices(value)
     except ValueError:
@@ -174,4 +187,4 @@ def _chosen(name: str, choices: type[StrEnum], value: Any) -> StrEnum:
 
 DEFAULTS = Options()
 
-__all__ = ["DEFAULTS", "Expiry", "Method", "Options", "Sharing", "Slicing", "Way"]
+__all__ = ["DEFAULTS", "Expiry", "Isolation", "Method", "Options", "Sharing", "Slicing", "Way", "chosen"]

@@ -1,12 +1,20 @@
-"""A program that ends by an exception while batches are at work, and has closed nothing."""
+"""What is left of an engine: of one that nobody closed when its program ends, and of one that was closed."""
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+
+from mullion import Engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -37,3 +45,20 @@ def test_an_exception_is_all_that_is_told(tmp_path: Path) -> None:
         assert ended.returncode == 1, ended.stderr
         assert ended.stderr.rstrip().endswith("RuntimeError: nobody catches this"), ended.stderr
         assert "Fatal" not in ended.stderr and "py4j" not in ended.stderr
+
+
+def test_an_engine_that_was_closed_holds_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """Java knows the callback of a stream for as long as it likes."""
+    pq.write_table(pa.table({"ts": [datetime(2026, 1, 1, tzinfo=UTC)], "x": [1]}), tmp_path / "a.parquet")
+    engine = Engine(spark)
+    engine.execute(
+        f"CREATE STREAM s (ts TIMESTAMP, x BIGINT) USING parquet OPTIONS (path '{tmp_path}') TIMESTAMP BY ts;"
+        "CREATE QUERY q AS SELECT sum(x) AS total FROM s [RANGE 1 s SLIDE 1 s]"
+    )
+    engine.run()
+    assert engine.results("q").to_arrow()["total"].to_pylist() == [1]
+    engine.close()
+    left = weakref.ref(engine)
+    del engine
+    gc.collect()
+    assert left() is None

@@ -44,7 +44,7 @@ def rows(out: Path, query: str = "q") -> list[dict[str, Any]]:
 
 def read_all(engine: Engine) -> None:
     """Let a followed stream answer what is there."""
-    for feed in engine._operation._feeds:
+    for feed in engine._operation._feeds.values():
         assert feed._query is not None
         feed._query.processAllAvailable()
 

@@ -59,6 +59,8 @@ class Stream(_WithColumns):
     """How far past the clock events may be (microseconds); None when they may be anywhere."""
     time: Expr | None = None
     """What the time column is computed by, when it is not one of the source."""
+    idle: int | None = None
+    """After how long without events event time goes on with the clock (microseconds)."""
     shedding: Shedding | None = None
     """What may be left out while the run is behind; None where it waits."""
 

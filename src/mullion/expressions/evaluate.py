@@ -110,10 +110,15 @@ class Evaluation:
         with np.errstate(all="ignore"):
             return _full(self.value(expr), self.length)
 
-    def full_bad(self, expr: Expr) -> Mask:
+    def some_bad(self, expr: Expr) -> Mask | None:
+        """Where it is bad; None where it is nowhere."""
         with np.errstate(all="ignore"):
             bad = self.bad(expr)
-        return np.zeros(self.length, np.bool_) if bad is None else np.broadcast_to(bad, (self.length,)).copy()
+        return None if bad is None or not bad.any() else np.broadcast_to(bad, (self.length,)).copy()
+
+    def full_bad(self, expr: Expr) -> Mask:
+        bad = self.some_bad(expr)
+        return np.zeros(self.length, np.bool_) if bad is None else bad
 
     def value(self, expr: Expr) -> Vector:
         value = self.values.get(expr)
@@ -240,7 +245,8 @@ def _apply(function: Function, signature: Signature, vectors: list[Vector]) -> V
         return _where_known(form, signature.result, vectors, valid)
     result = form(*arrays)
     if isinstance(result, tuple):
-        return _vector(signature.result, result[0], valid & result[1])
+        result, fits = result
+        valid = valid if np.shape(fits) == (1,) and fits[0] else valid & fits
     return _vector(signature.result, result, valid)
 
 

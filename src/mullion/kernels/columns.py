@@ -143,9 +143,9 @@ class Columns(Mapping[str, Vector]):
         computed again: hundreds of expressions have more steps than memory should hold."""
         self._evaluation.values.clear()
 
-    def bad(self, expr: Expr) -> npt.NDArray[np.bool_]:
-        """Where the expression met a bad value."""
-        return self._evaluation.full_bad(expr)
+    def bad(self, expr: Expr) -> npt.NDArray[np.bool_] | None:
+        """Where the expression met a bad value; None where it met none."""
+        return self._evaluation.some_bad(expr)
 
     def array(self, expr: Expr) -> pa.Array:
         """The expression's values for Arrow, texts as a dictionary."""

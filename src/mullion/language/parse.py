@@ -14,7 +14,7 @@ from mullion.language.cursor import Cursor
 from mullion.language.durations import TOO_LONG
 from mullion.language.expressions import expression
 from mullion.language.limits import LONGEST
-from mullion.language.literals import duration
+from mullion.language.literals import duration, instant
 from mullion.language.queries import query
 from mullion.language.query import Expr, Query
 from mullion.language.script import Ask, CreateQuery, Statement
@@ -88,6 +88,11 @@ def parse_duration(text: str) -> int:
     if abs(span) > LONGEST:
         raise ParseError(TOO_LONG, Place(text, 0, len(text)))
     return span
+
+
+def parse_instant(text: str) -> int:
+    """Microseconds since the epoch of a timestamp; UTC when no zone is written."""
+    return instant(text, Place(text, 0, len(text)))
 
 
 def _script(c: Cursor) -> Parsed:

@@ -64,10 +64,11 @@ def render(node: Statement | Query | Expr) -> str:
             ahead = "" if node.ahead == AHEAD_BY_DEFAULT else f" AHEAD {_span_or_none(node.ahead)}"
             keep = "" if node.keep is None else f" KEEP {_span(node.keep)}"
             keep += "" if node.keep_rows is None else f" KEEP {node.keep_rows} ROWS"
+            idle = "" if node.idle is None else f" IDLE AFTER {_span(node.idle)}"
             behind = _behind(node.shedding)
             created = f"CREATE STREAM {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
             time = "" if node.time is None else f"{_expr(node.time)} AS "
-            return f"{created} TIMESTAMP BY {time}{render_name(node.time_column)}{late}{ahead}{keep}{behind}"
+            return f"{created} TIMESTAMP BY {time}{render_name(node.time_column)}{late}{ahead}{keep}{idle}{behind}"
         case CreateTable():
             kind = "RETROACTIVE TABLE" if node.retroactive else "TABLE"
             return f"CREATE {kind} {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"

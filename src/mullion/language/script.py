@@ -32,6 +32,8 @@ class CreateStream:
     """For how long events stay to be asked about (microseconds)."""
     keep_rows: int | None = None
     """How many events stay to be asked about."""
+    idle: int | None = None
+    """After how long without events event time goes on with the clock (microseconds)."""
     shedding: Shedding | None = None
     """What may be left out when the run is behind; None when it waits."""
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)

@@ -32,7 +32,7 @@ from mullion.language.types import Type
 from mullion.language.windows import timestamp
 
 _NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,127}", re.ASCII)
-_BOUNDS = ("lateness", "ahead", "keep", "when")
+_BOUNDS = ("lateness", "ahead", "keep", "idle", "when")
 _CLAUSES = {"when": "shedding"}
 """The fields that clauses fill which are called otherwise."""
 EVENT_TIME = "event_time"
@@ -98,6 +98,8 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
             bounds["lateness"] = _not_negative(c, "LATENESS")
         elif word == "ahead":
             bounds["ahead"] = None if c.accept("unbounded") else _not_negative(c, "AHEAD")
+        elif word == "idle":
+            bounds["idle"] = _idle(c)
         elif word == "when":
             bounds["shedding"] = when_behind(c)
         elif c.token.kind is Kind.NUMBER and c.word(1) in ("row", "rows"):
@@ -132,6 +134,16 @@ def _not_negative(c: Cursor, what: str) -> int:
     span = time_span(c, signed=True)
     if span < 0:
         raise ParseError(f"{what} must not be negative", c.since(at))
+    return span
+
+
+def _idle(c: Cursor) -> int:
+    """IDLE AFTER '10 s'."""
+    c.expect("after")
+    at = c.at
+    span = time_span(c, signed=True)
+    if span <= 0:
+        raise ParseError("IDLE AFTER must be longer than nothing", c.since(at))
     return span
 
 

@@ -101,13 +101,15 @@ class Answering:
     def step(
         self, settled: Mapping[str, Events], since: int, now: int, table: Tables, *, newest: int | None, ended: bool
     ) -> list[Answers]:
-        """Go on from `since` to `now` with the events before it, and answer what became due. `newest` is the time of
-        the newest event of all streams."""
+        """Go on from `since` to `now` with the events before it, and answer what became due. `newest` is how far event
+        time has come in any stream."""
         self.observing.see(settled)
         answers = []
         for name, network in self.networks.items():
             self._look_up(network, table, since)
             self.observing.reorder(network)
+            if ended and newest is not None:
+                network.newest = max(network.newest, newest)
             deltas = network.advance(settled, now)
             bad = network.take_bad()
             for relation in self.relations if name == "shared" else [name]:

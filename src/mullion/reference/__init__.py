@@ -58,10 +58,11 @@ def answer(
     events: Rows | Mapping[str, Rows],
     tables: Tables | None = None,
     versions: Versions | None = None,
+    event_time: int | None = None,
 ) -> Answer:
     """The answer of a standing query over a bounded input: a stream and its events in the order of arrival, or several
     by name; tables as (table, rows) by name, and how they changed. A relation, which was bound before, is answered
-    operator by operator.
+    operator by operator; `event_time` is how far heartbeats have brought any of its streams.
 
     Values are as in `Vector`: times in microseconds, dates in days.
     """
@@ -69,7 +70,7 @@ def answer(
     given = events if isinstance(events, Mapping) else dict.fromkeys(known, events)
     rows_of_tables = tables or {}
     if isinstance(asked, Relation):
-        return answer_relation(asked, known, given, rows_of_tables, versions)
+        return answer_relation(asked, known, given, rows_of_tables, versions, event_time)
     declared = {name: table for name, (table, _) in rows_of_tables.items()}
     relation = bind(asked, known, declared)
     if not groups_one_window(asked, known, declared, {}):

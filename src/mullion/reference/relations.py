@@ -29,10 +29,11 @@ def answer_relation(
     events: Mapping[str, Rows],
     tables: Tables | None = None,
     versions: Versions | None = None,
+    event_time: int | None = None,
 ) -> Answer:
     """The answer of a query over relations to bounded input: the events of each stream in the order of arrival."""
     relation = _windowed(relation)
-    world = World(relation, streams, events, tables or {}, versions or {})
+    world = World(relation, streams, events, tables or {}, versions or {}, event_time)
     windows = [
         row for node in nodes(relation.root) if isinstance(node, Scan | ResultWindow) for row in world.rows(node)
     ]

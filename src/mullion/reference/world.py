@@ -31,10 +31,13 @@ class World:
         events: Mapping[str, Rows],
         tables: Tables,
         versions: Versions,
+        event_time: int | None = None,
     ) -> None:
+        """`event_time` is how far event time has come in any stream, where that is further than the newest event."""
         self.tables, self.versions = tables, versions
         self.events = {name: _in_order(streams[name], events.get(name, ())) for name in relation.streams}
-        self.newest = max((time for events in self.events.values() for time, _ in events), default=None)
+        newest = max((time for events in self.events.values() for time, _ in events), default=None)
+        self.newest = newest if newest is None or event_time is None else max(newest, event_time)
         self.known: dict[Node, list[Row]] = {}
         self.relation = relation
 

@@ -11,7 +11,7 @@ from mullion.runtime.counts import add_counts
 from mullion.runtime.sharding import AnswerTask, gathered
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
-from mullion.runtime.threads import side_by_side
+from mullion.runtime.threads import iterated_side_by_side
 from mullion.slices.answered import count_rows
 from mullion.slices.due import Due, Runs, shown, slices_within
 from mullion.slices.finalize import Answers, Work
@@ -19,22 +19,12 @@ from mullion.slices.portions import Portions
 from mullion.slices.tier import is_endless
 from mullion.storage.marks import Mark
 
-FEW_ANSWERS = 2_000_000
-"""Answers that may wait together until it is their turn."""
-
 
 class _Due(NamedTuple):
     """The windows of a sharing set that are to be answered."""
 
     sharing_set: SharingSet
     runs: list[tuple[Grouping, Runs]]
-
-    @property
-    def has_few(self) -> bool:
-        """Whether its answers are few, and made on the driver."""
-        own = self.sharing_set
-        answers = sum(len(due) * max(1, own.groups.get(g.name, 1) if g.keys else 1) for g, due in self.runs)
-        return not own.shards and answers <= FEW_ANSWERS
 
 
 class Answering:
@@ -81,22 +71,15 @@ class Answering:
         return _Due(sharing_set, [(grouping, due) for grouping, due in runs if len(due) or due.exceeded])
 
     def _answer_sets(self, sets: Sequence[_Due], mark: Mark, work: Work) -> Iterator[Answers]:
-        """The answers of all sets, in their order. Sets with few answers are worked on side by side, and wait as a
-        whole."""
-        due = [own for own in sets if own.runs]
-        few = [own.has_few for own in due]
-        made = side_by_side([partial(self._answer_few, own, mark, work.over) for own in due if own.has_few])
-        for own, is_small in zip(due, few, strict=True):
-            if is_small:
-                answers, counted = next(made)
-                work.add(counted)
-                yield from answers
-            else:
-                yield from self._answer_set(own, mark, work)
-
-    def _answer_few(self, due: _Due, mark: Mark, over: set[str]) -> tuple[list[Answers], Work]:
-        work = Work(over=over)
-        return list(self._answer_set(due, mark, work)), work
+        """The answers of all sets: of those on the driver side by side, then of those that have shards."""
+        counted = [Work(over=work.over) for _ in sets]
+        due = [(own, partial(self._answer_set, own, mark, of)) for own, of in zip(sets, counted, strict=True)]
+        yield from iterated_side_by_side([task for own, task in due if own.runs and not own.sharing_set.shards])
+        for own, task in due:
+            if own.runs and own.sharing_set.shards:
+                yield from task()
+        for of in counted:
+            work.add(of)
 
     def _answer_set(self, due: _Due, mark: Mark, work: Work) -> Iterator[Answers]:
         for grouping, runs in due.runs:

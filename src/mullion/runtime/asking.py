@@ -15,11 +15,14 @@ from mullion.errors import MullionError
 from mullion.instants import EVERYTHING
 from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query, Window
+from mullion.options import DEFAULTS, Isolation
 from mullion.runtime.checked_questions import CheckedQuestion, Present, checked
+from mullion.runtime.isolation import Scan, answered
+from mullion.runtime.published import Published
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.stream_run import StreamRun
 from mullion.runtime.synopsis_answers import is_served
-from mullion.runtime.view import Evaluate, View
+from mullion.runtime.view import Evaluate
 
 
 class QuestionAnswer(NamedTuple):
@@ -100,25 +103,46 @@ def _of_any_length(query: Query, window: Window) -> Query:
 
 
 class Question:
-    """A question to what there is when it is asked. Batches may go on while it is answered."""
+    """A question to what commits have published. Batches may go on while it is answered."""
 
-    def __init__(self, checked: CheckedQuestion, runs: Mapping[str, StreamRun], relations: RelationRuns) -> None:
-        self._checked, self._runs = checked, runs
+    def __init__(
+        self,
+        checked: CheckedQuestion,
+        runs: Mapping[str, StreamRun],
+        relations: RelationRuns,
+        published: Published,
+    ) -> None:
+        self._checked, self._published = checked, published
+        for stream in checked.streams:
+            if stream not in runs:
+                raise MullionError(f"no event of stream '{stream}' was read yet", hint="start the engine first")
+        self._runs = {stream: runs[stream] for stream in checked.streams}
         self._kept = relations.materialized(checked.reads)
         self.readers = checked.readers
 
-    def answer(self, evaluate: Evaluate, table: Callable[[str, str], pa.Table]) -> QuestionAnswer:
+    def answer(
+        self,
+        evaluate: Evaluate,
+        table: Callable[[str, str], pa.Table],
+        isolation: Isolation = DEFAULTS.isolation,
+    ) -> QuestionAnswer:
         """`evaluate` computes what the kernel cannot, `table(reader, name)` gives the rows of a table as the reader
         last saw them."""
-        views = {stream: self._view(stream) for stream in self._checked.streams}
-        newest = max((view.newest for view in views.values() if view is not None), default=None)
-        return QuestionAnswer(*self._checked.answer(Present(views, newest, self._kept, evaluate, table)), newest)
+        return answered(self, self._published, lambda: self._present(evaluate, table), isolation)
 
-    def _view(self, stream: str) -> View | None:
-        """What the last commit of a stream left; None while there was no event."""
-        if stream not in self._runs:
-            raise MullionError(f"no event of stream '{stream}' was read yet", hint="start the engine first")
-        return self._runs[stream].view
+    def _present(self, evaluate: Evaluate, table: Callable[[str, str], pa.Table]) -> Present:
+        """All that the question is about, from one moment if nothing is published meanwhile."""
+        views = {stream: run.view for stream, run in self._runs.items()}
+        newest = max((view.newest for view in views.values() if view is not None), default=None)
+        kept = {name: run.shown[name] for name, run in self._kept.items() if name in run.shown}
+        return Present(views, newest, kept, evaluate, table)
+
+    def whole(self, state: Present) -> QuestionAnswer:
+        return QuestionAnswer(*self._checked.answer(state), state.newest)
+
+    def scan(self, state: Present, before: Scan[Any] | None) -> Scan[QuestionAnswer]:
+        scan = self._checked.scan(state, before)
+        return Scan(scan.sub_windows, lambda parts: QuestionAnswer(*scan.answer(parts), state.newest))
 
 
 def prepare(query: Query, catalog: Catalog) -> None:

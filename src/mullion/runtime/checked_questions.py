@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,7 @@ from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_i
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.physical import sliced
 from mullion.planner.sliced import SlicedAggregation
+from mullion.runtime.isolation import Scan, in_one_read
 from mullion.runtime.relation_state import run_name
 from mullion.runtime.synopsis_answers import bounds_of, exact_answer
 from mullion.runtime.view import Evaluate, SourcedRows, View
@@ -68,6 +70,10 @@ class CheckedQuestion(ABC):
 
     @abstractmethod
     def answer(self, present: Present) -> SourcedRows: ...
+
+    def scan(self, present: Present, before: Scan[Any] | None) -> Scan[SourcedRows]:
+        """How to answer while windows slide: where there are no sub-windows to be read apart, all of it is one."""
+        return in_one_read(lambda: self.answer(present))
 
     def of_length(self, window: Window, views: Mapping[str, View | None]) -> tuple[SourcedRows, View] | None:
         """What a synopsis answers if only the length of the window were another, and what it was answered from; None
@@ -124,6 +130,11 @@ class OfStream(CheckedQuestion):
         if view is None:
             return _no_events(self._relation)
         return view.ask(self._plan, present.evaluate, partial(present.table, self._plan.stream))
+
+    def scan(self, present: Present, before: Scan[Any] | None) -> Scan[SourcedRows]:
+        view = present.views[self._plan.stream]
+        sub_windows = None if view is None else view.scan(self._plan)
+        return super().scan(present, before) if sub_windows is None else sub_windows
 
     def of_length(self, window: Window, views: Mapping[str, View | None]) -> tuple[SourcedRows, View] | None:
         view = views.get(self._plan.stream)

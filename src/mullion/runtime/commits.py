@@ -98,6 +98,9 @@ class Commits:
             "oldest": state.oldest,
             "newest": state.newest,
             "holding": state.holding.snapshot(),
+            "heartbeat": [state.heartbeat, state.is_behind],
+            "watermark": state.watermark,
+            "ahead": state.stream.ahead,
             "counts": asdict(state.counts),
             "backfilled": sorted(state.backfilled),
             "rows": state.rows_of_static,
@@ -156,6 +159,7 @@ class Commits:
         state.is_restored = True
         state.oldest, state.newest = recorded["oldest"], recorded["newest"]
         state.holding = Holding.restored(recorded.get("holding", (None, ())))
+        state.heartbeat, state.is_behind = recorded.get("heartbeat", (None, False))
         state.counts = Counts(**recorded["counts"])
         state.backfilled = set(recorded["backfilled"])
         state.rows_of_static = recorded["rows"]
@@ -184,7 +188,7 @@ class Commits:
         whole = [s for s in state.sets.values() if not s.shards]
         sets = tuple((tuple(e for e in s.tier.entries if e.readers is None), s.coverage.copy()) for s in whole)
         ordered = state.ordered
-        state.view = self._view(ordered.order.waiting, ordered.synopses, sets, state.lookups.rows)
+        self._publish(self._view(ordered.order.waiting, ordered.synopses, sets, state.lookups.rows))
 
     def show_restored(self, synopses: Sequence[Synopsis]) -> None:
         """Let questions see what the last commit left, before the first batch comes. Where its sub-windows were cut is
@@ -192,7 +196,11 @@ class Commits:
         state = self._state
         if state.is_restored and state.newest is not None:
             restored, waiting = restored_synopses(synopses, *state.restored_order, state.newest)
-            state.view = self._view(waiting, restored)
+            self._publish(self._view(waiting, restored))
+
+    def _publish(self, view: View) -> None:
+        state = self._state
+        state.published.publish(lambda: setattr(state, "view", view))
 
     def _view(
         self,

@@ -26,6 +26,8 @@ class Incoming:
     watermark: int | None = None
     oldest: int | None = None
     newest: int | None = None
+    reached: int | None = None
+    """The watermark before the end."""
     settled: int = 0
     """How many events have left the order: the number that the next one gets."""
 
@@ -40,6 +42,11 @@ class Incoming:
             events = events.filter(pc.greater_equal(events.column(TIME), since))
         if len(events):
             self.order.add(events)
+
+    def reach(self, watermark: int | None, *, ended: bool) -> None:
+        """All before the watermark is here, or all there ever is."""
+        self.reached = watermark if watermark is not None else self.reached
+        self.watermark = THE_END if ended else watermark
 
     def settle(self, now: int) -> Events | None:
         """The events before `now`, in their order, each with its number."""

@@ -147,7 +147,9 @@ class Ordered:
         return sum(axis_set.late for axis_set in self.sets.values())
 
     def answer(self, settled: int | None, work: Work, limits: Limits) -> Iterator[Answers]:
+        followed = self.order.waiting is not None and len(self.order.waiting) > 0
         for axis_set in self.sets.values():
+            axis_set.is_followed = followed
             yield from axis_set.answer(settled, work, limits)
 
     def forget(self, settled: int) -> None:

@@ -17,7 +17,7 @@ from mullion.runtime.sharing_set import CountedPartials, SharingSet, observed
 from mullion.runtime.stream_state import StreamState
 from mullion.runtime.threads import side_by_side
 from mullion.slices.bounds import EVERYWHERE
-from mullion.slices.subwindow import PartialSubWindows
+from mullion.slices.subwindow import PartialSubWindows, in_portions
 from mullion.slices.tally import Tally, late_for, tally
 from mullion.storage.marks import Mark
 
@@ -114,7 +114,8 @@ def _sub_windows(plan: Plan, collected: Collected) -> list[CountedPartials]:
         counted = Tally()
         for table in tables:
             counted.add(tally(table, grouping))
-        taken.append((grouping, [PartialSubWindows.of(table, grouping) for table in tables], counted))
+        parts = [part for table in tables for part in in_portions(table)]
+        taken.append((grouping, [PartialSubWindows.of(part, grouping) for part in parts], counted))
     return taken
 
 

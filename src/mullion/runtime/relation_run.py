@@ -130,7 +130,7 @@ class RelationRun(RelationState):
             incoming = self.incoming[stream]
             for batch in batches:
                 incoming.take(batch, self.now)
-            incoming.watermark = THE_END if ended else watermark
+            incoming.reach(watermark, ended=ended)
             marks = [i.watermark for i in self.incoming.values()]
             known = [mark for mark in marks if mark is not None]
             self.limits.begin()
@@ -215,7 +215,9 @@ class RelationRun(RelationState):
     def _show(self) -> None:
         """Let questions see what is kept now. What a step that failed has left is not shown."""
         if not self.is_interrupted:
-            self.shown = {name: kept.shown() for name, kept in self.own.materialized.items()}
+            shown = {name: kept.shown() for name, kept in self.own.materialized.items()}
+            if shown or self.shown:
+                self.published.publish(lambda: setattr(self, "shown", shown))
 
     def restore(self) -> None:
         """Go on from the last commit."""

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.algebra.relation import Relation
-from mullion.operators.materialized import KeptResult
 from mullion.operators.planning import plans_at_work
 from mullion.operators.structures import Structures
 from mullion.options import Options
 from mullion.planner.explain_operators import OperatorPlans
 from mullion.planner.optimiser import Chosen
 from mullion.planner.relation_stats import NO_STATS, Stats
+from mullion.runtime.published import Published
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import Sharding
 from mullion.runtime.relation_state import run_name
@@ -40,11 +40,13 @@ class RelationRuns:
         table: Callable[[str, str, int], pa.Table],
         table_files: Callable[[str], Sequence[str]] = lambda reader: (),
         sharding: Sharding | None = None,
+        published: Published | None = None,
     ) -> None:
         """`table` gives the rows of a table as a step of the relations over some streams sees them, `table_files` the
-        files in which they are kept."""
+        files in which they are kept, `published` tells questions of commits."""
         self._sink, self._options, self._checkpoint = sink, options, checkpoint
         self._table, self._table_files, self._sharding = table, table_files, sharding
+        self._published = Published() if published is None else published
         self.runs: dict[Key, RelationRun] = {}
         self._scratch = Scratch()
 
@@ -66,6 +68,7 @@ class RelationRuns:
                 table_files=lambda: self._table_files(reader),
                 sharding=self._sharding,
                 scratch=lambda: self._scratch.path,
+                published=self._published,
             )
             run.restore()
         return run
@@ -88,10 +91,9 @@ class RelationRuns:
         """Remove what was for this run alone."""
         self._scratch.discard()
 
-    def materialized(self, names: Iterable[str]) -> dict[str, KeptResult]:
-        """The kept results of materialised queries, those of the same streams all from the same commit."""
-        shown = [run.shown for run in self.runs.values()]
-        return {name: results[name] for name in names for results in shown if name in results}
+    def materialized(self, names: Iterable[str]) -> dict[str, RelationRun]:
+        """The runs that show the kept results of materialised queries."""
+        return {name: run for name in names for run in self.runs.values() if name in run.shown}
 
     def set_relations(self, relations: Iterable[Relation]) -> None:
         """All relations from now on."""

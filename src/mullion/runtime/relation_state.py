@@ -19,6 +19,7 @@ from mullion.options import DEFAULTS, Options
 from mullion.planner.relation_stats import Stats
 from mullion.runtime.incoming import Incoming
 from mullion.runtime.lookup_tables import no_table
+from mullion.runtime.published import Published
 from mullion.runtime.relation_shards import InShards, Sharding
 from mullion.runtime.sink import Sink
 from mullion.slices.limits import Limits
@@ -57,9 +58,11 @@ class RelationState:
         table_files: Callable[[], Sequence[str]] = tuple,
         sharding: Sharding | None = None,
         scratch: Callable[[], Path] | None = None,
+        published: Published | None = None,
     ) -> None:
         """`table` gives a table's rows as a step sees them, `table_files` the files in which they are kept, `scratch` a
-        directory for what need not survive. Without `sharding` everything is computed here."""
+        directory for what need not survive, `published` tells questions of commits. Without `sharding` everything is
+        computed here."""
         self.name, self.tag = run_name(streams, tag), tag
         self.sink, self.options, self.journal, self.table = sink, options, journal, table
         self.incoming = {stream: Incoming() for stream in streams}
@@ -85,8 +88,10 @@ class RelationState:
         self.seconds = 0.0
         self.known: dict[str, dict[str, Any]] = {}
         """The relations of the last commit, with when they entered."""
+        self.published = Published() if published is None else published
         self.shown: Mapping[str, KeptResult] = {}
-        """The materialised results as the last commit left them, for questions: replaced as a whole."""
+        """The materialised results as the last commit left them, for questions: replaced as a whole, when they are
+        published."""
         self.lock = threading.RLock()
         self.is_interrupted = False
         """A step has failed half-way: what is in memory is of no use, only a restart goes on, from the last commit."""
@@ -108,7 +113,11 @@ class RelationState:
 
     @property
     def newest(self) -> int | None:
-        return max((i.newest for i in self.incoming.values() if i.newest is not None), default=None)
+        """How far event time has come in any stream: the newest event, or further where it went on without events; None
+        before the first event."""
+        newest = max((i.newest for i in self.incoming.values() if i.newest is not None), default=None)
+        marks = [i.reached for i in self.incoming.values() if i.reached is not None]
+        return None if newest is None else max(newest, *marks, newest)
 
     @property
     def stats(self) -> Stats:

@@ -40,7 +40,7 @@ from mullion.runtime.state_memory import StateMemory
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.tally import Tally
 from mullion.storage.fault_points import fault_point
-from mullion.storage.marks import Mark
+from mullion.storage.marks import BEFORE_ALL, Mark
 from mullion.storage.scratch import Scratch
 
 
@@ -147,7 +147,8 @@ class StreamRun(StreamState):
 
     def _advance(self, seen: Tally, batch: int) -> None:
         """Let event time go on to what a batch held, but not past what the source knows to come."""
-        offsets = () if self.holding.until is None else self.source.offsets_of(batch)
+        is_plain = self.holding.until is None and self.heartbeat is None
+        offsets = () if is_plain else self.source.offsets_of(batch)
         self.holding.go_on(self.watermark, offsets, self.source.still_to_come(batch))
         if seen.newest is None or seen.oldest is None:
             return
@@ -160,7 +161,7 @@ class StreamRun(StreamState):
         """The end of the input is the end of the stream: answer every window that holds an event."""
         if self.closed:
             return
-        if self.committed is None:
+        if self.committed is None or self.committed.batch < 0:
             self._commits.commit(Mark(0, end=True))
             return
         self._admission.start_side_jobs()
@@ -168,6 +169,27 @@ class StreamRun(StreamState):
         self.ordered.look_up(self.lookups.at(self.ordered.groupings, self.committed.batch))
         mark = Mark(self.committed.batch, end=True)
         self._answering.answer(mark, None)
+        self._commits.commit(mark)
+
+    # Heartbeats
+
+    def advance(self, time: int) -> None:
+        """Let event time go on without events: nothing before `time` comes any more. This is committed first, so that
+        what it makes due is the same however often a crash interrupts it."""
+        self.heartbeat, self.is_behind = time, True
+        self._commits.commit((self.committed or BEFORE_ALL).next_beat)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Answer what a committed heartbeat made due."""
+        assert self.committed is not None
+        mark = self.committed.next_beat
+        self._admission.start_side_jobs()
+        self._admission.take_side_jobs()
+        if mark.batch >= 0:
+            self.ordered.look_up(self.lookups.at(self.ordered.groupings, mark.batch))
+        self._answering.answer(mark, self.watermark)
+        self.is_behind = False
         self._commits.commit(mark)
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ from mullion.runtime.kept_events import Keeper
 from mullion.runtime.lookup_tables import LookupTables, TableAt, no_table
 from mullion.runtime.ordered import Ordered
 from mullion.runtime.overload import Overload
+from mullion.runtime.published import Published
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.sink import Sink
 from mullion.runtime.view import View
@@ -41,6 +42,10 @@ class StreamState:
     """How many sharing sets were made after the first."""
     statistics: Statistics | None = None
     """What was known of the last batch that was looked at before it was read."""
+    heartbeat: int | None = None
+    """Nothing before this time comes any more: somebody said so, or the clock of an idle stream."""
+    is_behind: bool = False
+    """A heartbeat is committed, and what it made due is not."""
 
     timer: Callable[[], float] = staticmethod(time.perf_counter)
     """The seconds that batches are timed by."""
@@ -60,12 +65,13 @@ class StreamState:
         has_changed: Callable[[str], bool] = lambda name: False,
         clock: Callable[[], float] = time.time,
         memory: Callable[[], Memory] | None = None,
+        published: Published | None = None,
     ) -> None:
         """`static`: all events of the stream are one batch, which the end follows. `table` gives a table's rows as a
         batch sees them, `table_files` the files in which they are kept, `relations_stand` how far those over the stream
-        are."""
+        are, `published` tells questions of commits."""
         self.stream, self.sink, self.options, self.source = stream, sink, options, source
-        self.journal, self.static, self.memory = journal, static, memory
+        self.journal, self.static, self.memory, self.published = journal, static, memory, published or Published()
         self.table_files, self.has_changed, self.relations_stand = table_files, has_changed, relations_stand
         self.lookups = LookupTables(table)
         self.relations_stood: Standings = {}
@@ -77,8 +83,7 @@ class StreamState:
         self.is_restored = False
         """The state is that of a commit, and no queries have been set since."""
         self.restored_order: tuple[Mapping[str, Any], list[tuple[str, pa.Table]]] = {}, []
-        self.counts = Counts()
-        self.limits = Limits(options.most_answers)
+        self.counts, self.limits = Counts(), Limits(options.most_answers)
         self.oldest: int | None = None
         self.newest: int | None = None
         self.holding = Holding()
@@ -93,7 +98,7 @@ class StreamState:
         """The names of the queries that they answer."""
         self.intake: EventLog | None = None
         self.view: View | None = None
-        """What the last commit left, for questions: replaced as a whole."""
+        """What the last commit left, for questions: replaced as a whole, when it is published."""
         self.committed: Mark | None = None
         self.begun = False
         """A batch has begun; a query that enters from now on may have missed events."""
@@ -113,9 +118,10 @@ class StreamState:
 
     @property
     def watermark(self) -> int | None:
-        if self.newest is None:
-            return None
-        return self.holding.held(self.newest - self.stream.lateness)
+        """Nothing before it is taken any more: by the newest event, or by a heartbeat that is further."""
+        by_events = None if self.newest is None else self.newest - self.stream.lateness
+        marks = [mark for mark in (by_events, self.heartbeat) if mark is not None]
+        return self.holding.held(max(marks)) if marks else None
 
     @property
     def closed(self) -> bool:

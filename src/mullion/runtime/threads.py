@@ -6,9 +6,16 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
+from queue import Empty, Queue
+from threading import Event
 from typing import TypeVar
 
 T = TypeVar("T")
+
+WAITING = 2
+"""Items of each iterator that wait until it is their turn."""
 
 
 def cores() -> int:
@@ -41,4 +48,58 @@ def side_by_side(tasks: Sequence[Callable[[], T]], threads: int | None = None) -
                 future.cancel()
 
 
-__all__ = ["cores", "side_by_side"]
+def iterated_side_by_side(tasks: Sequence[Callable[[], Iterator[T]]], threads: int | None = None) -> Iterator[T]:
+    """What each task yields, in their order. A few are worked on at a time, and each stops when some of what it
+    yielded waits: so much is held at once, however much there is.
+
+    >>> list(iterated_side_by_side([lambda: iter([1, 2, 3, 4]), lambda: iter([]), lambda: iter([5])], threads=2))
+    [1, 2, 3, 4, 5]
+    """
+    threads = min(cores() if threads is None else threads, len(tasks))
+    if threads <= 1:
+        for task in tasks:
+            yield from task()
+        return
+    stopped, rest = Event(), iter(tasks)
+    working: deque[tuple[Future[None], Queue[_Item[T]]]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="mullion-sets") as pool:
+
+        def begin(task: Callable[[], Iterator[T]]) -> None:
+            out: Queue[_Item[T]] = Queue(WAITING)
+            working.append((pool.submit(_iterate, task, out, stopped), out))
+
+        for task in islice(rest, threads + 1):
+            begin(task)
+        try:
+            # Tasks begin in their order, so the one whose turn it is has always begun.
+            while working:
+                future, out = working[0]
+                while item := out.get():
+                    yield item[0]
+                future.result()
+                working.popleft()
+                for task in islice(rest, 1):
+                    begin(task)
+        finally:
+            stopped.set()
+            for future, out in working:
+                while not future.cancel() and not future.done():
+                    with suppress(Empty):
+                        out.get(timeout=0.01)
+
+
+_Item = tuple[()] | tuple[T]
+"""One item, or the end."""
+
+
+def _iterate(task: Callable[[], Iterator[T]], out: Queue[_Item[T]], stopped: Event) -> None:
+    try:
+        for item in task():
+            out.put((item,))
+            if stopped.is_set():
+                return
+    finally:
+        out.put(())
+
+
+__all__ = ["cores", "iterated_side_by_side", "side_by_side"]

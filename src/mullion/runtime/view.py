@@ -23,6 +23,7 @@ from mullion.operators.network import Events as Relational
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
+from mullion.runtime.isolation import Scan
 from mullion.runtime.kept_events import KeptEvents
 from mullion.runtime.synopsis_answers import exact_answer
 from mullion.slices.column_synopses import ColumnSynopsis
@@ -30,15 +31,18 @@ from mullion.slices.coverage import Coverage
 from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.partial import Input
 from mullion.slices.once import (
+    Shown,
     are_enough,
     events_needed,
     from_events,
     from_sub_windows,
     kept_window,
     last_instant,
+    pieces_of,
     reaches_back,
 )
 from mullion.slices.order import times_of
+from mullion.slices.pieces import Piece
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.waiting_values import WaitingValues
 
@@ -77,6 +81,18 @@ class View:
         tables that no query has looked at."""
         return exact_answer(query, self) or Asked(query, self.stream, self, evaluate, table).answer()
 
+    def scan(self, query: SlicedAggregation) -> Scan[SourcedRows] | None:
+        """How to read the sub-windows that answer a question, one by one; None where something else answers it."""
+        if exact_answer(query, self) is not None:
+            return None
+        held = SubWindows.holding(query, self, exact=True)
+        if held is None and not self.keeps_enough(query.frame):
+            held = SubWindows.holding(query, self, exact=False)
+        return None if held is None else Scan(held.pieces(), held.answer)
+
+    def keeps_enough(self, frame: Window) -> bool:
+        return self.kept is not None and are_enough(frame, self.kept.past, self.kept.rows, self.newest)
+
     def waiting_values(self, column: str) -> WaitingValues:
         """A column of the events that wait, put in order for the first question that asks about it."""
         if column not in self._in_order:
@@ -100,6 +116,37 @@ def not_kept(stream: Stream, keeps_none: bool, either: str = "") -> MullionError
 
 
 @dataclass(frozen=True)
+class SubWindows:
+    """The sub-windows that hold a question's window."""
+
+    query: SlicedAggregation
+    stream: Stream
+    entries: Sequence[PartialSubWindows]
+    window: tuple[int, int]
+    shown: Shown
+    up_to: int
+
+    @staticmethod
+    def holding(query: SlicedAggregation, view: View, *, exact: bool) -> SubWindows | None:
+        for entries, coverage in view.sets:
+            kept = kept_window(query, coverage, view.newest, exact=exact)
+            if kept is not None:
+                window, shown = kept
+                # A window cut at an edge holds the events before the edge, also when the newest event is on it.
+                up_to = min(shown.closes, view.newest) if exact else window[1] - 1
+                return SubWindows(query, view.stream, entries, window, shown, up_to)
+        return None
+
+    def pieces(self) -> dict[Piece, Callable[[], PartialSubWindows]]:
+        return pieces_of(self.query, self.stream, self.entries, self.window)
+
+    def answer(self, read: Sequence[PartialSubWindows]) -> SourcedRows:
+        """From the sub-windows themselves, or from what was read of each."""
+        table = from_sub_windows(self.query, self.stream, read, self.shown, self.window)
+        return table, "the sub-windows that standing queries keep", self.up_to
+
+
+@dataclass(frozen=True)
 class Asked:
     query: SlicedAggregation
     stream: Stream
@@ -109,25 +156,18 @@ class Asked:
 
     def answer(self) -> SourcedRows:
         """From sub-windows up to the newest event, or kept events, or sub-windows up to an earlier time."""
-        for answer in (self._from_sub_windows(exact=True), self._from_kept(), self._from_sub_windows(exact=False)):
-            if answer is not None:
-                return answer
+        answer = self._from_sub_windows(exact=True) or self._from_kept() or self._from_sub_windows(exact=False)
+        if answer is not None:
+            return answer
         raise not_kept(self.stream, self.view.kept is None, ", and no standing query has them either")
 
     def _from_sub_windows(self, *, exact: bool) -> SourcedRows | None:
-        for entries, coverage in self.view.sets:
-            kept = kept_window(self.query, coverage, self.view.newest, exact=exact)
-            if kept is not None:
-                window, shown = kept
-                table = from_sub_windows(self.query, self.stream, entries, shown, window)
-                # A window cut at an edge holds the events before the edge, also when the newest event is on it.
-                up_to = min(shown.closes, self.view.newest) if exact else window[1] - 1
-                return table, "the sub-windows that standing queries keep", up_to
-        return None
+        held = SubWindows.holding(self.query, self.view, exact=exact)
+        return None if held is None else held.answer(held.entries)
 
     def _from_kept(self) -> SourcedRows | None:
         kept, frame, now = self.view.kept, self.query.frame, self.view.newest
-        if kept is None or not are_enough(frame, kept.past, kept.rows, now):
+        if kept is None or not self.view.keeps_enough(frame):
             return None
         since = events_needed(frame, now)
         events = kept.read(since)

@@ -42,6 +42,27 @@ class Batches:
         self._runs.hand_over(run)
         self._done()
 
+    def advance(self, name: str, time: int | None) -> None:
+        """Event time goes on without events; None: it has, and an earlier run did not answer what that made due."""
+        run, relations = self._runs.of(name), self._runs.relations
+        with self._lock:
+            self._entering.streams.enter_fresh(run)
+            queries = self._entering.streams.queries_over(name)
+            synopses = self._catalog.synopses_on(name)
+            self._entering.relations.enter()
+            run.set_relations(relations.columns_needed(name), relations.names_over(name))
+            if run.journal is not None and run.committed is not None and run.committed.batch >= 0:
+                run.journal.begin(run.committed.batch, [to_journal(query) for query in queries])
+        self._sink.set_queries(name, {query.name: query.text for query in queries})
+        self._runs.read_pasts(run)
+        run.set_queries(queries, synopses)
+        if time is None:
+            run.catch_up()
+        else:
+            run.advance(time)
+        self._runs.hand_over(run)
+        self._done()
+
     def finish(self, name: str, *, close: bool) -> None:
         """A source has been read to its end. With `close` this is the end of the stream."""
         run = self._runs.of(name)

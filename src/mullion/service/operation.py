@@ -21,6 +21,7 @@ from mullion.runtime.stream_run import StreamRun
 from mullion.service.answers import AnswerStore
 from mullion.service.batches import Batches
 from mullion.service.entering import Entering
+from mullion.service.heartbeats import Heartbeats
 from mullion.service.places import Places
 from mullion.service.runs import Runs
 from mullion.spark.backend import SparkBackend
@@ -51,7 +52,8 @@ class Operation:
     ) -> None:
         self._catalog, self._lock, self._places, self._answers = catalog, lock, places, answers
         self._runs, self._entering, self._batches, self._backend = runs, entering, batches, backend
-        self._feeds: list[Feed] = []
+        self._feeds: dict[str, Feed] = {}
+        self.heartbeats = Heartbeats(runs, batches, places, self._feeds)
         self.stopping = threading.Event()
         self.at_start = AtStart()
 
@@ -69,10 +71,13 @@ class Operation:
         for run in runs:
             self._resume(run, follow=follow)
         for run in runs:
+            if run.is_behind:
+                self._batches.advance(run.stream.name, None)
             self._runs.read_pasts(run)
             self._runs.hand_over(run)
         for run in runs:
             self._start_feed(run, reading, close=close or self._places.checkpoint is None, every=pause)
+        self.heartbeats.start()
 
     def _asked_streams(self) -> list[Stream]:
         catalog = self._catalog
@@ -116,13 +121,18 @@ class Operation:
         """Begin to read a stream."""
         name = run.stream.name
         notes = self._places.notes_of_spark(name)
-        finish = partial(self._batches.finish, name, close=close or run.static)
+        finish = partial(self._finish, name, close=close or run.static)
         feed = self._backend.feed(run, notes, partial(self._batches.process, name), finish, every)
-        self._feeds.append(feed)
+        self._feeds[name] = feed
         reading()
         if self._places.checkpoint is not None:
             run.go_on_from(Progress(notes))
         feed.start()
+
+    def _finish(self, name: str, *, close: bool) -> None:
+        """A source has been read to its end."""
+        self.heartbeats.take_requests(name)
+        self._batches.finish(name, close=close)
 
     def _pause(self, every: str | None, *, follow: bool) -> int:
         """The time from one batch to the next, in microseconds."""
@@ -140,12 +150,12 @@ class Operation:
     @property
     def failed(self) -> bool:
         """Whether a stream has failed in the background."""
-        return any(feed.failed for feed in self._feeds)
+        return any(feed.failed for feed in self._feeds.values())
 
     def wait(self, seconds: float | None) -> None:
         """Until the sources end, one of them fails, a stop is asked for or the time is over."""
         until = math.inf if seconds is None else time.monotonic() + seconds
-        waiting = self._feeds
+        waiting = list(self._feeds.values())
         while waiting and not self.stopping.is_set() and not self.failed:
             left = until - time.monotonic()
             if left <= 0:
@@ -154,7 +164,9 @@ class Operation:
 
     def stop(self) -> None:
         """Stop after the current batch, and raise what went wrong in the background, if anything did."""
-        feeds, self._feeds = self._feeds, []
+        self.heartbeats.stop()
+        feeds = list(self._feeds.values())
+        self._feeds.clear()
         for feed in feeds:
             feed.stop()
         self._runs.close()

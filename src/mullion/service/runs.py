@@ -8,6 +8,7 @@ from mullion.catalog.catalog import Catalog
 from mullion.catalog.closing import query_after_the_end
 from mullion.errors import MullionError
 from mullion.options import Options
+from mullion.runtime.published import Published
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.relation_shards import Sharding
 from mullion.runtime.relation_state import PastRead
@@ -33,6 +34,8 @@ class Runs:
         self._catalog, self._places, self._options, self._sink = catalog, places, options, sink
         self._tables, self._backend, self._clock = tables, backend, clock
         self.streams: dict[str, StreamRun] = {}
+        self.published = Published()
+        """What commits have left for questions."""
         sharding = Sharding(tasks=backend.run_step, above=backend.relations_stay_up_to, writer=sink.shard_writer)
         self.relations = RelationRuns(
             sink,
@@ -41,6 +44,7 @@ class Runs:
             table=lambda reader, name, step: tables.store_of(reader).current(name, step),
             table_files=lambda reader: tables.store_of(reader).files,
             sharding=sharding,
+            published=self.published,
         )
 
     def of(self, name: str) -> StreamRun:
@@ -60,6 +64,7 @@ class Runs:
                 has_changed=self._tables.has_changed,
                 clock=self._clock,
                 memory=lambda: self._backend.memory,
+                published=self.published,
             )
             run.restore()
         return self.streams[name]
@@ -85,6 +90,12 @@ class Runs:
         taken = self.relations.taken(name)
         if intake is not None and taken is not None:
             intake.forget_before(taken)
+
+    def newest_beside(self, name: str) -> int | None:
+        """The newest event time of the streams that relations read together with one."""
+        beside = {other for run in self.relations.over(name) for other in run.incoming} - {name}
+        times = (self.streams[other].newest for other in beside if other in self.streams)
+        return max((time for time in times if time is not None), default=None)
 
     def check_not_ended(self, query: str, streams: Sequence[str]) -> None:
         """Refuse a query over a stream that has ended."""

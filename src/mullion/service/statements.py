@@ -113,7 +113,7 @@ class Statements:
     def _create_stream(self, create: CreateStream) -> None:
         format_, options = check_format(create.format, create.options, create.place)
         columns = create.columns or read_columns(self._session(), create.name, format_, dict(options))
-        limits = create.keep, create.keep_rows, create.ahead, create.time, create.shedding
+        limits = create.keep, create.keep_rows, create.ahead, create.time, create.idle, create.shedding
         stream = Stream(create.name, columns, create.time_column, create.lateness, format_, options, *limits)
         self._catalog.add_stream(stream.check(create.place), create.place)
 

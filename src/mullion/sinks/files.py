@@ -1,6 +1,7 @@
 """Files of answers, each there whole or not at all, whose names say which commits they hold.
 
     000000000007.0.parquet                   what batch 7 answered
+    000000000007.0.000000001.parquet         what a heartbeat after it made due
     000000000007.0-shard-3.parquet           the part of it that a shard wrote by itself
     000000000007.0.part-000001.parquet       the next part of what is too much to be written at once
     000000000000.0-000000000063.0.parquet    batches 0 to 63, merged
@@ -24,10 +25,10 @@ import pyarrow.parquet as pq
 
 from mullion.errors import CheckpointError
 from mullion.storage.files import write_whole
-from mullion.storage.marks import Mark
+from mullion.storage.marks import PATTERN, Mark
 
 NAME = re.compile(
-    r"^((?P<stream>.+)\.)?(?P<first>\d{12}\.[01])(-(?P<last>\d{12}\.[01])|(-shard|\.part)-(?P<part>\d+))?\.parquet$"
+    rf"^((?P<stream>.+)\.)?(?P<first>{PATTERN})(-(?P<last>{PATTERN})|(-shard|\.part)-(?P<part>\d+))?\.parquet$"
 )
 ROWS_OF = b"mullion.rows"
 """The note of a merged file: pairs of a commit and the rows up to it, in this file."""

@@ -21,6 +21,7 @@ from mullion.instants import NO_START
 from mullion.language.query import Column, Expr, walk
 from mullion.planner.sliced import AnswerTemplate
 from mullion.slices.arrange import Ranks, bounds_of, order_within, ranks_of
+from mullion.slices.pairs import Pairs
 
 
 class Windows(NamedTuple):
@@ -36,8 +37,7 @@ class Windows(NamedTuple):
 class Found(Protocol):
     """Pairs of a window and a group that has something in it, by window; or windows, where nothing is grouped by."""
 
-    which: Index
-    """The window of each pair."""
+    pairs: Pairs
 
     def keep(self, index: Index) -> None:
         """Go on with these pairs, in this order."""
@@ -65,14 +65,15 @@ class AnswerTable:
     def bad(self) -> Index:
         """The query of each bad value that the expressions above aggregates met."""
         fallible = self._template.fallible
-        met = [count_bad(expr, self._needed(expr), len(self._found.which)) for expr in fallible]
-        return np.concatenate([self._query()[bad] for bad in met]) if met else np.empty(0, np.intp)
+        met = [count_bad(expr, self._needed(expr), len(self._found.pairs)) for expr in fallible]
+        query = self._found.pairs.spread(self._windows.query) if met else self._windows.query
+        return np.concatenate([query[bad] for bad in met]) if met else np.empty(0, np.intp)
 
     def choose(self) -> None:
         """Go on with what HAVING leaves, in the order of ORDER BY, ties by key, up to LIMIT."""
         template = self._template
         if template.having is not None:
-            having = evaluate(template.having, self._needed(template.having), len(self._found.which))
+            having = evaluate(template.having, self._needed(template.having), len(self._found.pairs))
             self._keep(np.flatnonzero(having.values.astype(np.bool_) & having.valid))
         if template.is_plain:
             return
@@ -81,10 +82,11 @@ class AnswerTable:
             ranks += self._ranks(order.expr, descending=order.descending, nulls_first=order.nulls_first)
         if self._keys:
             ranks.append(self._found.group_ranks())
-        self._keep(order_within(ranks, bounds_of(self._found.which), template.limit))
+        self._keep(order_within(ranks, bounds_of(self._found.pairs.which), template.limit))
 
-    def made(self, *, arranged: bool) -> tuple[Index, pa.Table]:
-        """The query of each answer, and the answers. Without `arranged`, the columns that ORDER BY needs stay."""
+    def made(self, *, arranged: bool) -> tuple[Index, Index, pa.Table]:
+        """The queries, where the answers of each begin, the last one's end, and the answers. Without `arranged`, the
+        columns that ORDER BY needs stay."""
         template = self._template
         arrays = {name: self._vector(name).to_arrow() for name in ("window_start", "window_end")}
         for name, (expr, _) in zip(template.names, template.items, strict=True):
@@ -93,14 +95,13 @@ class AnswerTable:
             arrays |= {f"#o{i}": self._array(order.expr) for i, order in enumerate(template.order_by)}
             arrays |= {f"#t{i}": self._found.key(i) for i in range(self._keys)}
             if self._windows.number is not None:
-                arrays["#w"] = pa.array(self._windows.number[self._found.which])
-        return self._query(), pa.table(arrays)
-
-    def _query(self) -> Index:
-        return self._windows.query[self._found.which]
+                arrays["#w"] = pa.array(self._found.pairs.spread(self._windows.number))
+        query = self._windows.query
+        first = bounds_of(query)
+        return query[first[:-1]], self._found.pairs.before(first), pa.table(arrays)
 
     def _keep(self, index: Index) -> None:
-        if len(index) == len(self._found.which) and (index[1:] > index[:-1]).all():
+        if len(index) == len(self._found.pairs) and (index[1:] > index[:-1]).all():
             return
         self._found.keep(index)
         self._columns = {name: vector.take(index) for name, vector in self._columns.items()}
@@ -108,7 +109,7 @@ class AnswerTable:
     def _ranks(self, expr: Expr, *, descending: bool, nulls_first: bool) -> Ranks:
         if isinstance(expr, Column) and expr.name.startswith("#k"):
             return [self._found.key_ranks(int(expr.name[2:]), descending=descending, nulls_first=nulls_first)]
-        vector = evaluate(expr, self._needed(expr), len(self._found.which))
+        vector = evaluate(expr, self._needed(expr), len(self._found.pairs))
         return ranks_of(vector, descending=descending, nulls_first=nulls_first)
 
     def _array(self, expr: Expr) -> pa.Array:
@@ -116,7 +117,7 @@ class AnswerTable:
             if expr.name.startswith("#k"):
                 return self._found.key(int(expr.name[2:]))
             return self._vector(expr.name).to_arrow()
-        return evaluate(expr, self._needed(expr), len(self._found.which)).to_arrow()
+        return evaluate(expr, self._needed(expr), len(self._found.pairs)).to_arrow()
 
     def _needed(self, expr: Expr) -> dict[str, Vector]:
         return {node.name: self._vector(node.name) for node in walk(expr) if isinstance(node, Column)}
@@ -127,14 +128,19 @@ class AnswerTable:
         return self._columns[name]
 
     def _make(self, name: str) -> Vector:
-        which, type_ = self._found.which, self._template.bounds
+        pairs, type_ = self._found.pairs, self._template.bounds
         if name == "window_start":
-            opens = self._windows.opens[which]
-            return Vector(type_, opens, opens != NO_START)
+            opens = self._windows.opens
+            valid = opens != NO_START
+            return Vector(type_, pairs.spread(opens), _all(len(pairs)) if valid.all() else pairs.spread(valid))
         if name == "window_end":
-            return Vector(type_, self._windows.closes[which], np.ones(len(which), np.bool_))
+            return Vector(type_, pairs.spread(self._windows.closes), _all(len(pairs)))
         at = int(name[2:])
         return self._found.key_vector(at) if name[1] == "k" else self._found.aggregate(self._template.aggregates[at])
+
+
+def _all(length: int) -> npt.NDArray[np.bool_]:
+    return np.ones(length, np.bool_)
 
 
 __all__ = ["AnswerTable", "Found", "Windows"]

@@ -107,6 +107,8 @@ class AxisSet:
         """Those of them that have answered a window that held an event."""
         self.late = 0
         """How many of the last events fell behind on an axis of values, which should only grow."""
+        self.is_followed = True
+        """Whether it is known that an event comes after those that have their place."""
         self._asked: dict[str, SlicedAggregation] = {}
 
     def set_queries(self, stream: Stream, queries: Sequence[SlicedAggregation], options: Options = DEFAULTS) -> None:
@@ -243,10 +245,10 @@ class AxisSet:
             last = int(occupied[-1]) + 1 if len(occupied) else 0
             if query.name not in self.begun and not len(occupied):
                 first = len(instants.end)
-            if settled is None or query.stop is not None:
+            if settled is None or query.stop is not None or not self.is_followed:
                 if settled is not None and last:
                     until = int(instants.closes[last - 1])
-                elif query.stop is not None and until < query.stop and query.name in self.begun:
+                elif settled is not None and _goes_on(query, until) and query.name in self.begun:
                     # Windows without events wait: they are answered once one that holds an event follows.
                     until = self.since[query.name]
                 instants = instants.part(first, max(first, last))
@@ -312,6 +314,10 @@ class AxisSet:
         self.numbered, self.oldest, self.newest = state["numbered"], state["oldest"], state["newest"]
         self.since, self.begun = dict(state["since"]), set(state["begun"])
         self.marks = Marks.of(marks)
+
+
+def _goes_on(query: SlicedAggregation, until: int) -> bool:
+    return query.stop is None or until < query.stop
 
 
 def by_axis(queries: Sequence[SlicedAggregation]) -> Iterator[tuple[Axis, list[SlicedAggregation]]]:

@@ -28,6 +28,7 @@ from mullion.slices.answer_table import AnswerTable, Found, Windows
 from mullion.slices.arrange import is_ordered
 from mullion.slices.due import Due
 from mullion.slices.found import FoundRows, found_windows
+from mullion.slices.pairs import Pairs
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
 from mullion.slices.subwindow import Rows
 
@@ -115,7 +116,7 @@ def make_answers(
     arranged: bool = True,
 ) -> Answers | None:
     """The answers of what was found in some of the due windows."""
-    if not len(found.which):
+    if not len(found.pairs):
         return None
     opens, closes = due.start if due.opens is None else due.opens, _closes(due)
     number = None if due.closes is None else windows
@@ -126,7 +127,8 @@ def make_answers(
         name = grouping.queries[at].name
         work.bad[name] = work.bad.get(name, 0) + int(times)
     table.choose()
-    return _split(grouping, *table.made(arranged=arranged))
+    queries, bounds, answers = table.made(arranged=arranged)
+    return Answers(tuple(grouping.queries[query].name for query in queries), bounds.tolist(), answers)
 
 
 def _closes(due: Due) -> Times:
@@ -153,8 +155,7 @@ def _found_in_turns(
         if len(turn) < len(windows):
             asked = sequence.segments(grouping.slot_of[due.query[turn]], start, end)
             count = sequence.count_pairs(asked)
-        which = np.repeat(np.arange(len(turn)), count)
-        yield turn, FoundRows(sequence, grouping, start, end, which, *sequence.find_pairs(asked, count))
+        yield turn, FoundRows(sequence, grouping, start, end, Pairs(count), *sequence.find_pairs(asked, count))
 
 
 def _allowed(windows: Index, grouping: Grouping, due: Due, over: set[str]) -> Index:
@@ -188,10 +189,3 @@ def due_by_shape(grouping: Grouping, due: Due, windows: Index) -> Iterator[tuple
     cuts = np.flatnonzero(np.diff(code[order])) + 1
     for part in np.split(order, cuts):
         yield templates[code[part[0]]], windows[part]
-
-
-def _split(grouping: Grouping, query: Index, table: pa.Table) -> Answers:
-    cuts = np.flatnonzero(query[1:] != query[:-1]) + 1
-    bounds = [0, *cuts.tolist(), len(query)] if len(query) else [0]
-    names = tuple(grouping.queries[query[b]].name for b in bounds[:-1])
-    return Answers(names, bounds, table)

@@ -13,6 +13,7 @@ from mullion.expressions.arrays import Index, Times
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import Grouping, states_of
 from mullion.slices.arrange import ranked
+from mullion.slices.pairs import Pairs
 from mullion.slices.sequence import RowSequence
 from mullion.slices.value_counts import Counted
 
@@ -26,18 +27,18 @@ class FoundRows:
         grouping: Grouping,
         start: Times,
         end: Times,
-        which: Index,
+        pairs: Pairs,
         line: Index,
         low: Index,
         high: Index,
     ) -> None:
         self._sequence, self._grouping = sequence, grouping
         self._start, self._end = start, end
-        self.which, self._line, self._low, self._high = which, line, low, high
+        self.pairs, self._line, self._low, self._high = pairs, line, low, high
         self._counted: dict[str, Counted] = {}
 
     def keep(self, index: Index) -> None:
-        self.which, self._line = self.which[index], self._line[index]
+        self.pairs, self._line = self.pairs.kept(index), self._line[index]
         self._low, self._high = self._low[index], self._high[index]
         self._counted = {}
         self.__dict__.pop("_taken", None)
@@ -65,11 +66,14 @@ class FoundRows:
         states = [self._sequence.answer(state, self._low, self._high) for state in states_of(aggregate)]
         return aggregate.aggregate.lower(aggregate.argument_type, states)
 
+    def _bounds(self) -> tuple[Times, Times]:
+        return self.pairs.spread(self._start), self.pairs.spread(self._end)
+
     def _values(self, name: str) -> Counted:
         """The value counts of each pair, which aggregates over the same values share."""
         if name not in self._counted:
-            start, end, line = self._start[self.which], self._end[self.which], self._sequence.present[self._line]
-            self._counted[name] = self._sequence.counted[name].within(start, end, line)
+            line = self._sequence.present[self._line]
+            self._counted[name] = self._sequence.counted[name].within(*self._bounds(), line)
         return self._counted[name]
 
 
@@ -78,14 +82,13 @@ class FoundWindows(FoundRows):
 
     def _values(self, name: str) -> Counted:
         if name not in self._counted:
-            start, end = self._start[self.which], self._end[self.which]
-            self._counted[name] = self._sequence.counted[name].within(start, end, self._line)
+            self._counted[name] = self._sequence.counted[name].within(*self._bounds(), self._line)
         return self._counted[name]
 
 
 def found_windows(sequence: RowSequence, grouping: Grouping, start: Times, end: Times, slot: Index) -> FoundWindows:
     low, high = sequence.ranges(start, end, slot)
-    return FoundWindows(sequence, grouping, start, end, np.arange(len(start)), slot, low, high)
+    return FoundWindows(sequence, grouping, start, end, Pairs(np.ones(len(start), np.intp)), slot, low, high)
 
 
 __all__ = ["FoundRows", "FoundWindows", "found_windows"]

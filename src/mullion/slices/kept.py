@@ -26,6 +26,7 @@ from mullion.slices.arrange import rank_of_keys, ranked
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, due_by_shape, make_answers
 from mullion.slices.kept_window import Held, KeptWindow
+from mullion.slices.pairs import Pairs
 from mullion.slices.subwindow import PartialSubWindows
 
 LEAST_ROWS = 4_096
@@ -206,11 +207,11 @@ class FoundHeld:
     def __init__(self, grouping: Grouping, held: Sequence[Held]) -> None:
         self._grouping, self._held = grouping, held
         sizes = [len(h.keys) if grouping.keys else 1 for h in held]
-        self.which = np.repeat(np.arange(len(held)), sizes)
-        self._at: Index = np.arange(len(self.which))
+        self.pairs = Pairs(np.array(sizes, np.intp))
+        self._at: Index = np.arange(len(self.pairs))
 
     def keep(self, index: Index) -> None:
-        self.which, self._at = self.which[index], self._at[index]
+        self.pairs, self._at = self.pairs.kept(index), self._at[index]
 
     @cached_property
     def _keys(self) -> list[pa.Array]:

@@ -6,8 +6,9 @@ and ends, or else from the events that the stream keeps for questions. `now` is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis, Expr, Period, Window
-from mullion.planner.plan import Grouping
+from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.coverage import Coverage
@@ -31,6 +32,7 @@ from mullion.slices.finalize import Work, finalize
 from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.order import times_of, values_on
 from mullion.slices.partitions import canonical_key
+from mullion.slices.pieces import Piece, pieces
 from mullion.slices.subwindow import PartialSubWindows, Rows
 
 
@@ -187,9 +189,28 @@ def from_sub_windows(
     shown: Shown,
     window: tuple[int, int],
 ) -> pa.Table:
-    plan = make_plan(stream, [query])
+    plan = _planned(query, stream)
     grouping = plan.answering[0]
     return _finalized(query, grouping, plan.counting(grouping), entries, *window, shown)
+
+
+@lru_cache(maxsize=256)
+def _planned(query: SlicedAggregation, stream: Stream) -> Plan:
+    """The plan of a question by itself, which monitors ask over and over."""
+    return make_plan(stream, [query])
+
+
+def pieces_of(
+    query: SlicedAggregation, stream: Stream, entries: Sequence[PartialSubWindows], window: tuple[int, int]
+) -> dict[Piece, Callable[[], PartialSubWindows]]:
+    """The sub-windows of a window, the oldest first, and how each is read. `from_sub_windows` takes what was read."""
+    plan = _planned(query, stream)
+    answering = plan.answering[0]
+    by_name = {grouping.name: grouping for grouping in (answering, *plan.counting(answering))}
+    return {
+        piece: partial(piece.read, query, by_name[piece.entry.grouping])
+        for piece in pieces(entries, list(by_name), *window)
+    }
 
 
 def kept_window(

@@ -121,7 +121,8 @@ class RowSequence:
     def find_pairs(self, asked: Segments, count: Index) -> tuple[Index, Index, Index]:
         """For each window and group with a row in it, by window and then line: the line and the range of its rows."""
         place = np.cumsum(count) - count
-        line, low, high = (np.empty(int(count.sum()), np.intp) for _ in range(3))
+        kind: npt.DTypeLike = np.int32 if len(self.lines.times) < np.iinfo(np.int32).max else np.int64
+        line, low, high = (_room(int(count.sum()), kind) for _ in range(3))
         ranges.find_pairs(self.lines, asked, place, line, low, high)
         return line, low, high
 
@@ -150,6 +151,11 @@ class RowSequence:
     def operations(self) -> int:
         states = sum(synopsis.operations for synopsis in self.synopses.values())
         return states + sum(counts.operations for counts in self.counted.values())
+
+
+def _room(length: int, kind: npt.DTypeLike) -> Index:
+    room: Index = np.empty(length, kind)
+    return room
 
 
 def _same(a: Index, b: Index) -> bool:

@@ -29,6 +29,9 @@ from mullion.planner.plan import Grouping, StateColumn
 from mullion.slices.kernels.partial import SLOT
 from mullion.slices.kernels.signature import unpack
 
+LARGE_PORTION = 50_000
+"""Rows of a portion that makes sub-windows of its own."""
+
 
 @dataclass(frozen=True)
 class PartialSubWindows:
@@ -111,7 +114,7 @@ class PartialSubWindows:
         return int(self.slices.min()) if len(self.slices) else np.iinfo(np.int64).max
 
     @cached_property
-    def _by_slice(self) -> tuple[Index | None, Times]:
+    def by_slice(self) -> tuple[Index | None, Times]:
         """The rows in the order of their slices, where they do not stand in it, and the slices in order."""
         if (self.slices[1:] >= self.slices[:-1]).all():
             return None, self.slices
@@ -120,7 +123,7 @@ class PartialSubWindows:
 
     def within(self, low: int, high: int) -> PartialSubWindows:
         """The rows of the slices in [low, high), without looking at the others."""
-        order, slices = self._by_slice
+        order, slices = self.by_slice
         first, last = np.searchsorted(slices, (low, high)).tolist()
         if order is None:
             return PartialSubWindows(self.table.slice(first, last - first))
@@ -193,6 +196,15 @@ class PartialSubWindows:
         return self if kept.all() else PartialSubWindows(self.table.filter(pa.array(kept)))
 
 
+def in_portions(partials: pa.Table) -> list[pa.Table]:
+    """Partials of a batch that came in large portions, portion by portion, so that none is copied to stand beside the
+    others; together where they came in many small ones."""
+    batches = [batch for batch in partials.to_batches() if batch.column("s0_0").null_count < len(batch)]
+    if len(batches) < 2 or min(map(len, batches)) < LARGE_PORTION:
+        return [partials]
+    return [pa.Table.from_batches([batch]) for batch in batches]
+
+
 def with_states(partials: pa.Table, grouping: Grouping) -> pa.Table:
     """The rows that a query may need. The kernel gives those and the others apart: they are not copied."""
     parts = []
@@ -235,13 +247,21 @@ def _merge_alike(entries: Sequence[PartialSubWindows], states: Sequence[StateCol
     table = pa.concat_tables([e.table for e in entries]).unify_dictionaries().combine_chunks()
     if entries[0].oldest > ORIGIN and all(e.newest < later.oldest for e, later in pairwise(entries)):
         return PartialSubWindows(_with_used_codes(table))
-    fields = {f"{s.name}.{j}" for s in states for j in range(len(s.partial.stored))}
-    if not len(table) or any("." in n and n not in fields for n in table.schema.names):
+    if any("." in n and n not in _fields(states) for n in table.schema.names):
         return PartialSubWindows(_with_used_codes(table))
-    identity = [n for n in table.schema.names if n not in fields]
+    return PartialSubWindows(_with_used_codes(_reduced(table, states)))
+
+
+def _fields(states: Sequence[StateColumn]) -> set[str]:
+    return {f"{s.name}.{j}" for s in states for j in range(len(s.partial.stored))}
+
+
+def _reduced(table: pa.Table, states: Sequence[StateColumn]) -> pa.Table:
+    """Equal (slice, fragment, group) rows become one; it has no states but these."""
+    identity = [n for n in table.schema.names if n not in _fields(states)]
     order, starts = runs(combine([codes_of(table.column(n)) for n in identity], len(table))[0])
     if len(starts) == len(table):
-        return PartialSubWindows(_with_used_codes(table))
+        return table
     first = pa.array(np.arange(len(table))[order][starts])
     columns = {n: table.column(n).take(first) for n in identity}
     whole = PartialSubWindows(table)
@@ -251,8 +271,18 @@ def _merge_alike(entries: Sequence[PartialSubWindows], states: Sequence[StateCol
             partial: Partial = state.partial
             merged = partial.store(partial.reduce(partial.load(stored), starts), stored)
             columns |= {f"{state.name}.{j}": v.to_arrow() for j, v in enumerate(merged)}
-    arrays = [columns[n] for n in table.schema.names]
-    return PartialSubWindows(_with_used_codes(pa.table(arrays, schema=table.schema)))
+    return pa.table([columns[n] for n in table.schema.names], schema=table.schema)
+
+
+def as_one_slice(entry: PartialSubWindows, slot: str, states: Sequence[StateColumn], slice_: int) -> PartialSubWindows:
+    """What sub-windows of any slices hold of a slot, as one: a row for each fragment and group, with these states
+    alone."""
+    entry = entry.of_slot(slot)
+    names = [n for n in entry.table.schema.names if "." not in n or n in _fields(states)]
+    table = entry.table.select(names).unify_dictionaries().combine_chunks()
+    at = table.schema.get_field_index("slice")
+    table = table.set_column(at, table.schema.field(at), pa.array(np.full(len(table), slice_, np.int64)))
+    return PartialSubWindows(_reduced(table, states) if len(table) else table)
 
 
 def _with_used_codes(table: pa.Table) -> pa.Table:
@@ -354,4 +384,6 @@ def _in_one_type(chunks: list[pa.Array], type_: Type) -> pa.ChunkedArray:
 
 
 def _concat(arrays: Sequence[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
+    if len(arrays) == 1:
+        return arrays[0]
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from mullion.expressions.arrays import Times
 from mullion.expressions.coding.canonical import in_one_piece
-from mullion.expressions.coding.dictionary import codes_of, combine
+from mullion.expressions.coding.dictionary import codes_of, combine, decoded
 from mullion.planner.comparisons import compared_in
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
@@ -69,17 +69,16 @@ def tally(partials: pa.Table, grouping: Grouping) -> Tally:
         slices=distinct(_column(counting, "slice")[placed & (events > 0)]),
     )
     needed = ["slice", "s0_0", *(n for n in partials.schema.names if n == "signature"), *_keys(grouping)]
-    states = _of_batches(partials, [b for b in batches if b.column("s0_0").null_count < len(b)]).select(needed)
-    has_rows = _column(states, "s0_0") > 0
-    states = states if has_rows.all() else states.filter(pa.array(has_rows))
-    rows = _column(states, "s0_0")
-    total.partials = len(rows) - states.column("slice").null_count
-    total.added = int(rows.sum())
+    # Portions of a batch are gone through one by one: together they would have to be copied.
+    parts = [_with_events(b.select(needed)) for b in batches if b.column("s0_0").null_count < len(b)]
+    total.partials = sum(len(part) - part.column("slice").null_count for part in parts)
+    total.added = sum(int(_column(part, "s0_0").sum()) for part in parts)
     if "signature" in partials.schema.names:
-        _count_fragments(total, states.column("signature"), rows)
+        states = _of_batches(partials.select(needed), parts)
+        _count_fragments(total, states.column("signature"), _column(states, "s0_0"))
     else:
         total.members = total.added
-    total.groups = _distinct(states, _keys(grouping)) if grouping.keys else 1
+    total.groups = _number_of_groups([part.select(_keys(grouping)) for part in parts]) if grouping.keys else 1
     if grouping.checks:
         total.bad = _bad(partials, grouping)
     return total
@@ -105,16 +104,31 @@ def _count_fragments(total: Tally, signatures: pa.ChunkedArray, rows: npt.NDArra
     total.bits = int(satisfied[there].sum())
 
 
-def _column(partials: pa.Table, name: str) -> npt.NDArray[np.int64]:
+def _with_events(states: pa.RecordBatch) -> pa.RecordBatch:
+    has_rows = _column(states, "s0_0") > 0
+    return states if has_rows.all() else states.filter(pa.array(has_rows))
+
+
+def _column(partials: pa.Table | pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
     column = in_one_piece(partials.column(name))
     return np.asarray(column.fill_null(0) if column.null_count else column, np.int64)
 
 
-def _distinct(partials: pa.Table, names: list[str]) -> int:
-    codes, size = combine([codes_of(partials.column(n)) for n in names], len(partials))
-    occurs = np.zeros(size, np.bool_)
-    occurs[codes] = True
-    return int(occurs.sum())
+def _number_of_groups(parts: Sequence[pa.RecordBatch]) -> int:
+    """How many different rows of keys there are."""
+    different = [_one_of_each(part) for part in parts]
+    if len(parts) > 1:
+        some = [part.take(pa.array(rows)) for part, rows in zip(parts, different, strict=True)]
+        return len(_one_of_each(pa.concat_tables([decoded(pa.Table.from_batches([part])) for part in some])))
+    return sum(len(rows) for rows in different)
+
+
+def _one_of_each(keys: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """A row of each group."""
+    codes, size = combine([codes_of(column) for column in keys.columns], len(keys))
+    row = np.full(size, -1, np.int64)
+    row[codes] = np.arange(len(codes))
+    return row[row >= 0]
 
 
 def _bad(partials: pa.Table, grouping: Grouping) -> dict[str, int]:

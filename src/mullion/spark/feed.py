@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion.algebra.streams import Stream
+from mullion.errors import MullionError
 from mullion.spark.failures import SparkFailure, raised_in_worker, source_error
 from mullion.spark.sources import located
 
@@ -36,6 +37,8 @@ class Feed:
     ended: bool = False
     _query: StreamingQuery | None = None
     _busy: threading.Lock = field(default_factory=threading.Lock)
+    _worker: int | None = None
+    """The thread of what is at work."""
     _stopped: bool = False
     _failure: BaseException | None = None
 
@@ -59,7 +62,7 @@ class Feed:
 
         Spark gets an Exception in any case: after any other BaseException it would wait forever.
         """
-        with self._busy:
+        with self.at_work():
             if self._stopped or self._failure is not None:
                 raise RuntimeError("the stream has stopped")
             try:
@@ -67,6 +70,41 @@ class Feed:
             except BaseException as failure:
                 self._failure = failure
                 raise RuntimeError("the batch failed") from None
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """While a batch, or what goes on between two, is at work in this thread. Refused within itself."""
+        if self._worker == threading.get_ident():
+            hint = "call it from another thread, or after the batch"
+            raise MullionError(f"stream '{self.stream.name}' is at work in this thread", hint=hint)
+        with self._busy:
+            self._worker = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._worker = None
+
+    def between_batches(self, act: Callable[[], None]) -> bool:
+        """Do something while no batch is at work; whether it was done. A failure ends the stream as one in a batch
+        does."""
+        with self.at_work():
+            if self._stopped or self._failure is not None:
+                return False
+            try:
+                act()
+            except BaseException as failure:
+                self._failure = failure
+                raise
+        return True
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the source has something that no batch has taken yet, as far as it is known."""
+        query = self._query
+        try:
+            return query is not None and bool(query.status["isDataAvailable"])
+        except (PySparkException, Py4JError, OSError):
+            return False
 
     def _end(self) -> None:
         if self._failure is None and not self._stopped:
@@ -103,6 +141,11 @@ class Feed:
             except (PySparkException, Py4JError, OSError) as problem:
                 self._failure = self._failure or problem
             self._query = None
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Java may know the callback for long after the last batch. It must not hold what the batches held."""
+        self.process, self.finish, self.open = _process_nothing, _finish_nothing, _open_nothing
 
     def raise_failure(self) -> None:
         failure = self._failure
@@ -117,3 +160,15 @@ class Feed:
         if "PythonException" in str(failure):
             raise failure
         raise source_error(f"stream '{self.stream.name}'", failure) from failure
+
+
+def _process_nothing(batch: DataFrame, number: int) -> None:
+    raise RuntimeError("the stream has stopped")
+
+
+def _finish_nothing() -> None:
+    return None
+
+
+def _open_nothing() -> DataFrame:
+    raise RuntimeError("the stream has stopped")

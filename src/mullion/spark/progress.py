@@ -198,7 +198,7 @@ class Progress:
         """Make Spark's notes up to the newest commit what they were then. `inputs` are the last that were recorded,
         `commits` is where commits are."""
         done = -1 if committed is None else committed.batch
-        if committed is not None and (not inputs or inputs[-1].batch != done):
+        if done >= 0 and (not inputs or inputs[-1].batch != done):
             return  # what was read was no stream of Spark's
         self.check(inputs, committed, commits)
         planned = max(self.offsets.names(), default=-1)

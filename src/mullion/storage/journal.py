@@ -3,6 +3,7 @@
     DIRECTORY/
       queries/000000000007.0-<sum>.json the queries that batch 7 sees, written before it starts
       commits/000000000007.0-<sum>      batch 7 is done: its sub-windows, cursors and counts
+      commits/000000000007.0.000000001-<sum> event time went on after batch 7, without events
       commits/000000000007.1-<sum>      the end of the input after batch 7 is answered
       head-000000000007.1-<sum>         the newest commit
 
@@ -47,13 +48,13 @@ from mullion.storage.files import (
     sync_directory,
     write_named,
 )
-from mullion.storage.marks import Mark
+from mullion.storage.marks import PATTERN, Mark
 
 VERSION = 3
 SNAPSHOT_EVERY = 32
 """Commits between two that hold everything; reading a journal reads at most so many."""
 HEAD = "head-"
-_MARK = re.compile(r"\d{12}\.[01]")
+_MARK = re.compile(PATTERN)
 _PLACE = re.compile(r"(\d{12})\.(\d+)")
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from mullion import __version__
+from mullion.surface.commands.advance import advance
 from mullion.surface.commands.ask import ask
 from mullion.surface.commands.demo import demo
 from mullion.surface.commands.doctor import doctor
@@ -53,7 +54,7 @@ def _mullion(
     """Answer many standing sliding-window SQL queries over a stream, for about the price of one."""
 
 
-for command in (run, explain, ask, demo, repair, doctor):
+for command in (run, explain, ask, advance, demo, repair, doctor):
     app.command()(command)
 
 

@@ -147,16 +147,15 @@ class Events:
     def bad(self, check: Expr) -> Mask | None:
         """Where the expression met a bad value; None where it met none."""
         if check not in self._bad:
-            found = self._find_bad(check)
-            self._bad[check] = found if found.any() else None
+            self._bad[check] = self._find_bad(check)
         return self._bad[check]
 
-    def _find_bad(self, check: Expr) -> Mask:
+    def _find_bad(self, check: Expr) -> Mask | None:
         column = self.context.bad.get(check)
         if column is None:
             return self.columns.bad(check)
         met: Mask = self.columns[column].values & self.columns[column].valid
-        return met
+        return met if met.any() else None
 
     def bad_column(self, check: Expr) -> Column | None:
         found = self.bad(check)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mullion.options import DEFAULTS, Isolation
 from mullion.surface.exit_code import errors_to_exit_code
 from mullion.surface.scripts import Script, read_script
 
@@ -26,6 +27,9 @@ def ask(
     format_: Annotated[
         Printed, typer.Option("--format", help="How to print the answer; auto is text on a terminal, else CSV.")
     ] = Printed.auto,
+    isolation: Annotated[
+        Isolation, typer.Option(help="Of which moment the answer is, if the input is read on meanwhile.")
+    ] = DEFAULTS.isolation,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print only the answer, if it holds up to the newest event.")
     ] = False,
@@ -48,4 +52,4 @@ def ask(
             engine.questions.clear()
             engine.prepare(question)
             engine.run()
-            print_answer(engine.ask(question), format_.value, quiet=quiet)
+            print_answer(engine.ask(question, isolation=isolation), format_.value, quiet=quiet)

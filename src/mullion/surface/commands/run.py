@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mullion.errors import MullionError
-from mullion.options import DEFAULTS, Expiry, Method, Options, Sharing, Slicing, Way
+from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Sharing, Slicing, Way
 from mullion.surface.exit_code import errors_to_exit_code
 from mullion.surface.requests import Log, RunRequest
 from mullion.surface.scripts import Script, read_script
@@ -50,6 +50,9 @@ MethodOf = Annotated[
 ]
 ExpiryOf = Annotated[
     Expiry, _option("How rows leave joins: as update patterns allow, by negative tuples, or found by a scan.")
+]
+IsolationOf = Annotated[
+    Isolation, _option("What questions see: the state when asked, or when answered (latest, restarting, serial).")
 ]
 ShardAbove = Annotated[int, _option("Keep the state of more groups than this on executors.", metavar="GROUPS")]
 MostAnswers = Annotated[

@@ -1,0 +1,192 @@
+"""Event time goes on without events: when somebody says so, and on streams that are idle.
+
+    engine.advance(stream, time)      at once, between two batches
+    mullion advance CHECKPOINT ...    a request in the checkpoint, which the run finds between two batches or at its end
+    IDLE AFTER '10 s'                 nothing came for so long: from then on with the clock
+
+All of them are heartbeats (golab 2.2.1): nothing before a time comes any more. The watermark is at least there, what it
+passes is answered, and events behind it that come all the same are late.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from mullion.catalog.closing import instant
+from mullion.errors import MullionError
+from mullion.language.limits import LAST_TIME
+from mullion.runtime.stream_run import StreamRun
+from mullion.service.batches import Batches
+from mullion.service.places import Places
+from mullion.service.runs import Runs
+from mullion.spark.feed import Feed
+from mullion.storage.requests import Requests
+
+log = logging.getLogger("mullion")
+
+SECOND = 1_000_000
+LOOKS_EVERY = 1.0
+"""Seconds between two looks at what was requested, and at the least between two heartbeats of an idle stream."""
+BEATS_IN_IDLE = 10
+"""An idle stream has a heartbeat at most so often in the time after which it is idle."""
+
+
+@dataclass
+class Heard:
+    """What was last heard of a stream."""
+
+    at: float
+    """By the clock, in seconds."""
+    records: int
+    watermark: int | None
+    beat: float
+    """When the last heartbeat was."""
+
+
+class Heartbeats:
+    """`feeds` are the streams that are being read, by their names. `clock` only goes on."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        batches: Batches,
+        places: Places,
+        feeds: Mapping[str, Feed],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runs, self._batches, self._places, self._feeds = runs, batches, places, feeds
+        self.clock = clock
+        self._heard: dict[str, Heard] = {}
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # What somebody says
+
+    def advance(self, name: str, time: int) -> None:
+        """Let the event time of a stream be at least `time`. Returns when what that makes due is committed."""
+        run = self._runs.streams.get(name)
+        if run is None:
+            raise MullionError(f"stream '{name}' is not being read", hint="start the engine first")
+        feed = self._feeds.get(name)
+        refused: list[MullionError] = []
+
+        def act() -> None:
+            try:
+                check(run, time)
+            except MullionError as problem:
+                refused.append(problem)
+            else:
+                self._batches.advance(name, time)
+
+        if feed is None:
+            act()
+        elif not feed.between_batches(act):
+            raise MullionError(f"stream '{name}' has stopped", hint="engine.stop() raises why, if it failed")
+        if refused:
+            raise refused[0]
+
+    def take_requests(self, name: str) -> None:
+        """Do what was requested of a stream in the checkpoint. To be called between two batches."""
+        directory, run = self._places.directory(name), self._runs.of(name)
+        requests = Requests.in_(directory) if directory is not None else None
+        if requests is None or not requests.times or run.closed:
+            return
+        time = max(requests.times)
+        try:
+            check(run, time)
+        except MullionError as refused:
+            log.warning("a request to advance is dropped: %s", refused.message)
+        else:
+            self._batches.advance(name, time)
+        requests.remove()
+
+    # Idle streams
+
+    def start(self) -> None:
+        """Look from time to time, in the background, at streams that are followed."""
+        live = [feed for feed in self._feeds.values() if feed.follow]
+        if not live or (self._places.checkpoint is None and all(feed.stream.idle is None for feed in live)):
+            return
+        every = min((_pace(feed) / 2 for feed in live if feed.stream.idle is not None), default=LOOKS_EVERY)
+        self._over.clear()
+        self._thread = threading.Thread(target=self._look, args=(every,), name="mullion-heartbeats", daemon=True)
+        self._thread.start()
+
+    def _look(self, every: float) -> None:
+        while not self._over.wait(every):
+            self.look()
+
+    def look(self) -> None:
+        """Give every stream that is idle its heartbeat."""
+        for feed in list(self._feeds.values()):
+            if feed.follow:
+                with suppress(Exception):  # the feed keeps it, and whoever waits for the feed hears of it
+                    feed.between_batches(partial(self._beat, feed))
+
+    def stop(self) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._heard.clear()
+
+    def _beat(self, feed: Feed) -> None:
+        name = feed.stream.name
+        self.take_requests(name)
+        run, idle, now = self._runs.of(name), feed.stream.idle, self.clock()
+        if idle is None or run.closed:
+            return
+        counts = run.counts
+        records = counts.events + counts.late + counts.ahead + counts.malformed
+        heard = self._heard.get(name)
+        if heard is None or heard.records != records or feed.has_news:
+            self._heard[name] = Heard(now, records, run.watermark, now)
+            return
+        silent = now - heard.at
+        if silent * SECOND < idle + feed.every or (heard.beat > heard.at and now - heard.beat < _pace(feed)):
+            return
+        heard.beat = now
+        goes_on_to = self._goes_on_to(run, heard.watermark, int(silent * SECOND))
+        if goes_on_to is not None and (run.watermark is None or goes_on_to > run.watermark):
+            self._batches.advance(name, min(goes_on_to, LAST_TIME))
+
+    def _goes_on_to(self, run: StreamRun, watermark: int | None, silent: int) -> int | None:
+        """With the clock from where it was; a stream without any event goes with those that it is joined to."""
+        if watermark is not None:
+            return watermark + silent
+        newest = self._runs.newest_beside(run.stream.name)
+        return None if newest is None else newest - run.stream.lateness
+
+
+def check(run: StreamRun, time: int) -> None:
+    """Refuse a heartbeat that is behind, or further ahead of the clock than events may be."""
+    name, watermark, ahead = run.stream.name, run.watermark, run.stream.ahead
+    if run.closed:
+        raise MullionError(f"stream '{name}' has ended")
+    refuse(name, time, watermark, None if ahead is None else run.ahead.now() + ahead)
+
+
+def refuse(name: str, time: int, watermark: int | None, furthest: int | None) -> None:
+    if watermark is not None and time <= watermark:
+        message = f"event time of stream '{name}' cannot go on to {instant(time)}: it is at {instant(watermark)}"
+        raise MullionError(message, hint="event time never goes back; name a later time")
+    if furthest is not None and time > furthest:
+        message = (
+            f"event time of stream '{name}' cannot go on to {instant(time)}: this is further ahead than AHEAD allows"
+        )
+        raise MullionError(message, hint=f"name a time up to {instant(furthest)}, or give the stream a longer AHEAD")
+
+
+def _pace(feed: Feed) -> float:
+    """Seconds from one heartbeat of an idle stream to the next: more would be commits that answer nothing."""
+    assert feed.stream.idle is not None
+    return max(LOOKS_EVERY, feed.stream.idle / SECOND / BEATS_IN_IDLE)
+
+
+__all__ = ["Heartbeats", "check", "refuse"]

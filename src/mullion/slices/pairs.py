@@ -1,0 +1,49 @@
+"""Pairs of a window and what is found in it, by window."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from mullion.expressions.arrays import Array, Index
+
+A = TypeVar("A", bound=Array)
+
+
+class Pairs:
+    """So many pairs of each window. Until some of them leave, a column is made by repeating, not by looking up.
+
+    >>> pairs, ends = Pairs(np.array([2, 0, 1])), np.array([10, 20, 30])
+    >>> pairs.spread(ends).tolist(), pairs.kept(np.array([0, 2])).spread(ends).tolist()
+    ([10, 10, 30], [10, 30])
+    """
+
+    def __init__(self, counts: Index, which: Index | None = None) -> None:
+        self._counts, self._kept = counts, which
+
+    def __len__(self) -> int:
+        return int(self._counts.sum()) if self._kept is None else len(self._kept)
+
+    @cached_property
+    def which(self) -> Index:
+        """The window of each pair."""
+        return np.repeat(np.arange(len(self._counts)), self._counts) if self._kept is None else self._kept
+
+    def spread(self, values: A) -> A:
+        """For each pair the value of its window."""
+        return np.repeat(values, self._counts) if self._kept is None else values[self._kept]  # type: ignore[return-value]
+
+    def before(self, windows: Index) -> Index:
+        """How many pairs come before those of each of these windows."""
+        if self._kept is None:
+            return np.concatenate([np.zeros(1, np.intp), np.cumsum(self._counts)])[windows]
+        return np.searchsorted(self._kept, windows)
+
+    def kept(self, index: Index) -> Pairs:
+        """Only these pairs, in this order; they still stand by window."""
+        return Pairs(self._counts, self.which[index])
+
+
+__all__ = ["Pairs"]
