@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 
 from mullion.aggregates import Invertible, Partial
 from mullion.aggregates.base import State
-from mullion.expressions.arrays import Codes, Index
+from mullion.expressions.arrays import Codes, Index, Times
 from mullion.expressions.coding.code_table import CodeTable
 from mullion.expressions.coding.dictionary import runs
 from mullion.expressions.vector import arrow_type
@@ -29,6 +30,7 @@ from mullion.slices.stacks import Front, wider
 from mullion.slices.subwindow import PartialSubWindows
 
 NO_LINE = np.zeros(1, np.intp)
+NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 class Held(NamedTuple):
@@ -54,6 +56,8 @@ class KeptWindow:
         self._keys = len(grouping.keys)
         schema = pa.schema([(str(i), arrow_type(type_)) for i, type_ in enumerate(grouping.key_types)])
         self._lines, self._schema = CodeTable(schema), schema
+        self._looked_up = WeakKeyDictionary[PartialSubWindows, tuple[Times, Codes]]()
+        """Of sub-windows, the slices of their rows that came in last, and the groups of these."""
         self.states = tuple(dict.fromkeys((EVENTS, *states)))
         self._totals: dict[StateColumn, State] = {state: state.partial.identity(0) for state in self.states}
         self._fronts: dict[StateColumn, State] = {}
@@ -90,12 +94,13 @@ class KeptWindow:
     def _empty(self, at: int) -> None:
         self.low = self.high = self._flipped = at
         self._lines = CodeTable(self._schema)
+        self._looked_up.clear()
         self._totals = {state: state.partial.identity(0) for state in self.states}
         self._front, self._fronts = None, {}
 
     def _enter(self, entries: Sequence[PartialSubWindows], low: int, high: int, *, is_flipped: bool) -> None:
-        for rows in self._rows(entries, low, high):
-            lines = self._codes(rows)
+        for entry, rows in self._rows(entries, low, high):
+            lines = self._codes(entry, rows)
             order, starts = runs(lines)
             distinct = lines[order][starts]
             for state in self.states:
@@ -109,8 +114,8 @@ class KeptWindow:
 
     def _leave(self, entries: Sequence[PartialSubWindows], low: int, *, is_flipped: bool) -> None:
         left = []
-        for rows in self._rows(entries, self.low, low):
-            lines = self._codes(rows)
+        for entry, rows in self._rows(entries, self.low, low):
+            lines = self._codes(entry, rows)
             order, starts = runs(lines)
             distinct = lines[order][starts]
             for state in self.states:
@@ -138,8 +143,8 @@ class KeptWindow:
 
     def _flip(self, entries: Sequence[PartialSubWindows]) -> None:
         """All rows of the window become the front."""
-        parts = sorted(self._rows(entries, self.low, self.high), key=lambda rows: rows.oldest)
-        lines = [self._codes(rows) for rows in parts]
+        found = sorted(self._rows(entries, self.low, self.high), key=lambda part: part[1].oldest)
+        lines, parts = [self._codes(entry, rows) for entry, rows in found], [rows for _, rows in found]
         self._front = Front(_joined(lines), _joined([rows.slices for rows in parts]), self._room)
         for state in self._stacked:
             partial = state.partial
@@ -150,20 +155,30 @@ class KeptWindow:
             self.operations += combined
         self._flipped = self.high
 
-    def _rows(self, entries: Sequence[PartialSubWindows], low: int, high: int) -> Iterator[PartialSubWindows]:
-        """The rows of the slot in [low, high)."""
+    def _rows(
+        self, entries: Sequence[PartialSubWindows], low: int, high: int
+    ) -> Iterator[tuple[PartialSubWindows, PartialSubWindows]]:
+        """Sub-windows, and their rows of the slot in [low, high), in the order of slices."""
         for entry in entries if low < high else ():
             is_near = entry.oldest < high and entry.newest >= low
             if is_near and entry.grouping == self.grouping and entry.knows(self.slot):
                 rows = entry.within(low, high).of_slot(self.slot)
                 if len(rows.slices):
-                    yield rows
+                    yield entry, rows
 
-    def _codes(self, rows: PartialSubWindows) -> Codes:
+    def _codes(self, entry: PartialSubWindows, rows: PartialSubWindows) -> Codes:
+        """The groups of rows. They are looked up once, when rows enter: as long as some are inside, a group keeps its
+        number."""
         if not self._keys:
             return np.zeros(len(rows.slices), np.int64)
+        slices, codes = self._looked_up.get(entry, NOTHING)
+        first, last = np.searchsorted(slices, rows.slices[0]), np.searchsorted(slices, rows.slices[-1], "right")
+        if np.array_equal(slices[first:last], rows.slices):
+            return codes[first:last]
         keys = rows.table.select([f"key{i}" for i in range(self._keys)]).rename_columns(self._schema.names)
-        return self._lines.codes(keys)
+        codes = self._lines.codes(keys)
+        self._looked_up[entry] = rows.slices, codes
+        return codes
 
     @property
     def _room(self) -> int:

@@ -33,7 +33,7 @@ LARGE_PORTION = 50_000
 """Rows of a portion that makes sub-windows of its own."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PartialSubWindows:
     table: pa.Table
     on_disk: bool = False
