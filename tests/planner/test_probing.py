@@ -24,9 +24,10 @@ from mullion.planner.synopsis_choice import LEAST_TOGETHER, fewest_by_accesses, 
 from mullion.slices.basic_interval import BasicInterval
 from mullion.slices.finalize import Work
 from mullion.slices.interval import Interval
+from mullion.slices.rows import Rows
 from mullion.slices.running import Running
 from mullion.slices.sequence import sequence_of
-from mullion.slices.subwindow import PartialSubWindows, Rows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tier import WindowTier
 
 TRADES = Stream("trades", (("ts", TIMESTAMP), ("symbol", STRING), ("price", DOUBLE), ("volume", INT)), "ts")

@@ -151,6 +151,16 @@ class Sampled:
         return self.truths[:, [self.columns[predicate] for predicate in predicates]]
 
 
+def _words(truths: Truths) -> npt.NDArray[Any]:
+    """Each row as one value: a number, which is compared sooner, where it has room."""
+    packed = np.packbits(truths, axis=1)
+    if packed.shape[1] > 8:
+        return np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1])))[:, 0]
+    padded = np.zeros((len(packed), 8), np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return padded.view(np.uint64)[:, 0]
+
+
 @dataclass(frozen=True)
 class Statistics:
     """What is known of a batch. Groupings go by their names (`planner.plan.Grouping.name`)."""
@@ -200,10 +210,8 @@ class Statistics:
         if sample is None or not predicates or any(predicate not in sample.columns for predicate in predicates):
             return None
         truths = sample.truths_of(predicates)
-        packed = np.packbits(truths, axis=1)
-        rows = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1])))[:, 0]
         selected = truths.any(axis=1)
-        _, codes = np.unique(rows[selected], return_inverse=True)
+        _, codes = np.unique(_words(truths[selected]), return_inverse=True)
         if with_groups:
             codes = codes.astype(np.int64) * (int(sample.groups.max(initial=0)) + 1) + sample.groups[selected]
             _, codes = np.unique(codes, return_inverse=True)

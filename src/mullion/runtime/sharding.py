@@ -26,7 +26,8 @@ from mullion.runtime.sink import ShardWriter
 from mullion.slices.arrange import arrange
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, finalize
-from mullion.slices.subwindow import PartialSubWindows, Rows
+from mullion.slices.rows import Rows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
 from mullion.slices.tier import by_readers
 from mullion.storage.files import CommittedFiles, serialised

@@ -29,8 +29,8 @@ from mullion.slices.arrange import is_ordered
 from mullion.slices.due import Due
 from mullion.slices.found import FoundRows, found_windows
 from mullion.slices.pairs import Pairs
+from mullion.slices.rows import Rows
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
-from mullion.slices.subwindow import Rows
 
 MOST_RANGES = 4_000_000
 """Ranges that are looked up in one call; more are taken in turns to bound memory."""

@@ -33,7 +33,8 @@ from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.order import times_of, values_on
 from mullion.slices.partitions import canonical_key
 from mullion.slices.pieces import Piece, pieces
-from mullion.slices.subwindow import PartialSubWindows, Rows
+from mullion.slices.rows import Rows
+from mullion.slices.subwindow import PartialSubWindows
 
 
 class Shown(NamedTuple):

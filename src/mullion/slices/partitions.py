@@ -30,7 +30,8 @@ from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.kernels.partial import Input
 from mullion.slices.limits import Limits
 from mullion.slices.order import times_of
-from mullion.slices.subwindow import PartialSubWindows, Rows
+from mullion.slices.rows import Rows
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 
 MOST_GATHERED = 2_000_000

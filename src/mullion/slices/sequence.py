@@ -25,8 +25,8 @@ from mullion.slices.folded import Folded
 from mullion.slices.interval import Interval
 from mullion.slices.kernels import ranges
 from mullion.slices.kernels.ranges import Lines, Segments
+from mullion.slices.rows import Rows
 from mullion.slices.running import Running
-from mullion.slices.subwindow import Rows
 from mullion.slices.value_counts import Counted, ValueCounts
 
 SYNOPSES: dict[str, type[Running] | type[Interval] | type[BasicInterval]] = {

@@ -22,7 +22,8 @@ from mullion.planner.slices import distinct
 from mullion.slices.due import Cursor, Due, Runs, SeenEvents, due_windows, first_end
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.kept import KeptWindows
-from mullion.slices.subwindow import PartialSubWindows, Rows, merge
+from mullion.slices.rows import Rows
+from mullion.slices.subwindow import PartialSubWindows, merge
 
 MOST_ENTRIES = 48
 """Sub-windows that are kept apart; more are merged."""

@@ -1,0 +1,121 @@
+"""All sub-windows of one grouping as one sequence of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mullion.expressions.arrays import Index, Times
+from mullion.expressions.coding.canonical import in_one_piece
+from mullion.expressions.coding.dictionary import codes_of, combine
+from mullion.expressions.vector import Vector, arrow_type, dtype_of
+from mullion.language.types import Type
+from mullion.planner.plan import Grouping, StateColumn
+from mullion.slices.kernels.partial import SLOT
+from mullion.slices.subwindow import PartialSubWindows
+
+
+class Rows:
+    """All sub-windows of one grouping that windows may still need, as one sequence."""
+
+    def __init__(self, entries: Sequence[PartialSubWindows], grouping: Grouping) -> None:
+        self.entries = [e for e in entries if e.grouping == grouping.name]
+        self.slices: Times = _concat([e.slices for e in self.entries], np.int64)
+        self._key_types = grouping.key_types
+        self.group_keys = len(grouping.group_keys)
+        self._states: dict[StateColumn, tuple[Vector, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.slices)
+
+    @property
+    def fragments(self) -> int:
+        """How many of the rows are those of fragments."""
+        return sum(len(e.slices) for e in self.entries if SLOT not in e.table.schema.names)
+
+    @property
+    def keys(self) -> int:
+        return len(self._key_types)
+
+    def key_type(self, index: int) -> Type:
+        return self._key_types[index]
+
+    @cached_property
+    def groups(self) -> tuple[npt.NDArray[np.int64], int]:
+        """The group of each row as a number, and how many groups there are."""
+        return combine([codes_of(self.key(i)) for i in range(self.group_keys)], len(self))
+
+    def align(self, others: Sequence[Rows]) -> None:
+        """Number the groups of all these rows alike."""
+        every = (self, *others)
+        bounds = np.cumsum([len(rows) for rows in every])
+        keys = [_in_one_type([c for rows in every for c in rows._chunks(i)], t) for i, t in self._typed_group_keys()]
+        codes, size = combine([codes_of(key) for key in keys], int(bounds[-1]))
+        for rows, own in zip(every, np.split(codes, bounds[:-1]), strict=True):
+            rows.__dict__["groups"] = own, size
+
+    def _typed_group_keys(self) -> Iterator[tuple[int, Type]]:
+        return zip(range(self.group_keys), self._key_types, strict=False)
+
+    def key(self, index: int) -> pa.ChunkedArray:
+        """A key of each row, coded where all sub-windows have it coded."""
+        return _in_one_type(self._chunks(index), self._key_types[index])
+
+    def _chunks(self, index: int) -> list[pa.Array]:
+        return [c for e in self.entries for c in e.table.column(f"key{index}").chunks]
+
+    def values_of_key(self, index: int, rows: Index) -> pa.Array:
+        """A key of some rows, without codes."""
+        column = in_one_piece(self.key(index)).take(pa.array(rows))
+        return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+    def members(self, slots: Mapping[str, int]) -> tuple[Index, Index]:
+        """Pairs of a row and the number of a slot that it belongs to."""
+        parts = [e.members(slots, np.arange(len(e.slices))) for e in self.entries]
+        if len(parts) == 1:
+            return parts[0]
+        first = np.concatenate([[0], np.cumsum([len(e.slices) for e in self.entries])])
+        rows = [rows + first[i] for i, (rows, _) in enumerate(parts)]
+        return _concat(rows, np.intp), _concat([numbers for _, numbers in parts], np.intp)
+
+    def state(self, state: StateColumn) -> tuple[Vector, ...]:
+        if state not in self._states:
+            self._states[state] = self._joined(state)
+        return self._states[state]
+
+    def _joined(self, state: StateColumn) -> tuple[Vector, ...]:
+        parts = [e.state(state) for e in self.entries]
+        return tuple(
+            Vector(
+                type_,
+                _concat([p[j].values for p in parts], dtype_of(type_)),
+                _concat([p[j].valid for p in parts], np.bool_),
+            )
+            for j, type_ in enumerate(state.partial.stored)
+        )
+
+
+def _in_one_type(chunks: list[pa.Array], type_: Type) -> pa.ChunkedArray:
+    """Chunks of a key together: with codes where all have some, without where some have none."""
+    coded = [chunk for chunk in chunks if pa.types.is_dictionary(chunk.type)]
+    if not coded:
+        return pa.chunked_array(chunks, arrow_type(type_))
+    if len(coded) < len(chunks):
+        plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in chunks]
+        return pa.chunked_array(plain, arrow_type(type_))
+    common = pa.dictionary(pa.int32(), arrow_type(type_))
+    return pa.chunked_array([c if c.type == common else c.cast(common) for c in chunks], common)
+
+
+def _concat(arrays: Sequence[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
+    if len(arrays) == 1:
+        return arrays[0]
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype)
+
+
+__all__ = ["Rows"]
