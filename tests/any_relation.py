@@ -112,7 +112,8 @@ class Source:
 def window(style: Style) -> str:
     length = style.one(*LENGTHS)
     if style.slide is not None and style.happens(0.75):
-        return f"[RANGE {length} us SLIDE {style.slide} us]"
+        rows = "rows" in style.kinds and style.happens(0.15)
+        return f"[{f'ROWS {style.one(1, 2, 4)}' if rows else f'RANGE {length} us'} SLIDE {style.slide} us]"
     match style.one(*style.kinds):
         case "range":
             return f"[RANGE {length} us]"

@@ -78,7 +78,7 @@ def windows_of(draw: Draw[Any], setting: Setting, *, kinds: Sequence[str] = KIND
             text = f"RANGE {axis.span(range_)}{by_time}"
         case "rows" | "partitioned":
             keys = f"PARTITION BY {draw(st.sampled_from(PARTITIONS))} " if kind == "partitioned" else ""
-            text = f"{keys}ROWS {draw(st.integers(1, 12))} SLIDE {step}"
+            text = f"{keys}ROWS {draw(st.integers(1, 12))}" + draw(st.sampled_from((f" SLIDE {step}", by_time)))
         case "range by tuples":
             text = f"RANGE {axis.span(range_)}{by_tuples}"
         case "continuous":

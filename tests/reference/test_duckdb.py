@@ -91,6 +91,10 @@ def laid(draw: Draw[Any], kind: str, axis: Axis) -> Laid:
     length, every, offset = axis.span(range_), axis.span(slide), axis.span(shift)
     nth = f"SELECT n AS i, t AS e FROM ev WHERE n % {step} = 0"
     match kind:
+        case "rows" | "partitioned" if by == "time":
+            rows, keys = draw(st.integers(1, 9)), draw(st.sampled_from(PARTITIONS)) if kind == "partitioned" else ""
+            text = f"{f'PARTITION BY {keys} ' if keys else ''}ROWS {rows} SLIDE {every} OFFSET {offset}"
+            return Laid(text, ends(slide, shift, None, slide), "t < e", "oldest", keys=keys or "true", rows=rows)
         case "rows":
             rows = draw(st.integers(1, 9))
             return Laid(f"ROWS {rows} SLIDE {step}", nth, f"n <= i AND n > i - {rows}", "oldest")

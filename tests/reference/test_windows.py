@@ -324,12 +324,26 @@ def test_empty_answers_begin_with_the_first_event_after_the_start() -> None:
         ("[RANGE 1 us SLIDE 6 us]", (5, 6, 0, None)),
         ("[RANGE UNBOUNDED SLIDE 4 us]", (None, 8, 4, 100)),
         ("[ROWS 2 SLIDE 2]", (3, 7, 2, 70)),
+        ("[ROWS 2 SLIDE 4 us]", (3, 8, 2, 70)),
+        ("[PARTITION BY k ROWS 1 SLIDE 4 us]", (3, 8, 2, 70)),
+        ("[ROWS 2 SLIDE 20 us]", (None, 0, 0, None)),
         ("[RANGE 4 us SLIDE 2 TUPLES]", (3, 7, 1, 40)),
     ],
 )
 def test_asked_once(window: str, row: Row) -> None:
     """Now is 9, the time of the newest event. With SLIDE, the newest window that is complete."""
     assert once(window, FIVE) == [row]
+
+
+def test_rows_updated_in_time() -> None:
+    """Every 3 us, the last two events before: 3 is not before 3, and nothing comes between 3 and 6."""
+    assert over("[ROWS 2 SLIDE 3 us]", FIVE) == [(1, 3, 1, 10), (3, 6, 2, 50), (3, 9, 2, 70), (7, 12, 2, 90)]
+    assert over("[PARTITION BY k ROWS 1 SLIDE 3 us]", FIVE) == [
+        (1, 3, 1, 10),
+        (3, 6, 2, 50),
+        (3, 9, 2, 70),
+        (7, 12, 2, 90),
+    ]
 
 
 def test_asked_once_with_conditions_and_groups() -> None:
@@ -346,6 +360,8 @@ def test_asked_once_with_conditions_and_groups() -> None:
 @given(examples_of(kinds=("rows", "partitioned", "range by tuples", "now"), created=False))
 def test_a_question_asked_once_is_the_last_answer_of_a_standing_query(example: Example) -> None:
     for text in example.queries:
+        if " SLIDE " in text and parse_query(text).source.window.slide is not None:  # type: ignore[union-attr]
+            continue  # a question is about the newest instant that is past, the last answer about one to come
         standing, asked = (f(parse_query(text), example.stream, example.events) for f in (answer, ask))
         assert (standing.names, standing.types) == (asked.names, asked.types)
         assert repr(standing.rows[len(standing.rows) - len(asked.rows) :]) == repr(asked.rows)

@@ -102,7 +102,8 @@ def result_window(window: Window) -> Window:
 
 
 def _unslid(window: Window) -> Window:
-    return replace(window, slide=None, offset=0, place=None)
+    slide_rows = 1 if window.rows is not None and window.slide_rows is None else window.slide_rows
+    return replace(window, slide=None, offset=0, slide_rows=slide_rows, place=None)
 
 
 def _check(window: Window) -> None:

@@ -233,7 +233,8 @@ class Window:
     | RANGE r | range |
     | RANGE r SLIDE n TUPLES | range, slide_rows |
     | ROWS n SLIDE m | rows, slide_rows (1 when not written) |
-    | PARTITION BY k ROWS n SLIDE m | partition_by, rows, slide_rows |
+    | ROWS n SLIDE s OFFSET o | rows, slide, offset: in time |
+    | PARTITION BY k ROWS n SLIDE ... | partition_by, rows, and as without it |
     | RANGE UNBOUNDED [SLIDE ...] | unbounded, slide or slide_rows |
     | NOW | now |
     | FROM TIMESTAMP '...' [SLIDE ...] | since, slide or slide_rows |

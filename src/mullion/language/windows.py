@@ -71,10 +71,7 @@ def bracketed(c: Cursor) -> Window:
         raise ParseError("OFFSET needs a SLIDE in time", c.since(start))
     if fields.get("now") and ("slide" in fields or "slide_rows" in fields):
         raise ParseError("NOW has no SLIDE", c.since(start))
-    if "rows" in fields:
-        if "slide" in fields:
-            message = "ROWS slides by a number of events"
-            raise ParseError(message, c.since(start), hint="write [RANGE ... SLIDE ...] to slide in time")
+    if "rows" in fields and "slide" not in fields:
         fields.setdefault("slide_rows", 1)
     draft.check()
     return Window(**fields, place=c.since(start))

@@ -53,7 +53,8 @@ def paired_slices(query: SlicedAggregation) -> list[str]:
 
 def cut_text(query: SlicedAggregation) -> str:
     if query.axis.kind == "events":
-        return "answered at events: no panes (li 1), each event is a slice"
+        when = "events" if query.frame.slide is None else f"instants {duration_text(query.frame.slide)} apart"
+        return f"answered at {when}: no panes (li 1), each event is a slice"
     if query.axis.kind == "partitions":
         return "no range of the order: no panes, the events of each window are gathered"
     text = f"cut into {' + '.join(paired_slices(query))}"

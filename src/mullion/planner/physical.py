@@ -138,9 +138,9 @@ def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]
     order = window.attribute or ""
     if partition:
         return Period(1, 1), Axis("partitions", partition=partition)
-    if window.rows is not None:
+    if window.rows is not None and window.slide is None:
         return Period(window.rows, window.slide_rows or 1), Axis("rows")
-    if window.slide is None:
+    if window.slide is None or window.rows is not None:
         return Period(1, 1), Axis("events", order)
     kind = "column" if order else "time"
     return Period(EVERYTHING if window.range is None else window.range, window.slide, window.offset), Axis(kind, order)

@@ -32,7 +32,8 @@ def answered(query: Relation, times: Sequence[int], partitions: Partitions) -> l
     if frame.slide is not None and frame.range is not None:
         return _periodic(query, times)
     if frame.slide is not None:
-        views = [_before(frame, times, since, end) for end in _ends_after_events(frame, times, since)]
+        ends = _ends_after_events(frame, times, since)
+        views = [_before(frame, times, partitions, since, end) for end in ends]
     elif frame.slide_rows is not None:
         views = [_after_event(frame, times, partitions, since, at) for at in _every_nth(frame, times, since)]
     else:
@@ -49,7 +50,7 @@ def newest(query: Relation, times: Sequence[int], partitions: Partitions) -> Vie
     since = frame.since
     if frame.slide is not None:
         end = now - (now - frame.offset) % frame.slide
-        return _before(frame, times, since, end)
+        return _before(frame, times, partitions, since, end)
     if frame.slide_rows is not None:
         instants = _every_nth(frame, times, since)
         return _after_event(frame, times, partitions, since, instants[-1]) if instants else None
@@ -93,7 +94,7 @@ def _periodic(query: Relation, times: Sequence[int]) -> list[View]:
     ends = sorted(asked)
     if ends and has_total(query.root):
         ends = list(range(ends[0], ends[-1] + 1, frame.slide))
-    return [_before(frame, times, None, end) for end in ends]
+    return [_before(frame, times, (), None, end) for end in ends]
 
 
 def _next_end(frame: Window, time: int) -> int:
@@ -103,7 +104,7 @@ def _next_end(frame: Window, time: int) -> int:
 
 
 def _ends_after_events(frame: Window, times: Sequence[int], since: int | None) -> Sequence[int]:
-    """UNBOUNDED or FROM with SLIDE s: from the first instant after an event to the first after all of them."""
+    """UNBOUNDED, FROM or ROWS with SLIDE s: from the first instant after an event to the first after all of them."""
     counted = [time for time in times if since is None or time >= since]
     if not counted:
         return ()
@@ -111,8 +112,11 @@ def _ends_after_events(frame: Window, times: Sequence[int], since: int | None) -
     return range(_next_end(frame, counted[0]), _next_end(frame, counted[-1]) + 1, frame.slide)
 
 
-def _before(frame: Window, times: Sequence[int], since: int | None, end: int) -> View:
+def _before(frame: Window, times: Sequence[int], partitions: Partitions, since: int | None, end: int) -> View:
     """The window that ends before an instant."""
+    if frame.rows is not None:
+        places = _last(frame.rows, partitions, sum(time < end for time in times) - 1)
+        return View(times[places[0]] if places else None, end, places)
     start = since if frame.range is None else end - frame.range
     return View(start, end, [i for i, t in enumerate(times) if t < end and (start is None or t >= start)])
 
@@ -127,15 +131,21 @@ def _every_nth(frame: Window, times: Sequence[int], since: int | None) -> Sequen
 def _after_event(frame: Window, times: Sequence[int], partitions: Partitions, since: int | None, at: int) -> View:
     """The window right after the event at a place."""
     if frame.rows is not None:
-        places: list[int] = []
-        for place in range(at, -1, -1):
-            if sum(partitions[i] == partitions[place] for i in places) < frame.rows:
-                places.insert(0, place)
+        places = _last(frame.rows, partitions, at)
         return View(times[places[0]], times[at], places)
     if frame.range is not None:
         start = times[at] - frame.range
         return View(start, times[at], [i for i in range(at + 1) if times[i] > start])
     return View(since, times[at], [i for i in range(at + 1) if since is None or times[i] >= since])
+
+
+def _last(rows: int, partitions: Partitions, at: int) -> list[int]:
+    """The last rows of each partition, up to a place."""
+    places: list[int] = []
+    for place in range(at, -1, -1):
+        if sum(partitions[i] == partitions[place] for i in places) < rows:
+            places.insert(0, place)
+    return places
 
 
 def _changes(frame: Window, times: Sequence[int], since: int | None) -> Sequence[int]:

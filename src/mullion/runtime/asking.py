@@ -159,7 +159,7 @@ def _keep_for(frame: Window, name: str, catalog: Catalog, slide: int | None) -> 
     keep, rows = stream.keep, stream.keep_rows
     if frame.range is not None and frame.attribute is None and frame.slide_rows is None:
         keep = max(keep or 0, frame.range + (frame.slide or slide or 0))
-    elif frame.rows is not None and not frame.partition_by:
+    elif frame.rows is not None and not frame.partition_by and frame.slide is None:
         rows = max(rows or 0, frame.rows + (frame.slide_rows or 1))
     else:
         rows = EVERYTHING

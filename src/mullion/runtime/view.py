@@ -172,7 +172,7 @@ class Asked:
         since = events_needed(frame, now)
         events = kept.read(since)
         before = self.view.events - len(events)
-        if not reaches_back(frame, times_of(events), kept.past, before):
+        if not reaches_back(frame, times_of(events), kept.past, before, now):
             return None
         plan = make_plan(self.stream, [self.query], axis=Axis("events"))
         inputs = Input({n: t for n, t in self.stream.columns if n in events.schema.names})

@@ -33,16 +33,19 @@ from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.due import Due, shown
 from mullion.slices.finalize import Answers, Work
-from mullion.slices.instants import Instants, Numbered, instants_of, needed_from
+from mullion.slices.instants import Instants, Numbered, instants_of, needed_from, rows_in_time
 from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.kernels.slicing import slice_starts
 from mullion.slices.limits import Limits
+from mullion.slices.most import PORTION
 from mullion.slices.order import times_of, values_on
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, selected_by, tally
 from mullion.slices.tier import WindowTier
 
 NONE: Times = np.empty(0, np.int64)
+MOST = 1 << 31
+"""Windows that are made at once of a query without a limit."""
 
 
 def axis_name(axis: Axis) -> str:
@@ -205,7 +208,7 @@ class AxisSet:
     def _due(self, grouping: Grouping, settled: int | None, limits: Limits) -> Iterator[Due]:
         """The windows that are due, in portions."""
         if self.axis.kind == "events":
-            due = self._at_instants(grouping, settled)
+            due = self._at_instants(grouping, settled, limits)
         elif self.axis.kind == "column":
             if self.oldest is not None and self.newest is not None:
                 until = None if settled is None else self.newest
@@ -219,17 +222,21 @@ class AxisSet:
             due = shown(runs.whole(), grouping.queries)
             opens, closes = self.marks.opens(due.start), self.marks.closes(due.end)
             due = self._within(grouping, replace(due, opens=opens, closes=closes))
-        if len(due):
-            yield due
+        for low in range(0, len(due), PORTION):
+            yield due.part(low, low + PORTION)
 
-    def _at_instants(self, grouping: Grouping, settled: int | None) -> Due:
+    def _at_instants(self, grouping: Grouping, settled: int | None, limits: Limits) -> Due:
         events = Numbered(int(self.marks.starts[0]) if len(self.marks.starts) else self.numbered, self.marks.first)
         if self.axis.order and settled is not None:
             settled = self.newest if self.newest is not None else ORIGIN
         positions: list[npt.NDArray[np.intp]] = []
         parts: list[Instants] = []
         for i, query in enumerate(grouping.queries):
-            instants = self._instants(self._asked[query.name], events, settled)
+            asked = self._asked[query.name]
+            if asked.frame.slide is None:
+                instants = self._instants(asked, events, settled)
+            else:
+                instants = self._rows_in_time(asked, events, settled, limits)
             positions.append(np.full(len(instants.start), i, np.intp))
             parts.append(instants)
         start, end, opens, closes = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -258,6 +265,24 @@ class AxisSet:
         if len(instants.start):
             self.begun.add(query.name)
         return instants
+
+    def _rows_in_time(
+        self, query: SlicedAggregation, events: Numbered, settled: int | None, limits: Limits
+    ) -> Instants:
+        """The windows of [ROWS n SLIDE s] that are due."""
+        until, since, most = self._due_until(query, events.times, settled), self.since[query.name], limits.most_answers
+        instants, self.since[query.name] = rows_in_time(query.frame, events, since, until, min(most, MOST) + 1)
+        if len(instants.start) > most:
+            limits.stop_answering(query.name, query.text)
+        return instants.between(query.start, query.stop)
+
+    def _due_until(self, query: SlicedAggregation, times: Times, settled: int | None) -> int | None:
+        """The last instant that is due of a slide in time; None: the first after all events. Later ones wait until it
+        is known that an event follows."""
+        if settled is None or not len(times) or self.is_followed:
+            return settled
+        offset, slide = query.frame.offset, query.frame.slide or 1
+        return min(settled, offset + ((int(times[-1]) - offset) // slide + 1) * slide)
 
     def _within(self, grouping: Grouping, due: Due) -> Due:
         """Those windows that begin after a query's START and end before its STOP."""

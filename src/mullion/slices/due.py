@@ -67,6 +67,11 @@ class Due:
     def __len__(self) -> int:
         return len(self.query)
 
+    def part(self, low: int, high: int) -> Due:
+        """The windows from one number to another."""
+        columns = self.query, self.start, self.end, self.opens, self.closes
+        return Due(*(None if column is None else column[low:high] for column in columns))  # type: ignore[arg-type]
+
     def of(self, queries: Sequence[int]) -> Due:
         """The windows of some queries."""
         own = np.isin(self.query, np.array(queries, np.intp))

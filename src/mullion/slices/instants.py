@@ -8,6 +8,7 @@ Events are in their order, each with a number; a window is a range of numbers [s
     RANGE 6 SLIDE 2 TUPLES     after 1: (-1, 5] = 0..1     after 3: (3, 9] = 1..3     after 5: (14, 20] = 5
     RANGE 6                    at 3, 5, 9 (also the end of 3), 11 (the end of 5), 12, 15, 18, 20, 26
     NOW                        at 3, 5, 9, 12, 20
+    ROWS 2 SLIDE 5 us          at 5: 0     at 10: 2..3     at 15: 3..4     at 20: 3..4     at 25: 4..5
 
 Sliding by tuples does not use panes (li 1): any event may begin a window, so every event is a slice of its own. An
 answer still takes constant or logarithmic time, because a window is one range of a synopsis.
@@ -60,6 +61,9 @@ class Numbered(NamedTuple):
         """The number of the first event later than each time."""
         return self.first + np.searchsorted(self.times, times, "right")
 
+    def time_of(self, numbers: Times) -> Times:
+        return self.times[numbers - self.first]
+
 
 def instants_of(window: Window, events: Numbered, since: int, until: int | None) -> tuple[Instants, int]:
     """The windows that are due, and where to go on from: after `since`, which is a number of events for a window that
@@ -68,6 +72,31 @@ def instants_of(window: Window, events: Numbered, since: int, until: int | None)
         return _by_tuples(window, events, since), max(since, events.end)
     times = _times(window, events, since, until)
     return _at_times(window, events, times), int(times[-1]) if len(times) else since
+
+
+def rows_in_time(window: Window, events: Numbered, since: int, until: int | None, most: int) -> tuple[Instants, int]:
+    """The last rows before every instant that is due, at most so many, and where to go on from. Where events were
+    forgotten, or came before the first that is known, windows that would hold them are left out."""
+    assert window.rows is not None
+    times = slides_after(window, events.times, since, until, most)
+    end = events.after(times - 1)
+    start = np.maximum(end - window.rows, 0)
+    whole = (start >= events.first) & (start < end)
+    start, end, closes = start[whole], end[whole], times[whole]
+    return Instants(start, end, events.time_of(start), closes), int(times[-1]) if len(times) else since
+
+
+def slides_after(window: Window, events: Times, since: int, until: int | None, most: int) -> Times:
+    """The instants of a slide in time, after `since` and after the first of the events, up to `until`; without it, up
+    to the first after all of them."""
+    assert window.slide is not None
+    if not len(events):
+        return np.empty(0, np.int64)
+    offset, slide = window.offset, window.slide
+    low = max(since, int(events[0]))
+    first = offset + ((low - offset) // slide + 1) * slide
+    last = offset + ((int(events[-1]) - offset) // slide + 1) * slide if until is None else until
+    return first + np.arange(min(max((last - first) // slide + 1, 0), most), dtype=np.int64) * slide
 
 
 def _by_tuples(window: Window, events: Numbered, since: int) -> Instants:
@@ -112,6 +141,8 @@ def _start(window: Window, events: Numbered, times: Times) -> tuple[Times, Times
 def needed_from(window: Window, events: Numbered, settled: int) -> int:
     """The number of the first event that a later window may hold, once all events before the time `settled` have their
     place. A window without a start needs no single event: what is old may be merged."""
+    if window.rows is not None:
+        return max(events.first, int(events.after(np.array([settled - 1]))[0]) - window.rows)
     if window.range is None:
         return events.end if not window.now else int(events.after(np.array([settled - 1]))[0])
     return int(events.after(np.array([settled - window.range - 1]))[0])

@@ -78,13 +78,16 @@ def are_enough(frame: Window, past: Past, events: int, now: int) -> bool:
     if frame.range is not None and frame.slide_rows is not None and frame.attribute is None:
         return past.since is not None and now - frame.range >= past.since
     if frame.rows is not None and not frame.partition_by:
-        return events >= frame.rows + (frame.slide_rows or 1)
+        return events >= frame.rows + (frame.slide_rows or 0)
     needed = events_needed(frame, now)
     return needed is not None and past.since is not None and needed >= past.since
 
 
-def reaches_back(frame: Window, times: Times, past: Past, before: int) -> bool:
-    """Whether events, the newest of all, go back to the start of a window that ends with the last n-th of them."""
+def reaches_back(frame: Window, times: Times, past: Past, before: int, now: int) -> bool:
+    """Whether events, the newest of all, go back to the start of a window that ends with the last n-th of them, or that
+    holds the last rows before an instant."""
+    if past.events and frame.rows is not None and frame.slide is not None:
+        return int((times < last_instant(frame, now)).sum()) >= frame.rows
     if not past.events or frame.range is None or frame.slide_rows is None:
         return True
     last = len(times) - 1 - (before + len(times)) % frame.slide_rows
@@ -144,6 +147,11 @@ def _in_window(
         if last < 0 or (frame.since is not None and places[last] < frame.since):
             return None
         index, now = index[: last + 1], int(places[last])
+    if frame.rows is not None and frame.slide is not None:
+        now = last_instant(frame, now)
+        index = index[places[index] < now]
+        if not len(index):
+            return index, Shown(NO_START, now)
     if frame.rows is not None:
         if frame.partition_by:
             index = _last_of_each(query.axis.partition, frame.rows, events, inputs, index)

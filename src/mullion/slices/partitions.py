@@ -24,9 +24,10 @@ from mullion.kernels.columns import Columns
 from mullion.kernels.lookup import Prepared
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
-from mullion.slices.axis import AxisSet, Marks
+from mullion.slices.axis import MOST, AxisSet, Marks
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, finalize
+from mullion.slices.instants import slides_after
 from mullion.slices.kernels.partial import Input
 from mullion.slices.limits import Limits
 from mullion.slices.order import times_of
@@ -101,20 +102,42 @@ class PartitionSet(AxisSet):
         assert self.plan is not None
         for grouping in self.plan.answering:
             for i, query in enumerate(grouping.queries):
-                for after, held in self._windows(self._asked[query.name]):
-                    yield from self._finalize(grouping, i, after, held, work)
+                for closes, held in self._windows(self._asked[query.name], settled, limits):
+                    yield from self._finalize(grouping, i, closes, held, work)
 
-    def _windows(self, query: SlicedAggregation) -> Iterator[tuple[Times, Held]]:
-        """The windows that are due: after how many events, and what they hold."""
-        slide, rows = query.frame.slide_rows or 1, query.frame.rows or 1
-        since = self.since[query.name]
-        after = np.arange(since // slide * slide + slide, self.numbered + 1, slide, dtype=np.int64)
-        self.since[query.name] = self.numbered
+    def _windows(self, query: SlicedAggregation, settled: int | None, limits: Limits) -> Iterator[tuple[Times, Held]]:
+        """The windows that are due: when, and what they hold."""
+        rows = query.frame.rows or 1
+        after, closes = self._by_tuples(query) if query.frame.slide is None else self._in_time(query, settled, limits)
         partitions = int(self._members.partition.max()) + 1 if len(self._members.partition) else 1
         at_once = max(1, MOST_GATHERED // (partitions * min(rows, 1 + len(self._members.number) // partitions)))
         for at in range(0, len(after), at_once):
             part = after[at : at + at_once]
-            yield part, self._held(part, rows, partitions)
+            yield closes[at : at + at_once], self._held(part, rows, partitions)
+
+    def _by_tuples(self, query: SlicedAggregation) -> tuple[Times, Times]:
+        """After every n-th event."""
+        slide, since = query.frame.slide_rows or 1, self.since[query.name]
+        after = np.arange(since // slide * slide + slide, self.numbered + 1, slide, dtype=np.int64)
+        self.since[query.name] = self.numbered
+        numbers, times = self._in_order()
+        return after, times[np.searchsorted(numbers, after - 1)]
+
+    def _in_time(self, query: SlicedAggregation, settled: int | None, limits: Limits) -> tuple[Times, Times]:
+        """At every instant of a slide in time."""
+        numbers, times = self._in_order()
+        until, most = self._due_until(query, times, settled), limits.most_answers
+        closes = slides_after(query.frame, times, self.since[query.name], until, min(most, MOST) + 1)
+        if len(closes):
+            self.since[query.name] = int(closes[-1])
+        if len(closes) > most:
+            limits.stop_answering(query.name, query.text)
+        return numbers[np.searchsorted(times, closes) - 1] + 1, closes
+
+    def _in_order(self) -> tuple[Times, Times]:
+        """The numbers of the members in their order, and their times."""
+        by_number = np.argsort(self._members.number)
+        return self._members.number[by_number], self._members.time[by_number]
 
     def _held(self, after: Times, rows: int, partitions: int) -> Held:
         """The last `rows` events of each partition, after so many events."""
@@ -133,14 +156,11 @@ class PartitionSet(AxisSet):
         return Held(window, members.number[index], opens.min(axis=1))
 
     def _finalize(
-        self, grouping: Grouping, query: int, after: Times, in_windows: Held, work: Work
+        self, grouping: Grouping, query: int, closes: Times, in_windows: Held, work: Work
     ) -> Iterator[Answers]:
         assert self.plan is not None
-        by_number = np.argsort(self._members.number)
-        numbers = self._members.number[by_number]
-        closes = self._members.time[by_number][np.searchsorted(numbers, after - 1)]
-        windows = np.arange(len(after))
-        due = Due(np.full(len(after), query, np.intp), windows, windows + 1, in_windows.oldest, closes)
+        windows = np.arange(len(closes))
+        due = Due(np.full(len(closes), query, np.intp), windows, windows + 1, in_windows.oldest, closes)
         due = self._within(grouping, due)
         if not len(due):
             return
