@@ -174,6 +174,7 @@ _CLAUSES = (
     "lateness",
     "ahead",
     "keep",
+    "idle",
     "when",
     "options",
     "timestamp",
