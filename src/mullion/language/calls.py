@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mullion.errors import CheckError, NotSupported, ParseError, closest
 from mullion.language import types
 from mullion.language.cursor import Cursor
-from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY
+from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY, OUTPUTS
 from mullion.language.durations import interval, is_unit
 from mullion.language.literals import days, instant
 from mullion.language.query import Aggregate, Call, Expr, Literal
@@ -74,6 +74,10 @@ def call(c: Cursor, parse: Parse, operand: Parse) -> Expr:
     if name == "window":
         message = "window(...) can only be a term of GROUP BY"
         raise ParseError(message, c.place(start), hint="the answer has window_start and window_end anyway")
+    if name in OUTPUTS:
+        hint = "it stands around all items, or around the argument of an aggregate that is the only item; else write "
+        hint += "SELECT ... FROM (SELECT ...) [ROWS n]" if name == "wstream" else f"{name.upper()} (SELECT ...)"
+        raise ParseError(f"{name.upper()} is no function", c.place(start), hint=hint)
     if name in OPERATOR_ONLY:
         raise ParseError(f"unknown function '{written}'", c.place(start), hint=f"write it as {OPERATOR_ONLY[name]}")
     c.at += 2

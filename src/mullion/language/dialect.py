@@ -31,6 +31,9 @@ AGGREGATES = {
 }
 """Every name an aggregate may be written by, and its canonical one."""
 
+OUTPUTS = ("istream", "dstream", "rstream", "wstream")
+"""The output streams."""
+
 MICROSECOND = 1
 MILLISECOND = 1_000
 SECOND = 1_000_000

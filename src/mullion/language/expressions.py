@@ -6,6 +6,8 @@ same condition is the same tree however it was put.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mullion.errors import NotSupported, ParseError, Place
 from mullion.language import types
 from mullion.language.calls import TYPED_LITERALS, call, typed_literal
@@ -207,6 +209,8 @@ def _special(c: Cursor) -> Expr | None:
         c.expect_symbol("(")
         query = c.select(c)
         c.expect_symbol(")")
+        if query.output is not None and query.output.kind == "rstream" and not query.output.restore:
+            query = replace(query, output=None)  # CQL writes Rstream there too, and means the relation itself
         return Exists(query, place=c.since(start))
     if word in ("cast", "try_cast") and c.is_symbol("(", 1):
         c.at += 2

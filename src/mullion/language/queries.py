@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mullion.errors import NotSupported, ParseError
+from mullion.language import cql
 from mullion.language.cursor import Cursor
-from mullion.language.dialect import RESERVED
+from mullion.language.dialect import OUTPUTS, RESERVED
 from mullion.language.expressions import expression
 from mullion.language.literals import number
 from mullion.language.query import (
@@ -28,7 +29,6 @@ from mullion.language.tokens import Kind
 from mullion.language.types import BOOLEAN
 from mullion.language.windows import bracketed, grouping
 
-OUTPUTS = ("istream", "dstream", "rstream", "wstream")
 _DIFFERENCES = ("except", "intersect", "minus")
 _WINDOW_COLUMNS = ("window", "window_start", "window_end")
 
@@ -77,6 +77,7 @@ def _union(c: Cursor) -> Query:
         head, items = _select(c)
     united, excepted = list(head.union), list(head.excepted)
     while (word := c.word()) in ("union", *_DIFFERENCES):
+        _refuse_output(head)
         _set_operator(c)
         if word == "union" and excepted:
             hint = "write the difference in FROM: SELECT * FROM (... EXCEPT ALL ...) UNION ALL ..."
@@ -86,6 +87,7 @@ def _union(c: Cursor) -> Query:
             c.expect_symbol(")")
         else:
             part = _select(c)[0]
+            _refuse_output(part)
         (united if word == "union" else excepted).append(part)
     order_by, limit, preference = _order_by(c, items), _limit(c), _preference(c)
     place = c.since(start)
@@ -100,6 +102,13 @@ def _union(c: Cursor) -> Query:
         preference=preference,
         place=place,
     )
+
+
+def _refuse_output(part: Query) -> None:
+    if part.output is not None:
+        kind = part.output.kind.upper()
+        hint = f"write it around the whole: {kind} (SELECT ... UNION ALL SELECT ...)"
+        raise NotSupported(f"{kind} in a part of a union or difference", part.output.place, hint=hint)
 
 
 def _set_operator(c: Cursor) -> None:
@@ -118,6 +127,7 @@ def _select(c: Cursor) -> tuple[Query, list[Item | None]]:
     start = c.at
     if not c.accept("select"):
         raise c.expected("SELECT", "select", *OUTPUTS)
+    around, inner = cql.opened(c), cql.nested(c)
     distinct = approximate = False
     while True:
         if not distinct and c.accept("distinct"):
@@ -128,7 +138,9 @@ def _select(c: Cursor) -> tuple[Query, list[Item | None]]:
         else:
             break
     c.accept("all")
-    written = _items(c)
+    written: list[Item | None] = [] if inner is None else [Item(inner.results, cql.VALUE, place=inner.item.place)]
+    written = written or _items(c)
+    output = None if around is None else cql.closed(c, around)
     items = tuple(item for item in written if item is not None)
     if not items:
         raise ParseError("SELECT needs a column besides the window", c.since(start))
@@ -146,8 +158,11 @@ def _select(c: Cursor) -> tuple[Query, list[Item | None]]:
         where=where,
         group_by=group_by,
         having=having,
+        output=output,
         place=c.since(start),
     )
+    if inner is not None:
+        return inner.around(query), [inner.item]
     return query, written
 
 

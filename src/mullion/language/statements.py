@@ -8,10 +8,11 @@ from typing import Any
 
 from mullion.errors import NotSupported, ParseError, Place
 from mullion.language.cursor import Cursor
+from mullion.language.dialect import OUTPUTS
 from mullion.language.durations import time_span
 from mullion.language.expressions import expression
 from mullion.language.limits import MOST_ROWS
-from mullion.language.queries import OUTPUTS, query
+from mullion.language.queries import query
 from mullion.language.query import Column, Expr
 from mullion.language.script import (
     Ask,
