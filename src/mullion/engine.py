@@ -348,7 +348,8 @@ class Engine(Steering, Status):
         the moment when it was asked, or with `isolation="latest"` of the moment when it is answered.
         """
         require("a question", sql, str, "text")
-        return self.answer(self._questions.parsed(sql), isolation=isolation)
+        with self._runs.published.questions_first.asking():
+            return self.answer(self._questions.parsed(sql), isolation=isolation)
 
     @needs_spark
     def prepare(self, sql: str) -> None:

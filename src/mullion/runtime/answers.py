@@ -30,6 +30,7 @@ class _Due(NamedTuple):
 class Answering:
     def __init__(self, state: StreamState) -> None:
         self._state = state
+        self._give_way = state.published.questions_first.batch()
 
     def answer(self, mark: Mark, watermark: int | None) -> None:
         """Answer every window that ends before the watermark; all when there is none."""
@@ -38,7 +39,9 @@ class Answering:
         work = Work(over=state.limits.over)
         texts = {query.name: query.text for query in state.queries}
         written = Portions(state.sink, state.stream.name, mark)
+        self._give_way = give_way = state.published.questions_first.batch()
         for answers in self._due_answers(mark, watermark, work):
+            give_way()
             state.limits.count([answers], texts)
             count_rows(state.counts.answers_by_query, [answers], {})
             written.add(answers)
@@ -83,6 +86,7 @@ class Answering:
 
     def _answer_set(self, due: _Due, mark: Mark, work: Work) -> Iterator[Answers]:
         for grouping, runs in due.runs:
+            self._give_way()
             yield from self._answer_grouping(due.sharing_set, grouping, runs, mark, work)
 
     def _answer_grouping(

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from mullion.runtime.questions_first import QuestionsFirst
+
 T = TypeVar("T")
 
 Recorder = Callable[..., None]
@@ -33,6 +35,7 @@ class Published:
     def __init__(self, record: Recorder = nobody) -> None:
         self.slides = 0
         """How often something was published: whoever reads sees by it that there is news."""
+        self.questions_first = QuestionsFirst()
         self.record = record
         self._changed = threading.Condition(threading.Lock())
         self._held = 0
