@@ -36,6 +36,8 @@ VALUES = {"planner.sliced.SlicedAggregation", "algebra.update_pattern.Pattern"}
 OTHER_QUERIES = {
     "slices.kept_window.KeptWindow.slide",
     "slices.axis.AxisSet",
+    "planner.schedules.schedulers.scheduler_of",
+    "runtime.timetable.Timetable",
     "runtime.relation_shards.InShards",
     "runtime.shard_step.ShardedStep",
 }

@@ -34,7 +34,7 @@ from mullion.closing import close_at_exit
 from mullion.errors import ArgumentError
 from mullion.language.parse import parse_duration, parse_event_time, parse_query, parse_when_behind
 from mullion.language.query import Query
-from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Sharing, Slicing, Way, chosen
+from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Schedule, Sharing, Slicing, Way, chosen
 from mullion.planner.explain import Explanation
 from mullion.runtime.asking import Question, Questions, prepare
 from mullion.service.answers import AnswerStore
@@ -94,6 +94,7 @@ class Engine(Steering, Status):
         method: str | Method = DEFAULTS.method,
         expiry: str | Expiry = DEFAULTS.expiry,
         isolation: str | Isolation = DEFAULTS.isolation,
+        schedule: str | Schedule = DEFAULTS.schedule,
         shard_above: int = DEFAULTS.shard_above,
         keep_answers: int | None = DEFAULTS.keep_answers,
         most_answers: int = DEFAULTS.most_answers,
@@ -112,6 +113,7 @@ class Engine(Steering, Status):
             method=method,
             expiry=expiry,
             isolation=isolation,
+            schedule=schedule,
             shard_above=shard_above,
             keep_answers=keep_answers,
             most_answers=most_answers,

@@ -71,6 +71,19 @@ RELIEF = ("stretch", "enlarge", "shed")
 """What a run may do when it is behind."""
 
 
+class Schedule(StrEnum):
+    """When queries with SLIDE AT MOST are run, and which together (golab 8.4). Auto: as hybrid, while late as
+    late-pending."""
+
+    AUTO = "auto"
+    EDF = "edf"
+    AGGRESSIVE = "aggressive"
+    CONSERVATIVE = "conservative"
+    HYBRID = "hybrid"
+    LATE_SHARING = "late-sharing"
+    LATE_PENDING = "late-pending"
+
+
 @dataclass(frozen=True)
 class Options:
     """All choices, with their defaults. A string that names a choice becomes the choice."""
@@ -80,6 +93,7 @@ class Options:
     way: Way = Way.AUTO
     method: Method = Method.AUTO
     expiry: Expiry = Expiry.PATTERN_AWARE
+    schedule: Schedule = Schedule.AUTO
     shard_above: int = 200_000
     """Groups of a stream, or events of a first step of relations, above which state stays on executors."""
     keep_answers: int | None = 10_000_000
@@ -163,6 +177,7 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "method": Method,
     "expiry": Expiry,
     "isolation": Isolation,
+    "schedule": Schedule,
 }
 
 
@@ -187,4 +202,4 @@ def chosen(name: str, choices: type[Choice], value: Any) -> Choice:
 
 DEFAULTS = Options()
 
-__all__ = ["DEFAULTS", "Expiry", "Isolation", "Method", "Options", "Sharing", "Slicing", "Way", "chosen"]
+__all__ = ["DEFAULTS", "Expiry", "Isolation", "Method", "Options", "Schedule", "Sharing", "Slicing", "Way", "chosen"]

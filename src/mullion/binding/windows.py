@@ -59,6 +59,9 @@ def checked_window(window: Window | None, stream: Stream, place: Place | None) -
     attribute = stream.column(window.attribute, window.place)
     if attribute == stream.time_column:
         return _in_time(replace(window, attribute=None))
+    if window.at_most:
+        hint = f"windows over the event time, {stream.time_column}, may be scheduled; leave AT MOST out"
+        raise NotSupported(f"SLIDE AT MOST over '{attribute}'", window.place, hint=hint)
     type_ = stream.types[attribute]
     if window.rows is not None:
         raise CheckError("a window of ROWS has no WATTR: rows are ordered by event time", window.place)
@@ -108,6 +111,9 @@ def _unslid(window: Window) -> Window:
 
 def _check(window: Window) -> None:
     _in_time(window)
+    if window.at_most:
+        hint = "it is for aggregates over the window of one stream; leave AT MOST out"
+        raise NotSupported("SLIDE AT MOST in this query", window.place, hint=hint)
     if window.rows is None and window.slide_rows is not None:
         hint = "slide in time, or write [ROWS n SLIDE m]"
         raise NotSupported("SLIDE by TUPLES in this query", window.place, hint=hint)

@@ -230,6 +230,7 @@ class Window:
     | form | fields |
     |---|---|
     | RANGE r SLIDE s OFFSET o | range, slide, offset |
+    | RANGE r SLIDE AT MOST s | range, slide, at_most |
     | RANGE r | range |
     | RANGE r SLIDE n TUPLES | range, slide_rows |
     | ROWS n SLIDE m | rows, slide_rows (1 when not written) |
@@ -242,6 +243,8 @@ class Window:
 
     range: int | None = None
     slide: int | None = None
+    at_most: bool = False
+    """An answer at least every `slide`: which instants it reflects is left to the scheduler."""
     offset: int = 0
     rows: int | None = None
     slide_rows: int | None = None

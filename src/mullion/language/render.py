@@ -230,7 +230,7 @@ def render_window(window: Window, *, quoted: bool = True) -> str:
     else:
         parts.append("RANGE UNBOUNDED" if window.range is None else f"RANGE {span(window.range)}")
     if window.slide is not None:
-        parts.append(f"SLIDE {span(window.slide)}")
+        parts.append(f"SLIDE {'AT MOST ' if window.at_most else ''}{span(window.slide)}")
     elif window.slide_rows is not None and not (window.rows is not None and window.slide_rows == 1):
         unit = "" if window.rows is not None else " TUPLE" if window.slide_rows == 1 else " TUPLES"
         parts.append(f"SLIDE {window.slide_rows}{unit}")

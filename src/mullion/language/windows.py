@@ -1,6 +1,7 @@
 """Windows, in all the ways they may be written; each becomes a `Window`.
 
 - `trades [RANGE '12 min' SLIDE '5 min']`
+- `trades [RANGE '12 min' SLIDE AT MOST '5 min']`
 - `trades [RANGE 100 SLIDE 50 WATTR number]`
 - `GROUP BY window(ts, '12 minutes', '5 minutes')`
 - `HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '12' MINUTE)`
@@ -74,7 +75,32 @@ def bracketed(c: Cursor) -> Window:
     if "rows" in fields and "slide" not in fields:
         fields.setdefault("slide_rows", 1)
     draft.check()
+    _check_at_most(fields, c.since(start))
     return Window(**fields, place=c.since(start))
+
+
+def _at_most(c: Cursor) -> dict[str, bool]:
+    """AT MOST, after SLIDE."""
+    if not c.accept("at"):
+        return {}
+    c.expect("most")
+    return {"at_most": True}
+
+
+def _check_at_most(fields: dict[str, Any], place: Place) -> None:
+    """SLIDE AT MOST leaves the instants to the scheduler: multiples of a step in time that queries have in common."""
+    if not fields.get("at_most"):
+        return
+    hint = "leave AT MOST out, which answers at exact instants, or write [RANGE r SLIDE AT MOST s] with durations"
+    for there, what in [
+        ("rows" in fields, "ROWS"),
+        ("slide_rows" in fields, "a number of events"),
+        ("range" not in fields, "a window without a length"),
+        ("offset" in fields, "OFFSET"),
+        ("unitless" in fields, "a column of whole numbers"),
+    ]:
+        if there:
+            raise ParseError(f"SLIDE AT MOST does not go with {what}", place, hint=hint)
 
 
 def _extent(c: Cursor, draft: _Draft) -> None:
@@ -108,6 +134,7 @@ def _options(c: Cursor, draft: _Draft) -> None:
         if any(name in fields for name in names):
             raise ParseError(f"{word.upper()} is written twice", c.place(start))
         if word == "slide":
+            fields |= _at_most(c)
             by_rows = "rows" in fields and c.token.kind is Kind.NUMBER and not is_unit(c.word(1))
             if by_rows or c.word(1) in _TUPLES:
                 fields["slide_rows"] = c.integer("a number of events greater than zero", MOST_ROWS)

@@ -17,6 +17,7 @@ from mullion.planner.cuts import axis_text, cut_text, has_slices, paired_slices,
 from mullion.planner.drawing import Box
 from mullion.planner.explained import MOST_SHOWN, Explained, branched
 from mullion.planner.plan import Grouping, Plan
+from mullion.planner.schedules.explained import schedule_facts, schedule_lines
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import first_edges, paned, slices_of
 from mullion.planner.synopses import shared_synopses
@@ -53,6 +54,7 @@ class ExplainedSlices(Explained):
             lines.append(f"  {_grouping_text(grouping)}")
             shared = zip(grouping.states, shared_synopses(plan, grouping), strict=True)
             lines += branched("    ", [f"{state.name}  {synopsis.text}" for state, synopsis in shared])
+        lines += schedule_lines(plan)
         rate = self._rate_to_share()
         if rate is not None:
             lines.append(f"  sharing slices takes fewer operations above {rate:.3g} events a second")
@@ -89,6 +91,7 @@ class ExplainedSlices(Explained):
             "next_edges": [duration_text(e) for e in first_edges(plan.windows, FIRST_EDGES)] if timed else [],
             "sharing_pays_above_events_a_second": None if rate is None else round(rate, 3),
             "groupings": [_grouping_facts(plan, grouping) for grouping in plan.groupings],
+            "schedule": schedule_facts(plan),
             "queries": [self._query_facts(query) for query in self.queries],
             "reasons": [{"rule": reason.rule, "text": reason.text} for reason in plan.reasons],
         }

@@ -101,6 +101,7 @@ def _sliced(relation: Relation, parts: WindowAggregate, stream: Stream) -> Slice
         lookups=parts.lookups,
         axis=axis,
         frame=frame,
+        at_most=window.slide if frame.at_most else None,
     )
 
 

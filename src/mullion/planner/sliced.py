@@ -99,6 +99,14 @@ class SlicedAggregation:
     """What `window` is laid over."""
     frame: Window = NO_WINDOW
     """The window as it was written."""
+    at_most: int | None = None
+    """With SLIDE AT MOST: how long an answer may be the last one. `window.slide` is then the step: it may be answered
+    at the multiples of that (`planner.schedules.steps`)."""
+
+    @property
+    def asked_window(self) -> Period:
+        """The window as it is asked for, whatever the step: one with BACKFILL begins with it."""
+        return self.window if self.at_most is None else self.window._replace(slide=self.at_most)
 
     def event_expressions(self) -> Iterator[Expr]:
         """What is evaluated on the events that the query selects."""

@@ -36,7 +36,7 @@ With GROUP BY, the groups that are present:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mullion.algebra.relation import Relation
@@ -48,7 +48,7 @@ from mullion.language.query import Query
 from mullion.reference.answer import Answer, Rows, Tables
 from mullion.reference.relations import answer_relation
 from mullion.reference.window_aggregates import answer_windows
-from mullion.reference.windows import View, answered, newest
+from mullion.reference.windows import View, answered, answered_at, newest
 from mullion.reference.world import Versions
 
 
@@ -81,6 +81,20 @@ def answer(
     return answer_windows(relation, stream, given[stream.name], rows_of_tables, answered)
 
 
+def answer_at(
+    asked: Query | Relation, stream: Stream, events: Rows, instants: Collection[int], tables: Tables | None = None
+) -> Answer:
+    """The answer of a query with SLIDE AT MOST over a bounded input at the instants that were chosen for it."""
+
+    def at_instants(relation: Relation, times: Sequence[int], partitions: Any) -> list[View]:
+        return answered_at(relation, times, instants)
+
+    given, relation = tables or {}, asked
+    if isinstance(relation, Query):
+        relation = bind(relation, {stream.name: stream}, {name: table for name, (table, _) in given.items()})
+    return answer_windows(relation, stream, events, given, at_instants)
+
+
 def ask(query: Query, stream: Stream, events: Rows, tables: Tables | None = None) -> Answer:
     """The answer of a question that is asked once, at the end of the input: now is the time of the newest event."""
 
@@ -93,4 +107,4 @@ def ask(query: Query, stream: Stream, events: Rows, tables: Tables | None = None
     return answer_windows(relation, stream, events, given, only_newest)
 
 
-__all__ = ["Answer", "answer", "ask"]
+__all__ = ["Answer", "answer", "answer_at", "ask"]

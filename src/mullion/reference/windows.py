@@ -5,7 +5,7 @@ Events are given by their places in the order of the stream. Time is the event t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
 from mullion.algebra.nodes import has_total, scans
@@ -29,6 +29,8 @@ Partitions = Sequence[Hashable]
 def answered(query: Relation, times: Sequence[int], partitions: Partitions) -> list[View]:
     """All windows that a standing query answers, in their order; `times` ascend."""
     frame, since = _frame(query), _since(query)
+    if frame.at_most:
+        return answered_at(query, times, None)
     if frame.slide is not None and frame.range is not None:
         return _periodic(query, times)
     if frame.slide is not None:
@@ -40,6 +42,22 @@ def answered(query: Relation, times: Sequence[int], partitions: Partitions) -> l
         views = [_at(frame, times, since, instant) for instant in _changes(frame, times, since)]
     views = [view for view in views if _is_asked(query, view)]
     return _between_events(views) if has_total(query.root) else views
+
+
+def answered_at(query: Relation, times: Sequence[int], instants: Collection[int] | None) -> list[View]:
+    """The windows of a query with SLIDE AT MOST, given the instants that were chosen for it: those that it is asked
+    about; without GROUP BY from the first that holds an event. None: at the multiples of its period, up to the last
+    that may hold an event, which is what a scheduler does that shares nothing and is never late."""
+    frame = _frame(query)
+    assert frame.range is not None and frame.slide is not None
+    if not times:
+        return []
+    if instants is None:
+        instants = range(_next_end(frame, times[0]), times[-1] + frame.range + 1, frame.slide)
+    views = [_before(frame, times, (), None, end) for end in sorted(instants)]
+    views = [view for view in views if _is_asked(query, view)]
+    holding = [i for i, view in enumerate(views) if view.places]
+    return views[holding[0] :] if holding else []
 
 
 def newest(query: Relation, times: Sequence[int], partitions: Partitions) -> View | None:
@@ -166,4 +184,4 @@ def _at(frame: Window, times: Sequence[int], since: int | None, instant: int) ->
     return View(since, instant, [i for i, t in enumerate(times) if t <= instant and (since is None or t >= since)])
 
 
-__all__ = ["View", "answered", "newest"]
+__all__ = ["View", "answered", "answered_at", "newest"]

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from mullion.planner.plan import Grouping
 from mullion.runtime.counts import add_counts
+from mullion.runtime.executions import Decided
 from mullion.runtime.sharding import AnswerTask, gathered
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
+from mullion.runtime.taken_answers import Takers, takers, with_taken
 from mullion.runtime.threads import iterated_side_by_side
 from mullion.slices.answered import count_rows
 from mullion.slices.due import Due, Runs, shown, slices_within
@@ -25,6 +27,7 @@ class _Due(NamedTuple):
 
     sharing_set: SharingSet
     runs: list[tuple[Grouping, Runs]]
+    taking: Takers
 
 
 class Answering:
@@ -34,13 +37,15 @@ class Answering:
 
     def answer(self, mark: Mark, watermark: int | None) -> None:
         """Answer every window that ends before the watermark; all when there is none."""
-        state = self._state
+        state, began = self._state, self._state.timer()
         state.limits.begin()
         work = Work(over=state.limits.over)
         texts = {query.name: query.text for query in state.queries}
         written = Portions(state.sink, state.stream.name, mark)
         self._give_way = give_way = state.published.questions_first.batch()
-        for answers in self._due_answers(mark, watermark, work):
+        decided = self._decide(watermark)
+        due = self._due_sets(watermark, decided)
+        for answers in self._due_answers(due, mark, watermark, work):
             give_way()
             state.limits.count([answers], texts)
             count_rows(state.counts.answers_by_query, [answers], {})
@@ -53,25 +58,58 @@ class Answering:
         state.counts.answers += written.rows + count_rows(state.counts.answers_by_query, (), work.written)
         if state.newest is not None:
             self._forget()
+        if state.scheduling.standings and state.began is not None:
+            self._measure(state.began, began, decided, due)
 
-    def _due_answers(self, mark: Mark, watermark: int | None, work: Work) -> Iterator[Answers]:
+    def _decide(self, watermark: int | None) -> Decided:
+        """The instants of queries with SLIDE AT MOST."""
+        state = self._state
+        if state.newest is None or state.oldest is None:
+            return Decided()
+        waiting = frozenset(name for own in state.sets.values() for name in own.tier.waiting)
+        decided = state.scheduling.due(
+            state.sets, state.oldest, state.newest, watermark, waiting=waiting, schedule=state.options.schedule
+        )
+        for name, counted in decided.counts.items():
+            add_counts(state.counts.scheduled.setdefault(name, {}), counted)
+        return decided
+
+    def _measure(self, batch_began: float, began: float, decided: Decided, due: Sequence[_Due]) -> None:
+        """Note what scheduled queries took of the batch: their part of the windows that were answered."""
+        state, seconds = self._state, self._state.timer() - began
+        windows = sum(len(runs) for own in due for _, runs in own.runs)
+        scheduled = sum(run.count for runs in decided.runs.values() for run in runs)
+        own_part = seconds * min(1.0, scheduled / windows) if windows else 0.0
+        age = state.time_of_day() - (state.newest or 0) / 1e6
+        state.scheduling.pace.measured(decided.cost, own_part, began - batch_began + seconds - own_part, age)
+
+    def _due_sets(self, watermark: int | None, decided: Decided) -> list[_Due]:
+        state = self._state
+        if state.newest is None or state.oldest is None:
+            return []
+        return [self._due(own, watermark, decided) for own in state.sets.values()]
+
+    def _due_answers(self, due: Sequence[_Due], mark: Mark, watermark: int | None, work: Work) -> Iterator[Answers]:
         """What is due, some at a time."""
         state = self._state
         if state.newest is None or state.oldest is None:
             return
-        yield from self._answer_sets([self._due(own, watermark) for own in state.sets.values()], mark, work)
+        yield from self._answer_sets(due, mark, work)
         for counted in state.ordered.settle(watermark):
             state.counts.add(counted)
         state.counts.late += state.ordered.late()
         yield from state.ordered.answer(watermark, work, state.limits)
 
-    def _due(self, sharing_set: SharingSet, watermark: int | None) -> _Due:
+    def _due(self, sharing_set: SharingSet, watermark: int | None, decided: Decided) -> _Due:
         state = self._state
         assert sharing_set.plan is not None and state.oldest is not None and state.newest is not None
         most, tier = state.limits.most_answers, sharing_set.tier
         answering = sharing_set.plan.answering
-        runs = [(g, tier.due(g, state.oldest, state.newest, watermark, most)) for g in answering]
-        return _Due(sharing_set, [(grouping, due) for grouping, due in runs if len(due) or due.exceeded])
+        taking = takers(decided, sharing_set)
+        taken = {name for names in taking.values() for name in names}
+        scheduled = {name: runs for name, runs in decided.runs.items() if name not in taken}
+        runs = [(g, tier.due(g, state.oldest, state.newest, watermark, most, scheduled)) for g in answering]
+        return _Due(sharing_set, [(grouping, due) for grouping, due in runs if len(due) or due.exceeded], taking)
 
     def _answer_sets(self, sets: Sequence[_Due], mark: Mark, work: Work) -> Iterator[Answers]:
         """The answers of all sets: of those on the driver side by side, then of those that have shards."""
@@ -87,7 +125,8 @@ class Answering:
     def _answer_set(self, due: _Due, mark: Mark, work: Work) -> Iterator[Answers]:
         for grouping, runs in due.runs:
             self._give_way()
-            yield from self._answer_grouping(due.sharing_set, grouping, runs, mark, work)
+            answers = self._answer_grouping(due.sharing_set, grouping, runs, mark, work)
+            yield from with_taken(answers, due.taking, due.sharing_set, work)
 
     def _answer_grouping(
         self, sharing_set: SharingSet, grouping: Grouping, due: Runs, mark: Mark, work: Work

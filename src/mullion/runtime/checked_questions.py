@@ -27,6 +27,7 @@ from mullion.catalog.catalog import Catalog
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import NotSupported
 from mullion.language.query import Named, Query, Window
+from mullion.language.sources import leaves
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events
 from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, last_instant, reading_kept
@@ -94,7 +95,11 @@ def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
 
 
 def _check_once(query: Query) -> None:
-    """A question tells what is there now: nothing is new or gone without an answer before it."""
+    """A question tells what is there now: nothing is new or gone without an answer before it, nothing is scheduled."""
+    for source in leaves(query.source):
+        if source.window is not None and source.window.at_most:
+            hint = "leave its SLIDE out: it is answered now"
+            raise NotSupported("SLIDE AT MOST in a question that is asked once", source.window.place, hint=hint)
     output = query.output
     if output is not None and (output.kind != "rstream" or output.restore):
         written = f"{output.kind.upper()}{' RESTORE' if output.restore else ''}"

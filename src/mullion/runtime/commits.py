@@ -75,6 +75,7 @@ class Commits:
     def commit(self, mark: Mark) -> None:
         state = self._state
         state.committed = mark
+        state.scheduling.pace.settle()
         new = {name: sharing_set.tier.saved() for name, sharing_set in state.sets.items()}
         if state.keeper is not None and state.newest is not None:
             state.keeper.forget(state.newest)
@@ -108,6 +109,7 @@ class Commits:
             "sets": {name: sharing_set.snapshot() for name, sharing_set in state.sets.items()},
             "clusters": state.clusters,
             "ordered": state.ordered.snapshot(),
+            "schedule": state.scheduling.snapshot(),
             "kept": None if state.keeper is None else state.keeper.snapshot(),
             "intake": None if state.intake is None else state.intake.names,
             "relations": state.relations_stand(),
@@ -164,6 +166,8 @@ class Commits:
         state.backfilled = set(recorded["backfilled"])
         state.rows_of_static = recorded["rows"]
         state.limits.restore(recorded["stopped"])
+        if "schedule" in recorded:
+            state.scheduling.restore(recorded["schedule"])
         labelled = [(table.schema.metadata[b"set"].decode(), table) for table in tables]
         state.restored_order = recorded["ordered"], labelled
         if recorded["kept"] is not None:

@@ -37,6 +37,9 @@ class Counts:
     answers_by_query: dict[str, int] = field(default_factory=dict)
     """Of the queries that are answered now, since they entered."""
     bad_by_query: dict[str, int] = field(default_factory=dict)
+    scheduled: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Of queries with SLIDE AT MOST: how often they were executed, how often late and by how many updates, how often
+    together with others."""
     misjudged: dict[str, str] = field(default_factory=dict)
     """Plans that expected far more or fewer partials or groups than a batch had, the last time that they did: what was
     expected and what came, by the key set and the queries that share it."""

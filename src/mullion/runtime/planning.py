@@ -19,6 +19,7 @@ from mullion.planner.cost import NOTHING_SEEN
 from mullion.planner.expected import expectations, observed_before
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
+from mullion.planner.schedules.steps import stepped
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
 from mullion.runtime.batch import FEW, Batch
@@ -48,12 +49,15 @@ class Planning:
         """The queries that the next batch answers, and the synopses that it feeds; whether anything is new."""
         state = self._state
         queries = [query for query in queries if not state.limits.is_stopped(query.name, query.text)]
+        queries = stepped(queries, shared=state.options.is_shared)
         same = tuple(queries) == state.queries and tuple(synopses) == state.synopses
         if same and not state.is_restored and (state.sets or state.ordered):
             return False
         self._forget_namesakes(queries)
         texts = [{query.name: query.text for query in some} for some in (state.queries, queries)]
         state.counts.answers_by_query = still_counted(state.counts.answers_by_query, *texts)
+        state.counts.scheduled = still_counted(state.counts.scheduled, *texts)
+        state.scheduling.set_queries(queries, state.newest)
         state.queries, state.synopses = tuple(queries), tuple(synopses)
         state.backfilled &= {query.name for query in queries}
         self._set_ordered(queries, synopses)
@@ -71,6 +75,7 @@ class Planning:
         for name in [q.name for q in queries if q.name in before and before[q.name] != to_journal(q)]:
             state.backfilled.discard(name)
             state.ordered.forget_query(name)
+            state.scheduling.forget_query(name)
             for sharing_set in state.sets.values():
                 sharing_set.tier.forget_query(name)
 

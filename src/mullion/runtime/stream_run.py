@@ -118,7 +118,7 @@ class StreamRun(StreamState):
         if self.closed:
             raise more_after_the_end(self.stream.name, has_checkpoint=self.journal is not None)
         self._commits.check_follows(batch.number)
-        began = self.timer()
+        began = self.began = self.timer()
         size, batch = batch.size, self.overload.kept(batch, self.counts)
         aside = SetAside(self, batch)
         self._admission.start_side_jobs()
@@ -136,8 +136,11 @@ class StreamRun(StreamState):
         self._commits.commit(mark)
         ended = self.timer()
         self.counts.seconds += ended - began
+        self.began = None
         self.overload.monitor.acts = not self.bounded
+        self.overload.monitor.can_stretch = bool(self.scheduling.standings)
         self.overload.saw(batch.number, began, ended, came, self._due)
+        self.scheduling.pace.behind(self.overload.monitor.stretch)
 
     @property
     def _due(self) -> int:

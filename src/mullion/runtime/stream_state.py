@@ -26,6 +26,7 @@ from mullion.runtime.lookup_tables import LookupTables, TableAt, no_table
 from mullion.runtime.ordered import Ordered
 from mullion.runtime.overload import Overload
 from mullion.runtime.published import Published
+from mullion.runtime.scheduling import Scheduling
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.sink import Sink
 from mullion.runtime.view import View
@@ -40,6 +41,10 @@ from mullion.storage.scratch import Scratch
 class StreamState:
     clusters: int = 0
     """How many sharing sets were made after the first."""
+    began: float | None = None
+    """When the batch at work began, by the clock that measures it."""
+    begun: bool = False
+    """A batch has begun; a query that enters from now on may have missed events."""
     statistics: Statistics | None = None
     """What was known of the last batch that was looked at before it was read."""
     heartbeat: int | None = None
@@ -89,6 +94,7 @@ class StreamState:
         self.holding = Holding()
         self.sets: dict[str, SharingSet] = {}
         self.ordered = Ordered(stream)
+        self.scheduling = Scheduling()
         self.queries: tuple[SlicedAggregation, ...] = ()
         self.synopses: tuple[Synopsis, ...] = ()
         self.keeper: Keeper | None = None
@@ -100,12 +106,11 @@ class StreamState:
         self.view: View | None = None
         """What the last commit left, for questions: replaced as a whole, when it is published."""
         self.committed: Mark | None = None
-        self.begun = False
-        """A batch has begun; a query that enters from now on may have missed events."""
         self.notes: Notes | None = None
         """Where the source notes how far it has read, if it does."""
         self.inputs: list[BatchInput] = []
         """What the last batches held, the newest last."""
+        self.time_of_day = clock
         self.ahead = Ahead(stream, clock, None if journal is None else journal.files)
         self.backfilled: set[str] = set()
         """The queries with BACKFILL whose past is here."""

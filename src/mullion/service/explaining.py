@@ -16,6 +16,7 @@ from mullion.planner.explain import Explanation
 from mullion.planner.physical import by_operators, sliced_of
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
+from mullion.planner.schedules.steps import stepped
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
 from mullion.runtime.relation_runs import RelationRuns
@@ -61,7 +62,7 @@ class Explainer:
 
     def partials_an_event(self, stream: Stream) -> float:
         """About how many partials an event leaves, for all queries over the stream; 0 where nothing can be known."""
-        queries = sliced_of(self._catalog.queries_over(stream.name), self._catalog.streams)
+        queries = stepped(sliced_of(self._catalog.queries_over(stream.name), self._catalog.streams))
         timed = [query for query in queries if query.axis == TIME_AXIS]
         if len(timed) < MANY:
             return 0.0
@@ -77,6 +78,7 @@ class Explainer:
         """The plans over a stream that serve the query, or all of them, and what the stream holds if it was not read
         yet."""
         queries = sliced_of(self._catalog.queries_over(stream.name), self._catalog.streams)
+        queries = stepped(queries, shared=self._options.is_shared)
         known, seen = self._known(stream, queries)
         clusters = self._clusters(stream, [query for query in queries if query.axis == TIME_AXIS], known)
         others = [query for query in queries if query.axis != TIME_AXIS]

@@ -122,6 +122,7 @@ class Operation:
         name = run.stream.name
         notes = self._places.notes_of_spark(name)
         finish = partial(self._finish, name, close=close or run.static)
+        run.scheduling.pace.tell(every=every / 1e6, bounded=run.bounded)
         feed = self._backend.feed(run, notes, partial(self._batches.process, name), finish, every)
         self._feeds[name] = feed
         reading()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from mullion.slices.finalize import Answers
+
+T = TypeVar("T")
 
 
 def count_rows(counts: dict[str, int], answers: Iterable[Answers], written: Mapping[str, int]) -> int:
@@ -19,7 +22,7 @@ def count_rows(counts: dict[str, int], answers: Iterable[Answers], written: Mapp
     return sum(added.values())
 
 
-def still_counted(counts: Mapping[str, int], before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, int]:
+def still_counted(counts: Mapping[str, T], before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, T]:
     """The counts of the queries that stay, given the texts of those before and of those from now on. Another query of
     the same name counts for itself.
 

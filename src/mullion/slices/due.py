@@ -82,13 +82,14 @@ class Due:
 
 @dataclass(frozen=True)
 class Runs:
-    """Windows to answer, as runs that follow one another: those of query[i] end at first[i] and every slide after it,
+    """Windows to answer, as runs that follow one another: those of query[i] end at first[i] and every slide[i] after,
     count[i] of them. Sorted by query, then by end."""
 
     queries: Sequence[SlicedAggregation]
     query: npt.NDArray[np.intp]
     first: Times
     count: Times
+    slide: Times
     exceeded: tuple[int, ...] = ()
     """The queries that have more windows to answer than they may: these are the first of them."""
 
@@ -98,16 +99,15 @@ class Runs:
     @staticmethod
     def none(queries: Sequence[SlicedAggregation]) -> Runs:
         nothing = np.empty(0, np.int64)
-        return Runs(queries, np.empty(0, np.intp), nothing, nothing)
+        return Runs(queries, np.empty(0, np.intp), nothing, nothing, nothing)
 
     def whole(self) -> Due:
         """All windows at once."""
         if not len(self.query):
             return Due(np.empty(0, np.intp), np.empty(0, np.int64), np.empty(0, np.int64))
-        windows = np.array([query.window for query in self.queries], np.int64)
-        range_, slide = windows[self.query, 0], windows[self.query, 1]
+        range_ = np.array([query.window.range for query in self.queries], np.int64)[self.query]
         step = np.arange(len(self)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
-        end = np.repeat(self.first, self.count) + step * np.repeat(slide, self.count)
+        end = np.repeat(self.first, self.count) + step * np.repeat(self.slide, self.count)
         return Due(np.repeat(self.query, self.count), end - np.repeat(range_, self.count), end)
 
     def portions(self, most: int) -> Iterator[Due]:
@@ -121,9 +121,21 @@ class Runs:
         begins = ends - self.count
         at = slice(int(np.searchsorted(ends, low, "right")), int(np.searchsorted(begins, high)))
         skipped = np.maximum(low - begins[at], 0)
-        slides = np.array([self.queries[i].window.slide for i in self.query[at]], np.int64)
+        slides = self.slide[at]
         count = np.minimum(high, ends[at]) - np.maximum(low, begins[at])
-        return Runs(self.queries, self.query[at], self.first[at] + skipped * slides, count)
+        return Runs(self.queries, self.query[at], self.first[at] + skipped * slides, count, slides)
+
+
+@dataclass(frozen=True)
+class InstantRun:
+    """Instants that were chosen for a query: the first, how many, and how far apart."""
+
+    first: int
+    count: int
+    slide: int
+
+
+NOT_SCHEDULED: Mapping[str, Sequence[InstantRun]] = {}
 
 
 @dataclass
@@ -148,21 +160,27 @@ def due_windows(
     watermark: int | None,
     waiting: Collection[str] = (),
     most: int | None = None,
+    scheduled: Mapping[str, Sequence[InstantRun]] = NOT_SCHEDULED,
 ) -> Runs:
     """The windows to answer, at most so many of each query, moving the cursors past them. `watermark` is None at the
-    end of the input. Queries that are waiting for their past are not answered yet."""
+    end of the input. Queries that are waiting for their past are not answered yet, those with SLIDE AT MOST at the
+    instants that are `scheduled`."""
     if seen is None:
         return Runs.none(queries)
     is_plain = [_is_plain(q, cursors[q.name]) for q in queries]
     plain = [i for i, simple in enumerate(is_plain) if simple]
-    parts = [_plain_windows(plain, queries, cursors, seen, watermark)]
+    slides = np.array([q.window.slide for q in queries], np.int64)
+    parts = [(*_plain_windows(plain, queries, cursors, seen, watermark), slides[plain])]
     for i, query in enumerate(queries):
-        if not is_plain[i] and query.name not in waiting:
+        if query.at_most is not None:
+            own = scheduled_windows(query, cursors[query.name], seen, scheduled.get(query.name, ()))
+            parts.append((np.full(len(own[0]), i), *own))
+        elif not is_plain[i] and query.name not in waiting:
             first, count = _special_windows(query, cursors[query.name], seen, watermark)
-            parts.append((np.full(len(first), i), first, count))
-    at, first, count = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
+            parts.append((np.full(len(first), i), first, count, np.full(len(first), query.window.slide)))
+    at, first, count, slide = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
     order = np.lexsort((first, at))
-    at, first, count = at[order].astype(np.intp), first[order], count[order]
+    at, first, count, slide = at[order].astype(np.intp), first[order], count[order], slide[order]
     exceeded: Sequence[int] = ()
     if most is not None:
         before = np.cumsum(count) - count
@@ -171,12 +189,12 @@ def due_windows(
         exceeded = np.unique(at[before + count > most]).tolist()
         count = np.clip(most - before, 0, count)
     kept = count > 0
-    return Runs(queries, at[kept], first[kept], count[kept], tuple(exceeded))
+    return Runs(queries, at[kept], first[kept], count[kept], slide[kept], tuple(exceeded))
 
 
 def _is_plain(query: SlicedAggregation, cursor: Cursor) -> bool:
     """Every event falls into one of its windows, and it answers from the first on, or has begun to."""
-    if query.keys or query.window.range < query.window.slide or query.stop is not None:
+    if query.at_most is not None or query.keys or query.window.range < query.window.slide or query.stop is not None:
         return False
     if query.frame.since is not None and not cursor.begun:
         return False
@@ -245,6 +263,31 @@ def _special_windows(
     if len(last):
         cursor.next_end, cursor.begun = int(last[-1]) + window.slide, True
     return first, (last - first) // window.slide + 1
+
+
+def scheduled_windows(
+    query: SlicedAggregation, cursor: Cursor, seen: SeenEvents, runs: Sequence[InstantRun]
+) -> tuple[Times, Times, Times]:
+    """The windows of a query with SLIDE AT MOST at instants that were chosen for it: the first ends of runs, how many,
+    and how far apart. With GROUP BY those that hold an event; without, all from the first that does."""
+    parts: list[tuple[Times, Times, Times]] = []
+    slices = seen.slices_of(query.name)
+    for run in runs:
+        window = Period(query.window.range, run.slide, run.first % run.slide)
+        highest = run.first + (run.count - 1) * run.slide
+        lowest = run.first
+        if cursor.next_end is not None:  # what came before was lost: its past could not be read
+            lowest += max(0, -((lowest - cursor.next_end) // run.slide)) * run.slide
+        first, last = _ends_that_hold(slices, window, lowest, highest)
+        if not query.keys and (cursor.begun or len(first)) and lowest <= highest:
+            first, last = np.array([lowest if cursor.begun else first[0]]), np.array([highest])
+        if len(first):
+            cursor.begun = True
+            parts.append((first, (last - first) // run.slide + 1, np.full(len(first), run.slide)))
+    if not parts:
+        return _NONE, _NONE, _NONE
+    first, count, slide = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return first, count, slide
 
 
 _NONE: Times = np.empty(0, np.int64)

@@ -19,7 +19,7 @@ from mullion.language.query import Period
 from mullion.planner.plan import Grouping, Plan, slot_of, states_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
-from mullion.slices.due import Cursor, Due, Runs, SeenEvents, due_windows, first_end
+from mullion.slices.due import NOT_SCHEDULED, Cursor, Due, InstantRun, Runs, SeenEvents, due_windows, first_end
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.kept import KeptWindows
 from mullion.slices.rows import Rows
@@ -86,13 +86,21 @@ class WindowTier:
             before = self.inherited.get(name, slices[:0])
             self.inherited[name] = distinct(np.concatenate([before, slices]))
 
-    def due(self, grouping: Grouping, oldest: int, newest: int, watermark: int | None, most: int | None = None) -> Runs:
+    def due(
+        self,
+        grouping: Grouping,
+        oldest: int,
+        newest: int,
+        watermark: int | None,
+        most: int | None = None,
+        scheduled: Mapping[str, Sequence[InstantRun]] = NOT_SCHEDULED,
+    ) -> Runs:
         """The windows of the grouping that are to be answered now, at most so many of each query; they are not due a
-        second time."""
+        second time. `scheduled`: the instants of those with SLIDE AT MOST."""
         for query in grouping.queries:
             self.cursors.setdefault(query.name, Cursor())
         seen = SeenEvents(oldest, newest, self.slices, self.inherited)
-        return due_windows(grouping.queries, self.cursors, seen, watermark, self.waiting, most)
+        return due_windows(grouping.queries, self.cursors, seen, watermark, self.waiting, most, scheduled)
 
     def answer(
         self, grouping: Grouping, portions: Iterable[Due], work: Work, counting: Iterable[Grouping] = ()
@@ -111,8 +119,14 @@ class WindowTier:
 
     def forget(self, plan: Plan, watermark: int) -> int:
         """Drop what no later window needs, and return the time before which nothing is kept."""
-        asked = {(q.window, q.start, q.after, q.stop, q.name in self.waiting) for q in plan.queries}
-        return self.forget_before(plan, min((needed_from(*a, watermark) for a in asked), default=watermark))
+        asked = {
+            # One with SLIDE AT MOST may still be answered at the last instant.
+            (q.window, q.start, q.after, q.stop, q.name in self.waiting, watermark - q.window.slide)
+            if q.at_most is not None
+            else (q.window, q.start, q.after, q.stop, q.name in self.waiting, watermark)
+            for q in plan.queries
+        }
+        return self.forget_before(plan, min((needed_from(*a) for a in asked), default=watermark))
 
     def forget_before(self, plan: Plan, horizon: int) -> int:
         """Drop what lies before the horizon, but for queries whose windows have no start: there it becomes one."""
@@ -239,7 +253,7 @@ def check_complete(entries: Iterable[PartialSubWindows], plan: Plan) -> None:
         for query in grouping.queries:
             since = query.start
             if query.after is not None:
-                since = first_end(query.after, query.window) - query.window.range
+                since = first_end(query.after, query.asked_window) - query.window.range
             if query.tag or (since is not None and since > entry.newest) or not entry.is_read_by(query.name):
                 continue
             if not holds(entry, grouping, query):

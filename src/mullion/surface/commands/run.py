@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mullion.errors import MullionError
-from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Sharing, Slicing, Way
+from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Schedule, Sharing, Slicing, Way
 from mullion.surface.exit_code import errors_to_exit_code
 from mullion.surface.requests import Log, RunRequest
 from mullion.surface.scripts import Script, read_script
@@ -54,6 +54,7 @@ ExpiryOf = Annotated[
 IsolationOf = Annotated[
     Isolation, _option("What questions see: the state when asked, or when answered (latest, restarting, serial).")
 ]
+ScheduleOf = Annotated[Schedule, _option("When queries with SLIDE AT MOST are answered, and which together.")]
 ShardAbove = Annotated[int, _option("Keep the state of more groups than this on executors.", metavar="GROUPS")]
 MostAnswers = Annotated[
     int, _option("Stop a query that would answer more than this in one batch.", metavar="ROWS", least=1)
@@ -89,6 +90,7 @@ def run(
     way: WayOf = DEFAULTS.way,
     method: MethodOf = DEFAULTS.method,
     expiry: ExpiryOf = DEFAULTS.expiry,
+    schedule: ScheduleOf = DEFAULTS.schedule,
     shard_above: ShardAbove = DEFAULTS.shard_above,
     master: Master = None,
     conf: Conf = None,
@@ -113,7 +115,8 @@ def run(
     """
     with errors_to_exit_code():
         options = Options(
-            sharing, slicing, way, method, expiry, shard_above, most_answers=most_answers, most_held=most_held,
+            sharing, slicing, way, method, expiry, schedule, shard_above, most_answers=most_answers,
+            most_held=most_held,
             memory=memory, behind_after=behind_after, relief=relief, isolation=isolation,
             strict=strict, compact=compact, overwrite=overwrite,
         )  # fmt: skip

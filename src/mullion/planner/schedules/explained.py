@@ -1,0 +1,102 @@
+"""What EXPLAIN tells of queries with SLIDE AT MOST: who runs together, how often, and what that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mullion.language.render import duration_text
+from mullion.options import Schedule
+from mullion.planner.explained import MOST_SHOWN, branched
+from mullion.planner.plan import Plan
+from mullion.planner.schedules.cost import separate_cost
+from mullion.planner.schedules.groups import Group, groups_of
+from mullion.planner.schedules.schedulers import scheduler_of
+from mullion.planner.schedules.tasks import Task
+from mullion.plural import plural
+
+AUTO = "auto (hybrid, while late late-pending)"
+MOST_NAMED = 8
+
+
+def schedule_lines(plan: Plan) -> list[str]:
+    """The schedule of a plan, group by group; nothing where no query is scheduled."""
+    groups = groups_of([("", plan)])
+    if not groups:
+        return []
+    schedule = plan.options.schedule
+    number = sum(len(task.queries) for group in groups for task in group.subgroups)
+    head = f"schedule {AUTO if schedule is Schedule.AUTO else schedule}: {plural(number, 'query', 'queries')}"
+    lines = [f"  {head} in {plural(len(groups), 'group')}"]
+    texts = []
+    for group in groups[:MOST_SHOWN]:
+        tasks = scheduler_of(schedule).tasks(group.subgroups)
+        cost, alone = scheduler_of(schedule).cost(tasks), separate_cost(group.subgroups)
+        told = "; ".join(_task_text(group, task) for task in tasks)
+        step = duration_text(group.key.step)
+        texts.append(f"{_shared_text(group)}, updated every {step}: {told}; {cost:.4g} an update, alone {alone:.4g}")
+        texts += [f"CS8: {name} takes the answers of {leader}" for name, leader in group.followers[:MOST_NAMED]]
+    if len(groups) > MOST_SHOWN:
+        texts.append(f"... and {len(groups) - MOST_SHOWN} more groups")
+    return lines + branched("    ", texts)
+
+
+def schedule_facts(plan: Plan) -> list[dict[str, Any]]:
+    """The same for programs."""
+    scheduler = scheduler_of(plan.options.schedule)
+    facts = []
+    for group in groups_of([("", plan)]):
+        tasks, step = scheduler.tasks(group.subgroups), group.key.step
+        facts.append(
+            {
+                "rule": group.rule,
+                "group_by": group.key.grouping,
+                "predicate": group.key.slot or None,
+                "step": duration_text(step),
+                "sub_groups": [_task_facts(task, step) for task in group.subgroups],
+                "tasks": [_task_facts(task, step) for task in tasks],
+                "cost": round(scheduler.cost(tasks), 6),
+                "cost_without_sharing": round(separate_cost(group.subgroups), 6),
+                "takes_answers_of": dict(group.followers),
+            }
+        )
+    return facts
+
+
+def _task_facts(task: Task, step: int) -> dict[str, Any]:
+    return {
+        "queries": list(task.queries),
+        "period": duration_text(task.period * step),
+        "access": task.access,
+        "finish": task.finish,
+    }
+
+
+def _shared_text(group: Group) -> str:
+    where = f" WHERE {group.key.slot}" if group.key.slot else ""
+    over = "slice only" if group.key.grouping == "()" else group.key.grouping
+    length = "" if group.key.length is None else f", windows of {duration_text(group.key.length)}"
+    return f"{group.rule} by {over}{where}{length}"
+
+
+def _task_text(group: Group, task: Task) -> str:
+    """The sub-groups of a task, with the periods that were asked for where they are others."""
+    own = [subgroup for subgroup in group.subgroups if set(subgroup.queries) <= set(task.queries)]
+    parts = [
+        f"{_listed(subgroup.queries)}"
+        + (
+            f" (asked every {duration_text(subgroup.period * group.key.step)})"
+            if subgroup.period != task.period
+            else ""
+        )
+        for subgroup in own
+    ]
+    return f"{' with '.join(parts)} every {duration_text(task.period * group.key.step)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+__all__ = ["schedule_facts", "schedule_lines"]

@@ -1,0 +1,219 @@
+"""Groups, periods and costs of queries with SLIDE AT MOST: the example of golab 8.4.3 and 8.4.4, and random ones."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import lcm
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batch_course import STREAM, query
+from mullion.engine import Engine
+from mullion.options import Options, Schedule
+from mullion.planner.plan import Plan
+from mullion.planner.rules import make_plan
+from mullion.planner.schedules.cost import separate_cost, shared_cost
+from mullion.planner.schedules.groups import groups_of
+from mullion.planner.schedules.hybrid import MOST_PARTITIONED, _partitions, shortened
+from mullion.planner.schedules.schedulers import SCHEDULERS, Waiting, scheduler_of
+from mullion.planner.schedules.steps import common_steps, stepped
+from mullion.planner.schedules.tasks import Task, joint_cost, merged
+
+EXAMPLE = [(10, 2), (5, 2), (6, 2), (15, 3), (12, 3), (20, 5), (30, 5)]
+"""WINDOW and SLIDE of Q1 to Q7, in minutes."""
+G11, G12, G13 = Task(("Q1", "Q2", "Q3"), 2, 9), Task(("Q4", "Q5"), 3, 14), Task(("Q6", "Q7"), 5, 29)
+
+
+def test_cost_of_two_sub_groups_apart_and_merged() -> None:
+    assert shared_cost([G11, G12]) == pytest.approx(46 / 6)
+    assert shared_cost([merged([G11, G12])]) == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "cost"),
+    [
+        ([[G11], [G12], [G13]], 358 / 30),  # the thesis prints 11.63
+        ([[G11, G12], [G13]], 11.4),
+        ([[G11, G12, G13]], 14.5),
+        ([[G11], [G12, G13]], 38 / 3),
+        ([[G11, G13], [G12]], 16.8333333),
+    ],
+)
+def test_cost_of_each_partition_of_the_example(blocks: list[list[Task]], cost: float) -> None:
+    assert shared_cost([merged(block) for block in blocks]) == pytest.approx(cost)
+
+
+def test_cost_of_no_sharing() -> None:
+    assert separate_cost([G11, G12, G13]) == pytest.approx(14.9666667)
+
+
+def test_hybrid_shortens_the_period_of_one_sub_group() -> None:
+    assert shortened((G11, G12, G13)) == (merged([G11, G12]), G13)
+
+
+def test_groups_of_the_example_are_those_of_the_thesis() -> None:
+    (group,) = groups_of(
+        [("", plan_of([f"max(x) AS n FROM s [WINDOW {w} us SLIDE AT MOST {s} us]" for w, s in EXAMPLE]))]
+    )
+    assert group.rule == "CS2" and group.key.step == 1
+    assert [(t.queries, t.period, t.access) for t in group.subgroups] == [
+        (("Q1", "Q2", "Q3"), 2, 9),
+        (("Q4", "Q5"), 3, 14),
+        (("Q6", "Q7"), 5, 29),
+    ]
+
+
+def plan_of(selects: list[str], **options: str) -> Plan:
+    queries = [query(f"SELECT {select}", f"Q{i}") for i, select in enumerate(selects, 1)]
+    return make_plan(STREAM, stepped(queries), Options.of(**options))
+
+
+def rules(selects: list[str]) -> list[tuple[str, list[str]]]:
+    groups = groups_of([("", plan_of(selects))])
+    return sorted((g.rule, sorted(n for t in g.subgroups for n in t.queries)) for g in groups)
+
+
+def test_prefixes_run_together_over_one_length_and_walks_over_any() -> None:
+    window = "FROM s [RANGE {} us SLIDE AT MOST {} us]"
+    assert rules(["sum(x) AS n " + window.format(8, 2), "count(x) AS n " + window.format(8, 4)]) == [
+        ("CS1", ["Q1", "Q2"])
+    ]
+    assert rules(["sum(x) AS n " + window.format(8, 2), "sum(x) AS n " + window.format(6, 2)]) == [
+        ("CS1", ["Q1"]),
+        ("CS1", ["Q2"]),
+    ]
+    assert rules(["sum(x) AS n " + window.format(8, 2), "avg(x) AS n " + window.format(8, 4)]) == [
+        ("CS3", ["Q1", "Q2"])
+    ]
+    assert rules(["min(x) AS n " + window.format(8, 2), "max(x) AS n " + window.format(6, 2)]) == [
+        ("CS2", ["Q1", "Q2"])
+    ]
+
+
+def test_queries_with_other_predicates_keys_or_steps_do_not_run_together() -> None:
+    window = "FROM s [RANGE 64 us SLIDE AT MOST 32 us]"
+    assert len(rules([f"max(x) AS n {window}", f"max(x) AS n {window} WHERE x > 1"])) == 2
+    assert len(rules([f"max(x) AS n {window}", f"k, max(x) AS n {window} GROUP BY k"])) == 2
+    other = "FROM s [RANGE 64 us SLIDE AT MOST 33 us]"
+    assert len(rules([f"max(x) AS n {window}", f"max(x) AS n {other}"])) == 2
+
+
+def test_the_same_query_with_a_longer_period_takes_the_others_answers() -> None:
+    selects = [f"max(x) AS n FROM s [RANGE 8 us SLIDE AT MOST {s} us]" for s in (2, 6, 4)]
+    (group,) = groups_of([("", plan_of(selects))])
+    assert group.followers == (("Q2", "Q1"), ("Q3", "Q1"))
+    assert [(t.queries, t.period) for t in group.subgroups] == [(("Q1", "Q2", "Q3"), 1)]
+    (without,) = groups_of([("", plan_of(selects))], frozenset({"Q2", "Q3"}))
+    assert without.followers == (("Q2", "Q3"),) and [t.period for t in without.subgroups] == [2]
+
+
+def test_steps_are_what_periods_have_in_common_unless_that_is_too_fine() -> None:
+    assert common_steps([120, 180, 300]) == {120: 60, 180: 60, 300: 60}
+    assert common_steps([1_000_000, 1_000_001]) == {1_000_000: 1_000_000, 1_000_001: 1_000_001}
+    assert common_steps([]) == {}
+
+
+def test_without_sharing_a_query_has_its_own_step() -> None:
+    queries = [query(f"SELECT max(x) AS n FROM s [RANGE 8 us SLIDE AT MOST {s} us]", f"q{s}") for s in (4, 6)]
+    assert [q.window.slide for q in stepped(queries, shared=False)] == [4, 6]
+    assert [q.window.slide for q in stepped(queries)] == [2, 2]
+
+
+subgroups = st.lists(
+    st.builds(
+        Task,
+        st.just(("q",)),
+        st.integers(1, 12),
+        st.integers(1, 40).map(float),
+        st.integers(0, 3).map(float),
+    ),
+    min_size=1,
+    max_size=5,
+    unique_by=lambda task: task.period,
+)
+
+
+def laid_out(tasks: list[Task]) -> float:
+    """The cost by looking at every update up to the least common multiple."""
+    span = lcm(*(task.period for task in tasks))
+    due = ([task for task in tasks if update % task.period == 0] for update in range(1, span + 1))
+    return sum(joint_cost(together) for together in due if together) / span
+
+
+@given(subgroups)
+def test_cost_is_that_of_all_updates_laid_out(tasks: list[Task]) -> None:
+    assert shared_cost(tasks) == pytest.approx(laid_out(tasks))
+
+
+@given(subgroups)
+def test_hybrid_is_the_cheapest_partition(tasks: list[Task]) -> None:
+    best = min(laid_out([merged(block) for block in blocks]) for blocks in _partitions(tasks))
+    assert shared_cost(shortened(tuple(tasks))) == pytest.approx(best)
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(20, 100)), min_size=MOST_PARTITIONED + 1, max_size=30))
+def test_of_many_sub_groups_hybrid_is_no_dearer_than_the_others(drawn: list[tuple[int, int]]) -> None:
+    by_period = {period: Task((f"q{period}",), period, float(window)) for period, window in drawn}
+    tasks = tuple(by_period.values())
+    found = shortened(tasks)
+    assert shared_cost(found) <= min(shared_cost(tasks), shared_cost([merged(tasks)])) + 1e-9
+    assert sorted(name for task in found for name in task.queries) == sorted(name for t in tasks for name in t.queries)
+    asked = {name: task.period for task in tasks for name in task.queries}
+    assert all(task.period <= asked[name] for task in found for name in task.queries)
+
+
+# The contract of the family
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+@given(tasks=subgroups)
+def test_tasks_hold_every_query_at_no_longer_a_period(schedule: Schedule, tasks: list[Task]) -> None:
+    named = [Task((f"q{i}",), t.period, t.access, t.finish) for i, t in enumerate(tasks)]
+    made = scheduler_of(schedule).tasks(named)
+    periods = {name: task.period for task in made for name in task.queries}
+    assert periods.keys() == {f"q{i}" for i in range(len(tasks))}
+    assert all(periods[f"q{i}"] <= task.period for i, task in enumerate(tasks))
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+@given(waiting=st.lists(st.builds(Waiting, st.sampled_from("AB"), st.integers(-4, 0)), min_size=1, max_size=6))
+def test_what_runs_together_is_of_one_group_and_has_the_earliest_deadline(
+    schedule: Schedule, waiting: list[Waiting]
+) -> None:
+    chosen = scheduler_of(schedule).together(waiting)
+    assert chosen and all(a < b for a, b in pairwise(chosen))
+    assert len({waiting[i].group for i in chosen}) == 1
+    assert min(w.left for w in waiting) == min(waiting[i].left for i in chosen)
+
+
+def test_how_schedulers_differ_when_some_are_late() -> None:
+    waiting = [Waiting("G", -2), Waiting("G", -1), Waiting("G", 0), Waiting("H", -1)]
+    together = {schedule: kind().together(waiting) for schedule, kind in SCHEDULERS.items()}
+    assert together == {
+        Schedule.EDF: [0],
+        Schedule.AGGRESSIVE: [0],
+        Schedule.CONSERVATIVE: [0],
+        Schedule.HYBRID: [0],
+        Schedule.LATE_SHARING: [0, 1],
+        Schedule.LATE_PENDING: [0, 1, 2],
+    }
+
+
+def test_explain_shows_groups_sub_groups_periods_and_costs() -> None:
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, x INT) USING rate TIMESTAMP BY ts")
+    for i, (window, slide) in enumerate(EXAMPLE, 1):
+        engine.execute(f"CREATE QUERY Q{i} AS SELECT max(x) AS n FROM s [RANGE {window} min SLIDE AT MOST {slide} min]")
+    engine.execute("CREATE QUERY same AS SELECT max(x) AS n FROM s [RANGE 30 min SLIDE AT MOST 10 min]")
+    told = engine.explain()
+    at = str(told).splitlines().index("  schedule auto (hybrid, while late late-pending): 8 queries in 1 group")
+    assert str(told).splitlines()[at + 1 : at + 3] == [
+        "    ├─ CS2 by slice only, updated every 1 min: Q1, Q2, Q3 with Q4, Q5 (asked every 3 min) every 2 min; "
+        "Q6, Q7, same every 5 min; 14.3 an update, alone 17.53",
+        "    └─ CS8: same takes the answers of Q7",
+    ]
+    (group,) = told.to_dict()["plans"][0]["schedule"]
+    assert group["tasks"][0]["period"] == "2 min" and group["takes_answers_of"] == {"same": "Q7"}
+    assert Engine().explain().to_dict()["plans"] == []

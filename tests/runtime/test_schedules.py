@@ -1,0 +1,156 @@
+"""Queries with SLIDE AT MOST in a run: smallest examples by hand, lateness and its counts, entering and leaving."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from batch_course import Course, event, query
+from mullion.options import Options
+from mullion.runtime.monitor import Monitor
+from mullion.runtime.pace import Pace, Told
+from without_spark import local_engine
+
+TWO = "SELECT count(*) AS n FROM s [RANGE 4 us SLIDE AT MOST 2 us]"
+THREE = "SELECT max(x) AS n FROM s [RANGE 6 us SLIDE AT MOST 3 us]"
+
+
+def ends(course: Course, name: str = "q") -> list[int]:
+    return sorted(row[0] for row in course.answers(name))
+
+
+def test_smallest_example() -> None:
+    """Alone and with time enough: at the multiples of its period, and at the end while an event is inside."""
+    course = Course([query(TWO)])
+    course.take(event(1), event(3), event(6))
+    assert course.answers() == [(2, 1), (4, 2)], "the watermark is 4"
+    course.end()
+    assert course.answers() == [(10, 1), (2, 1), (4, 2), (6, 1), (8, 1)]
+
+
+def test_a_query_runs_earlier_to_run_with_another() -> None:
+    asked = [query("SELECT max(x) AS n FROM s [RANGE 20 us SLIDE AT MOST 2 us]", "often"), query(THREE, "rare")]
+    course = Course(asked, options=Options.of(schedule="hybrid"))
+    course.take(*(event(t) for t in range(1, 15)))
+    assert ends(course, "often") == ends(course, "rare") == [2, 4, 6, 8, 10, 12]
+    assert course.run.counts.scheduled["rare"] == {"executions": 6, "late": 0, "late_updates": 0, "joint": 6}
+    apart = Course(asked, options=Options.of(schedule="conservative"))
+    apart.take(*(event(t) for t in range(1, 15)))
+    assert ends(apart, "rare") == [3, 6, 9, 12]
+    assert apart.run.counts.scheduled["rare"] == {"executions": 4, "late": 0, "late_updates": 0, "joint": 2}
+
+
+def with_capacity(course: Course, capacity: float) -> Pace:
+    """Every batch may cost so much."""
+    pace = course.run.scheduling.pace
+    pace.told, pace.unit = Told(every=capacity, bounded=False), 1.0
+    pace.measured = lambda *given: None  # type: ignore[method-assign]
+    return pace
+
+
+def test_under_overload_periods_stretch_and_lateness_is_counted() -> None:
+    names = [f"q{i}" for i in range(4)]
+    course = Course([query(f"SELECT max(x) AS n FROM s [RANGE {4 + i} us SLIDE AT MOST 1 us] WHERE x > {i}", n)
+                     for i, n in enumerate(names)])  # fmt: skip
+    with_capacity(course, 8.0)
+    for t in range(1, 40):
+        course.take(event(t, x=9))
+    counted = course.run.counts.scheduled
+    assert all(counted[name]["late"] > 0 and counted[name]["executions"] > 5 for name in names)
+    gaps = {name: [b - a for a, b in pairwise(ends(course, name))] for name in names}
+    means = [sum(own) / len(own) for own in gaps.values()]
+    assert min(means) > 1.5 and max(means) - min(means) < 1.0
+
+
+def test_behind_stretches_periods_about_so_much_and_then_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def say(stretch: float) -> None:
+        monkeypatch.setattr(Monitor, "stretch", stretch)
+
+    course = Course([query(f"SELECT max(x) AS n FROM s [RANGE 5 us SLIDE AT MOST 1 us] WHERE x > {i}", f"q{i}")
+                     for i in range(6)])  # fmt: skip
+    with_capacity(course, inf)
+    for t in range(1, 11):
+        course.take(event(t, x=9))
+    assert ends(course, "q0") == list(range(2, 9))
+    say(3.0)
+    for t in range(11, 71):
+        course.take(event(t, x=9))
+    number = sum(len([end for end in ends(course, f"q{i}") if end > 8]) for i in range(6))
+    assert 6 * 60 / 3 * 0.8 < number < 6 * 60 / 3 * 1.25
+    say(1.0)
+    for t in range(71, 91):
+        course.take(event(t, x=9))
+    assert [end for end in ends(course, "q0") if end > 75] == list(range(76, 89))
+
+
+def test_what_a_batch_could_not_do_is_done_in_the_next_one_for_the_same_instant() -> None:
+    window = "FROM s [RANGE 5 us SLIDE AT MOST 5 us]"
+    course = Course(
+        [query(f"SELECT max(x) AS n {window}", "a"), query(f"SELECT max(x) AS n {window} WHERE x > 0", "b")]
+    )
+    with_capacity(course, 1.0)
+    course.take(event(1), event(7))
+    assert (ends(course, "a"), ends(course, "b")) == ([5], [])
+    course.take(event(8))
+    assert (ends(course, "a"), ends(course, "b")) == ([5], [5])
+    assert course.run.counts.scheduled["b"]["late"] == 0
+
+
+def test_a_query_that_enters_changes_the_step_and_nobody_is_late() -> None:
+    course = Course([query("SELECT max(x) AS n FROM s [RANGE 10 us SLIDE AT MOST 4 us]", "old")])
+    course.take(*(event(t) for t in range(1, 15)))
+    assert ends(course, "old") == [4, 8, 12]
+    course.enter("SELECT min(x) AS n FROM s [RANGE 9 us SLIDE AT MOST 6 us]", "new")
+    for t in range(15, 60):
+        course.take(event(t, x=t))
+    old, new = ends(course, "old"), ends(course, "new")
+    assert all(b - a <= 4 for a, b in pairwise(old))
+    assert all(end % 4 == 0 for end in old if end < 15 + 10), "the slices before are cut at these alone"
+    assert new[0] >= 15 + 9 and all(b - a <= 6 for a, b in pairwise(new))
+    assert dict(course.answers("new"))[new[-1]] == new[-1] - 9
+
+
+def test_a_restart_with_another_interval_goes_by_the_committed_one_for_a_batch(tmp_path: Path) -> None:
+    course = Course([query(TWO)], place=tmp_path)
+    with_capacity(course, 0.5)
+    course.take(*(event(t) for t in range(1, 20)))
+    course.begin()
+    pace = course.run.scheduling.pace
+    assert pace.in_force == Told(every=0.5, bounded=False) and pace.unit == 1.0
+    course.take(event(20))
+    assert pace.in_force == Told(), "from the next one on by what this run says"
+
+
+def test_the_same_query_with_a_longer_period_has_the_others_answers_until_that_one_leaves() -> None:
+    text = "SELECT max(x) AS n FROM s [RANGE 8 us SLIDE AT MOST {} us]"
+    course = Course([query(text.format(2), "often"), query(text.format(6), "rare")])
+    course.take(*(event(t, x=t) for t in range(1, 15)))
+    assert course.answers("rare") == course.answers("often") != []
+    alone = Course([query(text.format(2), "often")])
+    alone.take(*(event(t, x=t) for t in range(1, 15)))
+    assert course.run.counts.final_operations == alone.run.counts.final_operations, "nothing is made twice"
+    assert course.run.counts.answers == 2 * alone.run.counts.answers
+    course.queries = course.queries[1:]
+    course.take(*(event(t, x=t) for t in range(15, 41)))
+    late = [end for end in ends(course, "rare") if end > 18]
+    assert [b - a for a, b in pairwise(late)] == [6] * (len(late) - 1)
+
+
+def test_stats_and_questions_beside_scheduled_queries() -> None:
+    script = """CREATE STREAM s (ts TIMESTAMP, x INT) USING json OPTIONS (path 'x') TIMESTAMP BY ts KEEP '1 h';
+    CREATE QUERY a AS SELECT max(x) AS n FROM s [RANGE 10 s SLIDE AT MOST 2 s];
+    CREATE QUERY b AS SELECT max(x) AS n FROM s [RANGE 15 s SLIDE AT MOST 3 s];"""
+    second, noon = 1_000_000, 1_700_000_000_000_000
+    with local_engine(script) as engine:
+        for batch in range(3):
+            engine.deliver("s", [{"ts": noon + t * second, "x": t} for t in range(batch * 10, batch * 10 + 10)], batch)
+        counted = engine.stats["streams"]["s"]["scheduled"]
+        assert counted["a"]["executions"] == engine.counts["s"].answers_by_query["a"]
+        assert counted["b"]["joint"] > 0 and counted["b"]["late"] == 0
+        assert engine.ask("SELECT max(x) AS n FROM s [RANGE 7 s]").to_arrow().column("n").to_pylist() == [29]
+        engine.end("s")
+        last = engine.results("a").to_arrow().column("window_end").to_pylist()[-1]
+        assert last.timestamp() * second >= noon + 30 * second
