@@ -283,7 +283,7 @@ def test_a_window_over_a_column_is_in_the_order_of_the_column() -> None:
     ("window", "rows"),
     [
         ("[ROWS 2]", [(3, 3, 2), (3, 7, 2)]),
-        ("[PARTITION BY k ROWS 1]", [(3, 3, 2), (3, 7, 2)]),
+        ("[PARTITION BY k ROWS 1]", [(3, 3, 1), (3, 3, 2), (3, 7, 2)]),
         ("[RANGE 4 us SLIDE 1 TUPLE]", [(3, 7, 1)]),
         ("[RANGE 4 us]", [(3, 7, 1)]),
         ("[NOW]", [(3, 3, 2), (7, 7, 1)]),
@@ -295,7 +295,8 @@ def test_a_window_over_a_column_is_in_the_order_of_the_column() -> None:
     ],
 )
 def test_from_start_to_stop(window: str, rows: list[Row]) -> None:
-    """Everything so far counts from the start on; other windows are answered when they begin there or later."""
+    """Everything so far, and the last rows of each partition, count from the start on; other windows are answered when
+    they begin there or later."""
     assert living(f"START AT {at(3)} STOP AT {at(8)}", window, FIVE) == rows
 
 

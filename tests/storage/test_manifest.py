@@ -87,9 +87,12 @@ def test_options_that_state_does_not_depend_on_may_change(tmp_path: Path) -> Non
     _run(1, tmp_path, sharing="on", slicing="paned", method="fragments")
 
 
-def test_a_manifest_that_names_no_options_is_gone_on_from(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("option", "now"), [("sharing", "off"), ("expiry", "nt"), ("expiry", "direct")])
+def test_a_manifest_that_names_no_options_was_made_with_the_defaults(option: str, now: str, tmp_path: Path) -> None:
     _run(0, tmp_path)
     known = Manifest.read(tmp_path)
     assert known is not None and known.options == {"sharing": "on", "expiry": "upa"}
     Manifest(known.id, known.streams, known.out).write(tmp_path)
+    with pytest.raises(CheckpointError, match=f"was made with another {option}"):
+        _run(1, tmp_path, **{option: now})
     _run(1, tmp_path)

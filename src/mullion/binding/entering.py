@@ -6,7 +6,7 @@ from collections.abc import Set
 from dataclasses import replace
 from typing import NamedTuple
 
-from mullion.algebra.nodes import Node, Scan
+from mullion.algebra.nodes import Node, Scan, nodes, scans
 from mullion.algebra.relation import Relation
 
 
@@ -44,4 +44,18 @@ def entering_at(relation: Relation, start: int | None, materialized: Set[Node] =
     return replace(relation, start=start, root=since(relation.root))
 
 
-__all__ = ["Entrance", "entered", "entering_at"]
+def needed_since(relation: Relation, after: int) -> int | None:
+    """The time before which no event matters to what the relation answers after another; None where all may.
+
+    A row is there while all its parts are, and what kept it away may have come and gone before: so all windows together
+    say how far back that reaches.
+    """
+    windows = [scan.window for scan in scans(relation.root)]
+    lengths = [0 if window.now else window.range for window in windows if not window.internal]
+    if len(lengths) < len(windows) or any(node.looks_back for node in nodes(relation.root)):
+        return None
+    known = [length for length in lengths if length is not None]
+    return after - sum(known) if len(known) == len(lengths) else None
+
+
+__all__ = ["Entrance", "entered", "entering_at", "needed_since"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +15,8 @@ from mullion.catalog.catalog import Catalog
 from mullion.errors import CheckpointError
 from mullion.language.parse import parse_query
 from mullion.language.render import render
-from mullion.storage.manifest import Manifest
+from mullion.options import DEFAULTS
+from mullion.storage.manifest import Manifest, queries_noted
 
 
 def stream_text(stream: Stream) -> str:
@@ -30,7 +31,7 @@ def check_manifest(then: Manifest, now: Manifest, where: Path) -> None:
     hint = "go back to the script that it was made with, or start with a new checkpoint directory"
     if then.out != now.out:
         raise CheckpointError(f"the checkpoint {where} belongs to answers in {then.out}, not {now.out}", hint=hint)
-    for name, choice in then.options.items():
+    for name, choice in {**DEFAULTS.of_state, **then.options}.items():  # one that names none was made with the defaults
         if now.options.get(name) != choice:
             again = (
                 f"go on with --{name} {choice} (Engine: {name}='{choice}'), or start with a new checkpoint directory"
@@ -44,10 +45,21 @@ def check_manifest(then: Manifest, now: Manifest, where: Path) -> None:
             raise CheckpointError(message, hint=f"{hint}\n  then: {text}\n  now:  {now.streams[name]}")
 
 
-def check_text(name: str, now: str, then: str) -> None:
-    if now != then:
-        hint = "give the changed query another name, or start with a new checkpoint directory"
-        raise CheckpointError(f"query '{name}' is not the one that the checkpoint knows", hint=hint)
+def check_queries(checkpoint: Path, by_slices: Iterable[Relation], by_operators: Iterable[Relation]) -> None:
+    """Refuse queries that have the name of one that the checkpoint knows and say something else, or that can no longer
+    be run as they were. A name may stand in two journals, since a run may be killed while another query takes it."""
+    noted = {kind: list(queries_noted(checkpoint, kind)) for kind in ("streams", "relations")}
+    texts = {kind: {(entry["name"], entry["text"]) for entry in entries} for kind, entries in noted.items()}
+    names = {name for of_kind in texts.values() for name, _ in of_kind}
+    for queries, own, other in ((by_slices, "streams", "relations"), (by_operators, "relations", "streams")):
+        for query in queries:
+            if (query.name, query.text) in texts[own]:
+                continue
+            if (query.name, query.text) in texts[other]:
+                raise tables_declared_otherwise(query.name)
+            if query.name in names:
+                hint = "give the changed query another name, or start with a new checkpoint directory"
+                raise CheckpointError(f"query '{query.name}' is not the one that the checkpoint knows", hint=hint)
 
 
 def tables_declared_otherwise(name: str) -> CheckpointError:

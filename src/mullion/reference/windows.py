@@ -76,9 +76,10 @@ def newest(query: Relation, times: Sequence[int], partitions: Partitions) -> Vie
 
 
 def _since(query: Relation) -> int | None:
-    """Where the query begins to count. Everything so far, asked from some instant on, is everything since then."""
-    frame = _frame(query)
-    return query.start if frame.unbounded else frame.since
+    """Where the query begins to count. Everything so far, asked from some instant on, is everything since then; and so
+    are the last events of each partition, which may be as old as the stream."""
+    (scan,) = scans(query.root)
+    return query.start if scan.window.unbounded or scan.partition else scan.window.since
 
 
 def _frame(query: Relation) -> Window:
@@ -133,7 +134,7 @@ def _ends_after_events(frame: Window, times: Sequence[int], since: int | None) -
 def _before(frame: Window, times: Sequence[int], partitions: Partitions, since: int | None, end: int) -> View:
     """The window that ends before an instant."""
     if frame.rows is not None:
-        places = _last(frame.rows, partitions, sum(time < end for time in times) - 1)
+        places = _last(frame.rows, partitions, _counted([time for time in times if time < end], since))
         return View(times[places[0]] if places else None, end, places)
     start = since if frame.range is None else end - frame.range
     return View(start, end, [i for i, t in enumerate(times) if t < end and (start is None or t >= start)])
@@ -149,7 +150,7 @@ def _every_nth(frame: Window, times: Sequence[int], since: int | None) -> Sequen
 def _after_event(frame: Window, times: Sequence[int], partitions: Partitions, since: int | None, at: int) -> View:
     """The window right after the event at a place."""
     if frame.rows is not None:
-        places = _last(frame.rows, partitions, at)
+        places = _last(frame.rows, partitions, _counted(times[: at + 1], since))
         return View(times[places[0]], times[at], places)
     if frame.range is not None:
         start = times[at] - frame.range
@@ -157,10 +158,15 @@ def _after_event(frame: Window, times: Sequence[int], partitions: Partitions, si
     return View(since, times[at], [i for i in range(at + 1) if since is None or times[i] >= since])
 
 
-def _last(rows: int, partitions: Partitions, at: int) -> list[int]:
-    """The last rows of each partition, up to a place."""
+def _counted(times: Sequence[int], since: int | None) -> list[int]:
+    """The places of the times that are not before the query begins to count."""
+    return [place for place, time in enumerate(times) if since is None or time >= since]
+
+
+def _last(rows: int, partitions: Partitions, counted: list[int]) -> list[int]:
+    """The last rows of each partition, of those that count."""
     places: list[int] = []
-    for place in range(at, -1, -1):
+    for place in reversed(counted):
         if sum(partitions[i] == partitions[place] for i in places) < rows:
             places.insert(0, place)
     return places

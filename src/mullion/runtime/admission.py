@@ -11,11 +11,13 @@ from mullion.binding.entering import Entrance
 from mullion.errors import MullionError
 from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS
+from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.backfill import Backfill, Past, PastEvents, SideJobs
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.due import Cursor, first_end
+from mullion.slices.inputs import kernel_columns
 from mullion.slices.subwindow import PartialSubWindows
 
 log = logging.getLogger("mullion")
@@ -50,9 +52,10 @@ class Admission:
         shared = list(state.sets.values()) if state.options.is_shared else []
         if len(shared) == 1 and shared[0].coverage.serves(query, since):
             return entrance, "from the sub-windows that other queries keep"
-        reason = self.unreadable_again([lookup.table for lookup in query.lookups])
+        reason = self.no_past([lookup.table for lookup in query.lookups], since) or self._not_from_kept(query)
         if reason is None and state.committed is not None:
-            how = "by reading the stream's files again, beside the stream"
+            how = "the events that the stream keeps"
+            how = f"from {how}" if self.is_from_kept else "by reading the stream's files again, beside the stream"
             batch = state.committed.batch  # in the tag, since a query of the name may have been here before
             return entrance._replace(tag=f"{query.name} after {batch}", entered_after=batch), how
         return from_now_on, f"not possible any more: {reason}"
@@ -77,14 +80,29 @@ class Admission:
             return why, "take a later time, or RANGE UNBOUNDED, which counts from when the query joins"
         return None
 
-    def unreadable_again(self, tables: Sequence[str]) -> str | None:
-        """Why the events that were read before cannot be looked up in these tables once more; None when they can."""
-        reason = self._state.source.cannot_read_again()
-        if reason is not None:
-            return reason
-        changed = [table for table in tables if self._state.has_changed(table)]
+    @property
+    def is_from_kept(self) -> bool:
+        """Whether the past is what the stream keeps, since the source cannot be read again."""
+        return self._state.keeper is not None and self._state.source.cannot_read_again() is not None
+
+    def no_past(self, tables: Sequence[str], since: int | None) -> str | None:
+        """Why the events that came before, from a time on or all of them, cannot be looked up in these tables once
+        more; None when they can."""
+        state = self._state
+        reason = state.source.cannot_read_again()
+        if reason is not None and state.keeper is None:
+            return f"{reason}, and it keeps no events: see KEEP"
+        if reason is not None and not (state.keeper is not None and state.keeper.reach_back_to(since)):
+            return f"{reason}, and what it keeps (KEEP) does not reach back far enough"
+        changed = [table for table in tables if state.has_changed(table)]
         if changed:
             return f"table '{changed[0]}' has changed since, and its rows of that time are gone"
+        return None
+
+    def _not_from_kept(self, query: SlicedAggregation) -> str | None:
+        """Kept events are on the driver, where Spark does not look at them."""
+        if self.is_from_kept and kernel_columns(make_plan(self._state.stream, [query]).groupings) is None:
+            return "the source of the stream cannot be read twice, and only Spark computes what it asks for"
         return None
 
     def can_backfill(self, query: SlicedAggregation) -> str | None:
@@ -96,7 +114,8 @@ class Admission:
         """What the stream has read, to be read again."""
         state = self._state
         late, limits, holds = bool(state.counts.late), state.ahead.by_offset(), dict(state.holding.by_offset)
-        return PastEvents(state.stream, state.source, late, limits, holds)
+        kept = state.keeper.shown() if state.keeper is not None and self.is_from_kept else None
+        return PastEvents(state.stream, state.source, late, limits, holds, kept)
 
     def start_side_jobs(self) -> None:
         """Begin to read the past of queries that have entered; their answers wait for it."""
@@ -112,8 +131,10 @@ class Admission:
             sharing_set.tier.waiting = {query.name for query in waiting}
 
     def take_side_jobs(self, *, wait: bool = False) -> None:
-        """Take in the past of queries whose side job is done."""
+        """Take in the past of queries whose side job is done. What is kept now is there now: the next commit may let go
+        of it, so that it is waited for."""
         queries = {query.tag: query for query in self._state.queries if query.tag}
+        wait = wait or (any(tag in self._side_jobs for tag in queries) and self.is_from_kept)
         for tag, future in self._side_jobs.done(queries, wait=wait):
             self._take_past(queries[tag], future)
 

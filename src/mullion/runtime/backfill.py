@@ -1,7 +1,8 @@
 """A query's past: the events that the stream has read before it entered, read once more, for this query alone.
 
 The source notes which events each batch consisted of, so exactly that is read which the stream had read when the query
-entered. For slices a side job makes partials of it, beside the stream; only the answers of this query wait for it.
+entered. Where it cannot be read again, the past is what the stream keeps (`kept_events`), if that reaches back far
+enough. For slices a side job makes partials of it, beside the stream; only the answers of this query wait for it.
 Operators take the events themselves, as the first that their stream hands on.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +19,17 @@ import pyarrow as pa
 
 from mullion.algebra.streams import Stream
 from mullion.expressions.vector import arrow_type
+from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.lookup import prepare
 from mullion.options import Options, Way
+from mullion.planner.plan import Pass, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
-from mullion.runtime.batch import Batch, Source
+from mullion.runtime.batch import ByGrouping, Source, Tables, collected, job_of, partials_of
+from mullion.runtime.kept_events import KeptEvents
 from mullion.runtime.lookup_tables import TableAt
-from mullion.slices.bounds import Stretch, sift
+from mullion.slices.bounds import EVERYWHERE, Stretch, sift
 from mullion.slices.kernels.partial import TIME, Input
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
@@ -38,6 +43,31 @@ class Past:
     slices: npt.NDArray[np.int64]
 
 
+class PastBatch(Protocol):
+    """What a past asks of a `Batch`."""
+
+    def read(self, inputs: Input) -> pa.Table: ...
+
+    def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping: ...
+
+
+@dataclass(frozen=True)
+class KeptBatch:
+    """Events that the stream keeps, in their order."""
+
+    stream: Stream
+    events: pa.Table
+
+    def read(self, inputs: Input) -> pa.Table:
+        return self.events.select([TIME, *inputs.columns])
+
+    def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
+        inputs = Input({name: type_ for name, type_ in self.stream.columns if name in self.events.schema.names})
+        events = self.events.append_column(ARRIVAL, pa.array(np.arange(len(self.events))))
+        alone = Pass((plan,))
+        return collected([partials_of(events, job_of(alone, inputs, tables, 0), stretch)], alone)[0].taken
+
+
 @dataclass
 class PastEvents:
     """What a stream has read, batch by batch, with the bounds of what counted then."""
@@ -49,10 +79,15 @@ class PastEvents:
     """From which time on events were too far ahead, at offsets that had such events."""
     holds: Mapping[int, int]
     """The watermark at offsets where it was held back."""
+    kept: KeptEvents | None = None
+    """What the stream keeps, where the source cannot be read again."""
     newest: int | None = None
 
-    def batches(self, up_to: int, since: int | None = None) -> Iterator[tuple[Batch, Stretch]]:
+    def batches(self, up_to: int, since: int | None = None) -> Iterator[tuple[PastBatch, Stretch]]:
         """Those up to a batch. To be told after each what it `saw`. Nobody needs events before `since`."""
+        if self.kept is not None:
+            yield KeptBatch(self.stream, self.kept.read(since, up_to)), EVERYWHERE
+            return
         apart = self.some_were_late or bool(self.limits)
         for offset, batch in self.source.past(up_to, apart=apart):
             watermark = None if self.newest is None else self.newest - self.stream.lateness
@@ -98,7 +133,7 @@ class Backfill:
             read = Past([*read.entries, *filled], distinct(np.concatenate([read.slices, part.slices])))
         return read
 
-    def _partials(self, batch: Batch, stretch: Stretch) -> tuple[Tally, Past]:
+    def _partials(self, batch: PastBatch, stretch: Stretch) -> tuple[Tally, Past]:
         """The partials of one batch's events; those that were late or ahead then are left out now."""
         plan = make_plan(self.past.stream, [self.query], Options(way=Way.KERNEL if self.query.lookups else Way.AUTO))
         lookups = self.query.lookups

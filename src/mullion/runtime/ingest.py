@@ -31,6 +31,7 @@ from mullion.runtime.stream_state import StreamState
 from mullion.slices.bounds import EVERYWHERE, Sifted, sift
 from mullion.slices.inputs import input_for, together
 from mullion.slices.kernels.partial import TIME, Input, partials
+from mullion.slices.once import Past
 from mullion.slices.tally import Tally
 from mullion.storage.marks import Mark
 
@@ -114,9 +115,11 @@ class Ingest:
         """Keep the events that count for questions."""
         state, inputs = self._state, self._kept_input()
         if inputs is None:
+            state.keeper = None  # what comes now is not kept, so that what was kept has a gap
             return
         if state.keeper is None:
-            state.keeper = Keeper(state.stream, state.files)
+            before = Past() if state.newest is None else Past(state.counts.events, state.newest + 1)
+            state.keeper = Keeper(state.stream, state.files, before)
         state.keeper.add(mark, _columns(sifted.taken, inputs))
 
     def _hand_on(self, sifted: Sifted, mark: Mark) -> None:

@@ -33,9 +33,10 @@ class KeptEvents:
     def rows(self) -> int:
         return sum(batch.rows for batch in self.batches)
 
-    def read(self, since: int | None) -> pa.Table:
-        """The events from a time on, or all, in their order."""
+    def read(self, since: int | None, up_to: int | None = None) -> pa.Table:
+        """The events from a time on, or all, in their order; of batches up to one, if it is given."""
         wanted = [batch for batch in self.batches if since is None or batch.newest >= since]
+        wanted = [batch for batch in wanted if up_to is None or batch.mark.batch <= up_to]
         if not wanted:
             return self.batches[-1].events.slice(0, 0)
         whole = pa.concat_tables([batch.events for batch in wanted])
@@ -47,10 +48,15 @@ class KeptEvents:
 class Keeper:
     """Writes the events of batches, and lets the old ones go, their files once no reader names them."""
 
-    def __init__(self, stream: Stream, files: CommittedFiles) -> None:
+    def __init__(self, stream: Stream, files: CommittedFiles, before: Past | None = None) -> None:
+        """`before`: what came before events were kept."""
         self.stream = stream
-        self._log, self._past = EventLog(files, "kept", TIME), Past()
+        self._log, self._past = EventLog(files, "kept", TIME), before or Past()
         self._shown: list[weakref.ref[KeptEvents]] = []
+
+    def reach_back_to(self, time: int | None) -> bool:
+        """Whether all events from a time on are kept, or all that ever came."""
+        return self._past.since is None or (time is not None and time >= self._past.since)
 
     def shown(self) -> KeptEvents:
         """The events of now, for readers: their files stay as long as it is held."""

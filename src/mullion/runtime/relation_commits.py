@@ -21,7 +21,7 @@ class RelationCommits:
         """`now` and the mark hold for others only when the commit is there: streams let go what was taken before it."""
         state = self._state
         manifest = {} if state.state_files is None else state.state_files.save(state.own.state(), mark.text)
-        files = self._files(manifest)
+        files = self._files(manifest, now)
         if state.journal is not None:
             self._record(mark, now, state.journal, manifest, files)
         state.committed, state.now = mark, now
@@ -44,11 +44,14 @@ class RelationCommits:
         }
         journal.commit(Commit(mark, header, (), snapshot=True, files=files))
 
-    def _files(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    def _files(self, manifest: Mapping[str, Any], now: int) -> tuple[str, ...]:
         """The files that a commit stands on."""
         state = self._state
         shards = () if state.shards is None else state.shards.named
-        return (*files_of(manifest), *(f"shards/{name}" for name in shards), *state.own.files, *state.table_files())
+        ahead = [past for past in state.pasts.values() if past is not None and now <= past.newest]
+        pasts = [name for past in ahead for name in past.files]
+        sharded = [f"shards/{name}" for name in shards]
+        return (*files_of(manifest), *sharded, *pasts, *state.own.files, *state.table_files())
 
     def restore(self) -> None:
         """Go on from the last commit."""
@@ -74,10 +77,14 @@ class RelationCommits:
             state.begin_shards(state.sharding).restore(shards)
 
     def restore_operators(self) -> None:
+        """Give relations the state that the last commit left. One that entered since may have the name of another."""
         state = self._state
         manifest, state.manifest = state.manifest, None
         if manifest is not None and state.state_files is not None:
-            state.own.restore(state.state_files.load(manifest))
+            new = [name for name in state.relations if name not in state.known]
+            others = {f"{kind} {name}" for kind in ("result", "materialized") for name in new}
+            left = state.state_files.load(manifest)
+            state.own.restore({owner: parts for owner, parts in left.items() if owner not in others})
 
 
 __all__ = ["RelationCommits"]

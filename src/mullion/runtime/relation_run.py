@@ -13,7 +13,7 @@ interrupted is simply made again, perhaps with more events.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,7 @@ from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
+from mullion.runtime.backfill import PastEvents
 from mullion.runtime.relation_commits import RelationCommits
 from mullion.runtime.relation_state import PastRead, RelationState
 from mullion.slices.answered import count_rows, still_counted
@@ -36,6 +37,7 @@ from mullion.slices.order import times_of
 from mullion.slices.portions import Portions
 from mullion.storage.event_log import EventLog, LoggedBatch
 from mullion.storage.fault_points import fault_point
+from mullion.storage.manifest import quoted
 from mullion.storage.marks import Mark
 
 
@@ -54,7 +56,7 @@ class RelationRun(RelationState):
             asked = [r for r in relations if not self.limits.is_stopped(r.name, r.text)]
             wanted = {relation.name: relation for relation in asked}
             before, self.relations = self.relations, wanted
-            if wanted == before:
+            if wanted == before and wanted.keys() >= self.known.keys():
                 return
             texts = [{name: relation.text for name, relation in some.items()} for some in (before, wanted)]
             self.answered = still_counted(self.answered, *texts)
@@ -104,23 +106,37 @@ class RelationRun(RelationState):
 
     # Events
 
-    def take_past(self, stream: str, seen: PastRead | None, read: Callable[[int, Set[str]], pa.Table]) -> None:
-        """Begin to hear of a stream, with the events that it took before: `seen` says how many there are now, `read`
-        gives those up to a batch. To be called before the batch from which on the stream hands events on. After a
-        restart the past is what it was then, and it is read again as long as no step has passed it."""
+    def take_past(self, stream: str, seen: PastRead | None, past: PastEvents) -> None:
+        """Begin to hear of a stream, with the events that it took before: `seen` says how many there are now. To be
+        called before the batch from which on the stream hands events on. After a restart the past is what it was then,
+        and it is read again as long as no step has passed it."""
         with self.lock:
             if stream not in self.awaited or not self.relations:
                 return
-            seen = self.pasts.setdefault(stream, seen)
-            self._note()
+            seen = self.pasts.get(stream, seen)
             if seen is not None:
-                past = EventLog(None, "past", TIME)
-                if self.now <= seen.newest:
-                    past.add(Mark(seen.batch), read(seen.batch, self.columns_needed(stream)))
-                for batch in past.batches:
+                log = self._past_log(stream, seen, past)
+                seen = seen._replace(files=log.names)
+                for batch in log.batches:
                     self.incoming[stream].take(batch, self.now)
                 self.incoming[stream].taken = Mark(seen.batch)
+            self.pasts[stream] = seen
+            self._note()
             self.awaited.discard(stream)
+
+    def _past_log(self, stream: str, seen: PastRead, past: PastEvents) -> EventLog:
+        """The events of a stream's past that no step has passed. What the stream keeps it may let go of before a
+        restart, so that this has files of its own."""
+        may_go = past.kept is not None or seen.files
+        files = self.journal.files if may_go and self.journal is not None else None
+        log = EventLog(files, f"intake/{quoted(stream)}", TIME)
+        if self.now > seen.newest:
+            return log
+        if seen.files:
+            log.restore(seen.files)
+        else:
+            log.add(Mark(seen.batch), past.rows(seen.batch, self.columns_needed(stream)))
+        return log
 
     def take(self, stream: str, batches: Sequence[LoggedBatch], watermark: int | None, *, ended: bool = False) -> None:
         """What a stream has handed on, and up to when that is complete; answers what this makes due."""

@@ -23,6 +23,7 @@ from mullion.runtime.relation_shards import Sharding
 from mullion.runtime.relation_state import run_name
 from mullion.runtime.sink import Sink
 from mullion.storage.journal import Journal, Standings
+from mullion.storage.manifest import relations_noted
 from mullion.storage.scratch import Scratch
 
 Streams = tuple[str, ...]
@@ -81,11 +82,11 @@ class RelationRuns:
             self._forget_tagged(run.name for run in self.runs.values() if run.tag != relation.name)
         return relation.backfill and directory is not None and directory.is_dir()
 
-    def recorded(self, streams: Streams) -> dict[str, str]:
-        """The texts, by name, of the queries over these streams that operators ran according to the checkpoint."""
-        directory = self.directory(streams)
-        entries = [] if directory is None or not directory.is_dir() else Journal(directory).last_queries()
-        return {entry["name"]: entry["text"] for entry in entries}
+    def take_up(self) -> None:
+        """Make the runs that the checkpoint knows, also those of relations that are there no more: one that comes again
+        has missed what came meanwhile."""
+        for streams in () if self._checkpoint is None else relations_noted(self._checkpoint):
+            self.run_of(streams)
 
     def discard(self) -> None:
         """Remove what was for this run alone."""

@@ -43,6 +43,8 @@ class PastRead(NamedTuple):
 
     batch: int
     newest: int
+    files: Sequence[str] = ()
+    """Where its events are, if they may not be there to be read again."""
 
 
 class RelationState:

@@ -92,9 +92,10 @@ class StreamRun(StreamState):
         """Why the query cannot enter any more, and what to do instead; None when it can."""
         return self._admission.refuses(query)
 
-    def unreadable_again(self, tables: Sequence[str]) -> str | None:
-        """Why the events that were read before cannot be looked up in these tables once more; None when they can."""
-        return self._admission.unreadable_again(tables)
+    def no_past(self, tables: Sequence[str], since: int | None) -> str | None:
+        """Why the events that came before, from a time on or all of them, cannot be looked up in these tables once
+        more; None when they can."""
+        return self._admission.no_past(tables, since)
 
     @property
     def past(self) -> PastEvents:

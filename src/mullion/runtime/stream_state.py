@@ -44,7 +44,7 @@ class StreamState:
     began: float | None = None
     """When the batch at work began, by the clock that measures it."""
     begun: bool = False
-    """A batch has begun; a query that enters from now on may have missed events."""
+    """A batch has begun, or a checkpoint was taken up: a query that comes from now on may have missed events."""
     statistics: Statistics | None = None
     """What was known of the last batch that was looked at before it was read."""
     heartbeat: int | None = None

@@ -6,18 +6,21 @@ How a query enters depends on what runs it: slices (`service.entering_streams`) 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 from mullion.algebra.relation import Relation
 from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
+from mullion.catalog.restart import check_queries
 from mullion.errors import Place
 from mullion.language.query import Query
-from mullion.planner.physical import is_sliced
+from mullion.planner.physical import by_operators, is_sliced
 from mullion.runtime.sink import Sink
 from mullion.service.entering_relations import EnteringRelations
 from mullion.service.entering_streams import EnteringStreams
 from mullion.service.runs import Runs
+from mullion.storage.manifest import queries_noted
 
 
 class Way(Protocol):
@@ -32,6 +35,7 @@ class Entering:
         self._catalog, self._runs = catalog, runs
         self.pasts: dict[str, str] = {}
         """How queries that entered came by their past."""
+        self._has_begun = False
         self.streams = EnteringStreams(catalog, runs, self.pasts)
         self.relations = EnteringRelations(catalog, runs, sink, self.pasts)
 
@@ -43,6 +47,23 @@ class Entering:
         self._way(bound).admit(bound, query.place)
         catalog.add_query(bound, query.place)
         return bound
+
+    def take_up(self, checkpoint: Path) -> None:
+        """Go on from a checkpoint: queries that it knows go on as they were, and new ones enter."""
+        catalog, noted = self._catalog, set[str]()
+        if not self._has_begun:
+            queries = list(catalog.queries.values())
+            by_slices = [query for query in queries if is_sliced(query)]
+            check_queries(checkpoint, by_slices, by_operators(queries))
+            noted = {entry["name"] for entry in queries_noted(checkpoint, "relations")}
+            self._runs.relations.take_up()
+        for name in catalog.streams:
+            run = self._runs.of(name)
+            self.streams.enter_again(run)
+            run.show_restored(catalog.synopses_on(name))
+        if not self._has_begun:
+            self.relations.check_new(noted)
+        self._has_begun = True
 
     def _way(self, query: Relation) -> Way:
         return self.streams if is_sliced(query) else self.relations

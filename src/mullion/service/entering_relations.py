@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 from mullion.algebra.nodes import tables_of
 from mullion.algebra.relation import Relation
-from mullion.binding.entering import Entrance, entered
+from mullion.binding.entering import Entrance, entered, needed_since
 from mullion.catalog.catalog import Catalog
-from mullion.catalog.restart import check_text
 from mullion.errors import NotSupported, Place
 from mullion.planner.physical import by_operators
 from mullion.runtime.sink import Sink
@@ -27,6 +27,13 @@ class EnteringRelations:
         if query.backfill and (reason := self._unreadable(query)) is not None:
             raise NotSupported(f"BACKFILL of this query ({reason})", place)
 
+    def check_new(self, noted: Container[str]) -> None:
+        """After a restart: refuse relations that are not noted in the checkpoint and cannot enter any more."""
+        for relation in by_operators(self._catalog.queries.values()):
+            if relation.name not in noted:
+                self._runs.check_not_ended(relation.name, relation.streams)
+                self.admit(relation, None)
+
     def enter(self) -> None:
         """Let all present relations take part. A relation that is new to running streams answers only for windows
         that start after their newest event."""
@@ -37,14 +44,13 @@ class EnteringRelations:
                 relation = replace(relation, tag=relation.name)
             run = self._runs.relations.run_of(relation.streams, relation.tag)
             present = run.relations.get(relation.name)
-            if present == relation:
+            if present is relation:
                 continue
             entry = run.known.get(relation.name) if present is None else None
             if entry is None:
                 self._runs.check_not_ended(relation.name, relation.streams)
                 entrance = self._entrance(relation)
             else:
-                check_text(relation.name, relation.text, entry["text"])
                 after = entry.get("after", relation.after)
                 entrance = Entrance(entry["start"], after, relation.tag, relation.entered_after)
             relations[at] = entered(relation, entrance, materialized)
@@ -60,20 +66,30 @@ class EnteringRelations:
         if newest is None:
             return entrance
         if relation.backfill and (reason := self._unreadable(relation)) is None:
-            self._pasts[relation.name] = "by reading the files of its streams again"
+            self._pasts[relation.name] = self._how(relation)
             return entrance._replace(after=newest if relation.after is None else relation.after, tag=relation.name)
         if relation.backfill:
             self._pasts[relation.name] = f"not possible any more: {reason}"
             return Entrance(newest + 1)
         return entrance._replace(start=newest + 1 if relation.start is None else max(relation.start, newest + 1))
 
+    def _how(self, relation: Relation) -> str:
+        begun = [run for run in self._begun(relation) if run.newest is not None]
+        keeping = [run.stream.name for run in begun if run.past.kept is not None]
+        if not keeping:
+            return "by reading the files of its streams again"
+        read = "" if len(keeping) == len(begun) else ", and by reading the files of the others again"
+        return f"from the events that {' and '.join(keeping)} {'keeps' if len(keeping) == 1 else 'keep'}{read}"
+
     def _begun(self, relation: Relation) -> list[StreamRun]:
         return [self._runs.streams[name] for name in relation.streams if name in self._runs.streams]
 
     def _unreadable(self, relation: Relation) -> str | None:
         """Why what its streams have read cannot be read for it once more; None when it can."""
-        tables = tables_of(relation.plan)
-        reasons = (run.unreadable_again(tables) for run in self._begun(relation) if run.newest is not None)
+        tables, begun = tables_of(relation.plan), [run for run in self._begun(relation) if run.newest is not None]
+        newest = max((run.newest for run in begun if run.newest is not None), default=0)
+        since = needed_since(relation, newest if relation.after is None else relation.after)
+        reasons = (run.no_past(tables, since) for run in begun)
         return next((reason for reason in reasons if reason is not None), None)
 
 

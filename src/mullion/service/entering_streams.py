@@ -12,9 +12,9 @@ from typing import Any
 from mullion.algebra.relation import Relation
 from mullion.binding.entering import entered
 from mullion.catalog.catalog import Catalog
-from mullion.catalog.restart import as_journaled, check_text, from_journal, tables_declared_otherwise, to_journal
+from mullion.catalog.restart import as_journaled, from_journal, tables_declared_otherwise, to_journal
 from mullion.errors import CheckError, NotSupported, Place
-from mullion.planner.physical import is_sliced, sliced, sliced_of
+from mullion.planner.physical import sliced, sliced_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.runs import Runs
@@ -26,7 +26,7 @@ class EnteringStreams:
     def __init__(self, catalog: Catalog, runs: Runs, pasts: dict[str, str]) -> None:
         self._catalog, self._runs, self._pasts = catalog, runs, pasts
         self._fresh: list[Relation] = []
-        """Queries that came after the first batch and enter with the next, if they are in the catalog then."""
+        """Queries that came after their stream had begun: those that are still there then enter with its next batch."""
 
     def admit(self, query: Relation, place: Place | None) -> None:
         """Let the query enter with the next batch, or raise what speaks against it."""
@@ -83,32 +83,21 @@ class EnteringStreams:
             self._pasts[query.name] = how
 
     def enter_again(self, run: StreamRun) -> None:
-        """After a restart: queries that the checkpoint knows go on as they were, and new ones enter now."""
+        """After a restart: queries that the checkpoint knows go on as they were. New ones enter with the next batch
+        that is not played again, since one that is shows its events only to those that it saw then."""
+        if run.begun:
+            return
         assert run.journal is not None
         known = {entry["name"]: entry for entry in run.journal.last_queries()}
-        self._check_ways(run.stream.name, known)
         for plan in self.queries_over(run.stream.name):
             query, entry = self._catalog.queries[plan.name], known.get(plan.name)
             if entry is None:
                 self._runs.check_not_ended(query.name, query.streams)
-            if run.newest is None:
-                continue
-            if entry is None:
                 _check_can_enter(run, plan)
-                self._enter(run, query)
+                self._fresh.append(query)
             else:
-                check_text(query.name, query.text, entry["text"])
                 self._catalog.replace_query(as_journaled(query, entry))
-
-    def _check_ways(self, stream: str, known: Mapping[str, Mapping[str, Any]]) -> None:
-        """Refuse a query that slices ran before and operators would run now, or the other way round."""
-        by_slices = {name: entry["text"] for name, entry in known.items()}
-        recorded = self._runs.relations.recorded((stream,))
-        by_operators = {name: text for name, text in recorded.items() if name not in by_slices}
-        for query in self._catalog.queries_over(stream):
-            otherwise = by_operators if is_sliced(query) else by_slices
-            if otherwise.get(query.name) == query.text:
-                raise tables_declared_otherwise(query.name)
+        run.begun = True
 
 
 def _check_can_enter(run: StreamRun, query: SlicedAggregation, place: Place | None = None) -> None:

@@ -96,10 +96,7 @@ class Operation:
         with self._lock:
             if manifest is not None and self._places.checkpoint is not None:
                 manifest.write(self._places.checkpoint)
-                for name in self._catalog.streams:
-                    run = self._runs.of(name)
-                    self._entering.streams.enter_again(run)
-                    run.show_restored(self._catalog.synopses_on(name))
+                self._entering.take_up(self._places.checkpoint)
             self._entering.relations.enter()
             for run in self._runs.streams.values():
                 self._runs.relations.check_standings(run.relations_stood)

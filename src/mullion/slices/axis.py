@@ -106,6 +106,8 @@ class AxisSet:
         """The extremes on an axis of values."""
         self.since: dict[str, int] = {}
         """How far queries are answered that are not answered periodically."""
+        self.entered: dict[str, int] = {}
+        """How many events had their place when a query entered: what it would need of them was not kept."""
         self.begun: set[str] = set()
         """Those of them that have answered a window that held an event."""
         self.late = 0
@@ -122,11 +124,13 @@ class AxisSet:
         self.plan = make_plan(stream, placed, options, seen=seen, axis=self.axis)
         fresh = {q.name: self.numbered if q.frame.slide_rows is not None else 2 * ORIGIN for q in queries}
         self.since = {name: self.since.get(name, since) for name, since in fresh.items()}
+        self.entered = {q.name: self.entered.get(q.name, self.numbered) for q in queries}
         self.begun &= self._asked.keys()
 
     def forget_query(self, name: str) -> None:
         """Another query has taken the name."""
         self.since.pop(name, None)
+        self.entered.pop(name, None)
         self.begun.discard(name)
         self.tier.forget_query(name)
 
@@ -219,7 +223,7 @@ class AxisSet:
             return
         else:
             runs = self.tier.due(grouping, int(self.marks.starts[0]), self.numbered - 1, self.numbered)
-            due = shown(runs.whole(), grouping.queries)
+            due = self._since_entered(grouping, shown(runs.whole(), grouping.queries))
             opens, closes = self.marks.opens(due.start), self.marks.closes(due.end)
             due = self._within(grouping, replace(due, opens=opens, closes=closes))
         for low in range(0, len(due), PORTION):
@@ -284,6 +288,11 @@ class AxisSet:
         offset, slide = query.frame.offset, query.frame.slide or 1
         return min(settled, offset + ((int(times[-1]) - offset) // slide + 1) * slide)
 
+    def _since_entered(self, grouping: Grouping, due: Due) -> Due:
+        """Those windows that begin with an event that came after their query did."""
+        entered = np.array([self.entered[query.name] for query in grouping.queries], np.int64)
+        return due.where(np.maximum(due.start, 0) >= entered[due.query])
+
     def _within(self, grouping: Grouping, due: Due) -> Due:
         """Those windows that begin after a query's START and end before its STOP."""
         assert due.opens is not None and due.closes is not None
@@ -294,9 +303,7 @@ class AxisSet:
                 inside &= (due.query != i) | (due.opens >= asked.start)
             if asked.stop is not None:
                 inside &= (due.query != i) | (due.closes <= asked.stop)
-        if inside.all():
-            return due
-        return Due(due.query[inside], due.start[inside], due.end[inside], due.opens[inside], due.closes[inside])
+        return due.where(inside)
 
     def forget(self, settled: int) -> None:
         """Drop what no later window needs."""
@@ -331,6 +338,7 @@ class AxisSet:
             "oldest": self.oldest,
             "newest": self.newest,
             "since": self.since,
+            "entered": self.entered,
             "begun": sorted(self.begun),
         }
 
@@ -338,6 +346,7 @@ class AxisSet:
         self.tier.restore(state["tier"], tables)
         self.numbered, self.oldest, self.newest = state["numbered"], state["oldest"], state["newest"]
         self.since, self.begun = dict(state["since"]), set(state["begun"])
+        self.entered = dict(state.get("entered") or dict.fromkeys(self.since, 0))
         self.marks = Marks.of(marks)
 
 

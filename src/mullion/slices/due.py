@@ -74,10 +74,15 @@ class Due:
 
     def of(self, queries: Sequence[int]) -> Due:
         """The windows of some queries."""
-        own = np.isin(self.query, np.array(queries, np.intp))
-        opens = None if self.opens is None else self.opens[own]
-        closes = None if self.closes is None else self.closes[own]
-        return Due(self.query[own], self.start[own], self.end[own], opens, closes)
+        return self.where(np.isin(self.query, np.array(queries, np.intp)))
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> Due:
+        """Some of the windows."""
+        if wanted.all():
+            return self
+        opens = None if self.opens is None else self.opens[wanted]
+        closes = None if self.closes is None else self.closes[wanted]
+        return Due(self.query[wanted], self.start[wanted], self.end[wanted], opens, closes)
 
 
 @dataclass(frozen=True)

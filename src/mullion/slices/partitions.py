@@ -113,7 +113,7 @@ class PartitionSet(AxisSet):
         at_once = max(1, MOST_GATHERED // (partitions * min(rows, 1 + len(self._members.number) // partitions)))
         for at in range(0, len(after), at_once):
             part = after[at : at + at_once]
-            yield closes[at : at + at_once], self._held(part, rows, partitions)
+            yield closes[at : at + at_once], self._held(part, rows, partitions, query.start)
 
     def _by_tuples(self, query: SlicedAggregation) -> tuple[Times, Times]:
         """After every n-th event."""
@@ -139,21 +139,23 @@ class PartitionSet(AxisSet):
         by_number = np.argsort(self._members.number)
         return self._members.number[by_number], self._members.time[by_number]
 
-    def _held(self, after: Times, rows: int, partitions: int) -> Held:
-        """The last `rows` events of each partition, after so many events."""
+    def _held(self, after: Times, rows: int, partitions: int, since: int | None) -> Held:
+        """The last `rows` events of each partition since a time, after so many events."""
         members = self._members
-        first = np.searchsorted(members.partition, np.arange(partitions))
         span = self.numbered + 1
         keys = members.partition * span + members.number
+        counted = members.number if since is None else members.number[members.time >= since]
+        first = np.searchsorted(keys, np.arange(partitions) * span + int(counted.min(initial=span)))
         wanted = np.arange(partitions)[None, :] * span + after[:, None]
         high = np.searchsorted(keys, wanted)
-        low = np.maximum(high - rows, first[None, :])
+        low = np.minimum(np.maximum(high - rows, first[None, :]), high)
         count = (high - low).ravel()
         index = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low.ravel(), count)
         latest = np.iinfo(np.int64).max
         opens = np.where(high > low, members.time[np.minimum(low, len(members.time) - 1)], latest)
         window = np.repeat(np.arange(len(after)), count.reshape(low.shape).sum(axis=1))
-        return Held(window, members.number[index], opens.min(axis=1))
+        begins = np.where((high > low).any(axis=1), opens.min(axis=1), np.iinfo(np.int64).min)
+        return Held(window, members.number[index], begins)
 
     def _finalize(
         self, grouping: Grouping, query: int, closes: Times, in_windows: Held, work: Work

@@ -15,7 +15,8 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import quote, unquote
 
 from mullion.storage.files import damaged, missing, write_whole
 from mullion.storage.journal import HEAD, VERSION, Journal, other_format
@@ -81,10 +82,27 @@ def quoted(name: str) -> str:
 def journals(checkpoint: Path) -> Iterator[Journal]:
     """The journals in which something was committed."""
     for kind in ("streams", "relations"):
-        base = checkpoint / kind
-        for folder in sorted(base.iterdir()) if base.is_dir() else ():
-            if folder.is_dir() and (any(folder.glob(f"{HEAD}*")) or (folder / "commits").is_dir()):
+        for folder in _folders(checkpoint, kind):
+            if any(folder.glob(f"{HEAD}*")) or (folder / "commits").is_dir():
                 yield Journal(folder)
 
 
-__all__ = ["Manifest", "journals", "quoted", "stream_folder"]
+def queries_noted(checkpoint: Path, kind: str) -> Iterator[dict[str, Any]]:
+    """The queries that took part last, according to the journals of "streams" or of "relations"."""
+    for folder in _folders(checkpoint, kind):
+        yield from Journal(folder).last_queries()
+
+
+def relations_noted(checkpoint: Path) -> Iterator[tuple[str, ...]]:
+    """The streams, as often as relations over the same ones went in step."""
+    for folder in _folders(checkpoint, "relations"):
+        if "@" not in folder.name:
+            yield tuple(map(unquote, folder.name.split("+")))
+
+
+def _folders(checkpoint: Path, kind: str) -> list[Path]:
+    base = checkpoint / kind
+    return sorted(folder for folder in base.iterdir() if folder.is_dir()) if base.is_dir() else []
+
+
+__all__ = ["Manifest", "journals", "queries_noted", "quoted", "relations_noted", "stream_folder"]

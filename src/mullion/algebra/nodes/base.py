@@ -107,6 +107,11 @@ class Node(Value, Leaving):
         """Whether it asks which of its input's rows came first, also among those of one moment."""
         return False
 
+    @property
+    def looks_back(self) -> bool:
+        """Whether its rows depend on some that have left: on which of equal ones came first, or on how many came."""
+        return False
+
     def windows(self) -> Iterator[tuple[Node, int | None]]:
         """The windows that it stands on, and how long rows stay in them; None: as the window itself says."""
         for below in self.inputs:

@@ -30,6 +30,10 @@ class Distinct(OverOne):
         return Reason(3, "it asks which rows are there at all")
 
     @property
+    def looks_back(self) -> bool:
+        return True
+
+    @property
     def pattern(self) -> Pattern:
         under = self.input.pattern
         return under if under is Pattern.MONOTONIC else max(under, Pattern.WEAK)

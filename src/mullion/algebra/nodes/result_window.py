@@ -37,6 +37,10 @@ class ResultWindow(OverOne):
         return Reason(6, "it has a window over results")
 
     @property
+    def looks_back(self) -> bool:
+        return True
+
+    @property
     def pattern(self) -> Pattern:
         return Pattern.MONOTONIC if self.window.internal else pattern_in(self.window)
 

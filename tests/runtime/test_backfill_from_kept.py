@@ -1,0 +1,225 @@
+"""BACKFILL of queries over streams that cannot be read again: from the events that they keep. Without a JVM."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import any_relation
+from any_relation import NAMED, STREAMS, TABLES
+from by_operators import bind_relation
+from mullion import reference
+from mullion.algebra.relation import Relation
+from mullion.errors import NotSupported
+from mullion.expressions.vector import Vector
+from mullion.language.parse import parse_query
+from mullion.testing import Crash, crash_at
+from operators.test_relations_differential import as_rows, comparable
+from without_spark import EngineWithoutSpark, local_engine
+
+SCRIPT = """
+CREATE STREAM s (ts TIMESTAMP, k STRING) USING json OPTIONS (path 'nowhere') TIMESTAMP BY ts AHEAD UNBOUNDED{keep};
+CREATE QUERY always AS SELECT count(*) AS n FROM s [RANGE 7 s SLIDE 7 s];
+"""
+QUERIES = {
+    "counts": "SELECT count(*) AS n FROM s [RANGE 20 s SLIDE 10 s]",
+    "keys": "SELECT k, count(*) AS n FROM s [RANGE 20 s SLIDE 10 s] GROUP BY k",
+    "pairs": "SELECT count(*) AS n FROM (SELECT l.k FROM s [RANGE 20 s SLIDE 10 s] l, s [RANGE 20 s SLIDE 10 s] r "
+    "WHERE l.k = r.k)",
+    "unmatched": "SELECT k, ts FROM s [RANGE 20 s SLIDE 10 s] l WHERE NOT EXISTS "
+    "(SELECT 1 FROM s [RANGE 5 s] r WHERE r.k = l.k AND r.k <> 'c')",
+    "values": "SELECT DISTINCT k FROM s [RANGE 20 s SLIDE 10 s]",
+    "last": "SELECT k FROM s [ROWS 3]",
+}
+BATCHES = [[(1, "a"), (6, "b")], [(12, "a"), (17, "c")], [(18, "a"), (23, "b"), (31, "c")], [(44, "a")], [(60, "b")]]
+
+
+def rows(batch: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
+    return [{"ts": second * 1_000_000, "k": key} for second, key in batch]
+
+
+def answers(engine: EngineWithoutSpark, name: str) -> list[Any]:
+    table = engine.results(name).to_arrow()
+    found = [tuple(row.values()) for row in table.to_pylist()]
+    return sorted(found, key=repr)
+
+
+def from_the_start(text: str) -> list[Any]:
+    """What it answers after 17 s, if it is there from the start."""
+    begin = "CREATE QUERY q START AT TIMESTAMP '1970-01-01 00:00:17' BACKFILL AS"
+    with local_engine(SCRIPT.format(keep="") + f"{begin} {text}") as engine:
+        for number, batch in enumerate(BATCHES):
+            engine.deliver("s", rows(batch), number)
+        return answers(engine, "q")
+
+
+@pytest.mark.parametrize("text", QUERIES.values(), ids=QUERIES)
+@pytest.mark.parametrize("crash", [None, "before partials", "before commit", "after commit", "before operators"])
+def test_what_the_stream_keeps_is_a_past(text: str, crash: str | None, tmp_path: Path) -> None:
+    places = {"checkpoint": tmp_path / "c", "out": tmp_path / "o"}
+    script, query = SCRIPT.format(keep=" KEEP 100 ROWS"), f"CREATE QUERY q BACKFILL AS {text}"
+    with local_engine(script, **places) as engine:
+        for number in (0, 1):
+            engine.deliver("s", rows(BATCHES[number]), number)
+        engine.query(query)
+        if crash is None:
+            for number in (2, 3, 4):
+                engine.deliver("s", rows(BATCHES[number]), number)
+            assert "from the events that" in str(engine.explain("q"))
+            assert answers(engine, "q") == from_the_start(text)
+            return
+        try:
+            with crash_at(crash):
+                engine.deliver("s", rows(BATCHES[2]), 2)
+        except Crash:
+            pass
+    with local_engine(f"{script}{query}", **places) as engine:
+        for number in (2, 3, 4):
+            engine.deliver("s", rows(BATCHES[number]), number)
+        assert answers(engine, "q") == from_the_start(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "keep", "refused"),
+    [
+        ("counts", "", "it keeps no events: see KEEP"),
+        ("counts", " KEEP '1 s'", "does not reach back far enough"),
+        ("counts", " KEEP '20 s'", None),
+        ("pairs", " KEEP '20 s'", "does not reach back far enough"),
+        ("pairs", " KEEP '40 s'", None),
+        ("unmatched", " KEEP '25 s'", None),
+        ("values", " KEEP '20 s'", "does not reach back far enough"),
+        ("last", " KEEP 3 ROWS", "does not reach back far enough"),
+        ("values", " KEEP 100 ROWS", None),
+    ],
+)
+def test_a_past_that_is_gone_is_refused(name: str, keep: str, refused: str | None) -> None:
+    """Which of equal rows DISTINCT shows, and which rows were the last, may depend on all of them."""
+    with local_engine(SCRIPT.format(keep=keep)) as engine:
+        for number, time in enumerate(range(0, 100, 3)):
+            engine.deliver("s", rows([(time, "a")]), number)
+        if refused is None:
+            engine.query(QUERIES[name].replace("SELECT", "CREATE QUERY q BACKFILL AS SELECT", 1))
+            return
+        with pytest.raises(NotSupported, match=refused):
+            engine.query(QUERIES[name].replace("SELECT", "CREATE QUERY q BACKFILL AS SELECT", 1))
+
+
+def test_what_was_not_kept_from_the_beginning_does_not_count_as_kept(tmp_path: Path) -> None:
+    with local_engine(SCRIPT.format(keep=""), checkpoint=tmp_path) as engine:
+        engine.deliver("s", rows([(1, "a")]), 0)
+    with local_engine(SCRIPT.format(keep=" KEEP 100 ROWS"), checkpoint=tmp_path) as engine:
+        engine.deliver("s", rows([(4, "a")]), 1)
+        with pytest.raises(NotSupported, match="does not reach back"):
+            engine.query(f"CREATE QUERY q BACKFILL AS {QUERIES['values']}")
+
+
+@pytest.mark.parametrize("text", QUERIES.values(), ids=QUERIES)
+def test_a_past_that_is_gone_is_refused_after_a_restart(text: str, tmp_path: Path) -> None:
+    with local_engine(SCRIPT.format(keep=""), checkpoint=tmp_path) as engine:
+        engine.deliver("s", rows([(1, "a")]), 0)
+    script = SCRIPT.format(keep="") + f"CREATE QUERY q BACKFILL AS {text}"
+    with pytest.raises(NotSupported, match="BACKFILL of this query"), local_engine(script, checkpoint=tmp_path):
+        pass
+
+
+# Any relation, whatever is kept, wherever a run ends
+
+
+@st.composite
+def trials(draw: Any) -> tuple[str, list[tuple[str, list[Any]]], int, str, tuple[int, str, int] | None, list[Any]]:
+    """A relation, batches of its streams, after how many it enters, KEEP, and where a run is killed."""
+    text = draw(any_relation.relations())
+    text = text if text.startswith("CREATE") else f"CREATE QUERY q AS {text}"
+    text = text.replace(" AS ", " BACKFILL AS ", 1)
+    of_stream = {
+        name: sorted(some, key=lambda e: e["ts"]) for name, some in draw(any_relation.events(untimed=False)).items()
+    }
+    batches = []
+    while any(of_stream.values()):
+        name = draw(st.sampled_from([name for name, some in of_stream.items() if some]))
+        size = draw(st.integers(1, 3))
+        batches.append((name, of_stream[name][:size]))
+        of_stream[name] = of_stream[name][size:]
+    enters = draw(st.integers(0, len(batches)))
+    keep = draw(st.sampled_from(("1000 ROWS", "1000 ROWS", "'12 us'", "'50 us'")))
+    step = st.sampled_from(("before partials", "before commit", "after commit", "before operators"))
+    kill = st.tuples(st.integers(enters, max(enters, len(batches) - 1)), step, st.integers(1, 2))
+    return text, batches, enters, keep, draw(st.none() | kill), draw(any_relation.table_rows())
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(trials())
+def test_any_relation_has_its_past_from_what_streams_keep(trial: Any) -> None:
+    with tempfile.TemporaryDirectory() as base:
+        play(Path(base), *trial)
+
+
+def play(
+    base: Path,
+    text: str,
+    batches: list[tuple[str, list[Any]]],
+    enters: int,
+    keep: str,
+    kill: tuple[int, str, int] | None,
+    table: list[Any],
+) -> None:
+    named = {c: Vector.of(t, [row[c] for row in table]).to_arrow() for c, t in NAMED.columns}
+    pq.write_table(pa.table(named), base / "named.parquet")
+    columns = {name: ", ".join(f"{c} {t}" for c, t in stream.columns) for name, stream in STREAMS.items()}
+    made = [
+        f"CREATE STREAM {name} ({columns[name]}) USING json OPTIONS (path 'nowhere') TIMESTAMP BY ts AHEAD UNBOUNDED "
+        f"KEEP {keep}; CREATE QUERY of_{name} AS SELECT count(*) AS n FROM {name} [RANGE 5 us SLIDE 5 us]"
+        for name in STREAMS
+    ]
+    of_table = ", ".join(f"{c} {t}" for c, t in NAMED.columns)
+    made.append(f"CREATE TABLE named ({of_table}) USING parquet OPTIONS (path '{base / 'named.parquet'}')")
+    script = ";\n".join(made)
+    places = {"checkpoint": base / "c", "out": base / "o"}
+    numbered = [(name, events, sum(n == name for n, _ in batches[:i])) for i, (name, events) in enumerate(batches)]
+    with local_engine(script, **places) as engine:
+        for name, events, number in numbered[:enters]:
+            engine.deliver(name, events, number)
+        try:
+            engine.query(text)
+        except NotSupported as problem:
+            assert "KEEP" in str(problem) and keep != "1000 ROWS"
+            return
+        done = enters
+        try:
+            with crash_at(kill[1], kill[2]) if kill else tempfile.TemporaryDirectory():
+                for name, events, number in numbered[enters : None if kill is None else kill[0] + 1]:
+                    engine.deliver(name, events, number)
+                    done += 1
+        except Crash:
+            pass
+    with local_engine(f"{script};\n{text}", **places) as engine:
+        for name, events, number in numbered[min(done, len(numbered)) :]:
+            engine.deliver(name, events, number)
+        for name in STREAMS:
+            engine.end(name)
+        check(engine, text, batches, enters, table)
+
+
+def check(
+    engine: EngineWithoutSpark, text: str, batches: list[tuple[str, list[Any]]], enters: int, table: list[Any]
+) -> None:
+    bound: Relation = bind_relation(parse_query(text), STREAMS, TABLES)
+    events = {name: [e for n, some in batches if n == name for e in some] for name in STREAMS}
+    seen = [e["ts"] for name, some in batches[:enters] if name in bound.streams for e in some]
+    if seen and bound.after is None:
+        bound = replace(bound, after=max(seen))
+    wanted = reference.answer(bound, STREAMS, events, {"named": (NAMED, table)})
+    found = comparable(as_rows(engine.results("q").to_arrow()), wanted.names)
+    right = comparable(wanted.rows, wanted.names)
+    assert found == right, f"{text}\ntoo many: {found - right}\nmissing: {right - found}"
