@@ -28,9 +28,9 @@ SEED = 7
 class Size:
     numbers: tuple[int, ...] = (10, 40, 70, 100)
     """Of sub-windows."""
-    packets: int = 30_000
+    packets: int = 50_000
     """Of a second, on average."""
-    repeat: int = 3
+    repeat: int = 2
     """Of the runs with sub-windows of one second, which are short."""
     engine: EngineSize = field(default_factory=EngineSize)
 

@@ -1,7 +1,7 @@
 """The experiment of golab 7.5: one window, periodic queries that scan it without pause, and questions in between.
 
 One thread does everything, as the paper's query manager does: between two reads of sub-windows it lets the window slide
-when that is due, and takes the query of the highest priority. A second of the paper is as long as seventy reads take,
+when that is due, and takes the query of the highest priority. A second of the paper is as long as ninety reads take,
 so that the window slides about once during a query over most of a hundred sub-windows, as in the paper. Time is that of
 the processor, so a machine that does something else meanwhile changes little. Readers are the product's own.
 """
@@ -25,7 +25,7 @@ from mullion.runtime.reading import Order, Reading, by_time_to_update
 ADDRESSES = 1_000
 GROUP = 5
 """Queries that share a scan."""
-READS = 70
+READS = 90
 """Reads of sub-windows of one second that a second of the paper is as long as."""
 SCHEDULERS = ("Serial", "WS", "LWS", "TTU")
 
