@@ -161,6 +161,27 @@ def test_the_history_by_time_to_update() -> None:
     assert recorded.history().is_latest_state(reader)
 
 
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_slide_just_before_the_commit(restarts: bool) -> None:
+    """All is read, and then the window slides: the commit is refused, and what is new is read."""
+    window, recorded = Window.recorded(3)
+
+    class Slow(Reading[int]):
+        slid_late = False
+
+        def next(self) -> int | None:
+            unit = super().next()
+            if unit is None and not self.slid_late:
+                self.slid_late = True
+                window.slide()
+            return unit
+
+    reader = window.reader(3, Slow(by_time_to_update, restarts))
+    recorded.lengths[reader] = 3
+    assert reader.to_the_end() == (1, 2, 3)
+    assert recorded.history().is_latest_window_serializable()
+
+
 # Theorem 7.4
 
 

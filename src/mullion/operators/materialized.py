@@ -9,8 +9,11 @@ two updates of the index waits in memory, as the paper has it; a reader sees bot
 from __future__ import annotations
 
 import json
+import weakref
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ from mullion.storage.lifetime_index import END, START, DoublyPartitioned, Lifeti
 from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
 from mullion.storage.lifetime_index.rows import alive, matching, numbers, stored_schema, timed
 from mullion.storage.lifetime_index.snapshot import Snapshot
+from mullion.storage.lifetime_index.sub_index import SubIndex
 
 PARTITIONING = DoublyPartitioned(4, 4)
 """An update touches 7 of 16 sub-indices, and searches are still fast (golab 4.4.6)."""
@@ -42,6 +46,16 @@ MOST_WAITING = 1 << 18
 
 
 @dataclass(frozen=True)
+class _Copied:
+    """What the last update put into the index, for those who have read some of the index before it (golab 7.4.3). Only
+    they hold that index, and its files."""
+
+    before: weakref.ref[Snapshot]
+    rows: pa.Table
+    gone: pa.Table
+
+
+@dataclass(frozen=True)
 class _View:
     """What readers see: replaced as a whole."""
 
@@ -50,6 +64,7 @@ class _View:
     gone: pa.Table
     """Ids of rows in the index that ended before they promised."""
     now: int
+    copied: _Copied | None = None
 
 
 @dataclass(frozen=True)
@@ -77,22 +92,52 @@ class KeptResult:
 
         `key` and `value`: only rows with this value in this column, or one of a list of values.
         """
+        base = self.base(None)
+        return self.rows([read() for read in self.reads(base, key, value)], base, key, value, now)
+
+    def base(self, begun: Snapshot | None) -> Snapshot | None:
+        """The index to be read: the one of which some was read already, if what came into it since is known."""
         view = self.view
-        if view is None:
+        if view is None or begun is None:
+            return None if view is None else view.index
+        copied = view.copied is not None and view.copied.before() is begun
+        return begun if copied else view.index
+
+    def reads(self, base: Snapshot | None, key: str | None, value: Any) -> list[Callable[[], pa.Table]]:
+        """How its sub-indices are read, one by one."""
+        if base is None:
+            return []
+        subs = [sub for sub in base.subs if sub.rows]
+        if key != self.key:
+            return [partial(_all_of, sub, base) for sub in subs]
+        wanted = _values(value, self.items.field(self.item).type)
+        return [partial(sub.search, wanted) for sub in subs]
+
+    def rows(
+        self,
+        read: Sequence[pa.Table],
+        base: Snapshot | None,
+        key: str | None = None,
+        value: Any = None,
+        now: int | None = None,
+    ) -> pa.Table:
+        """What is there, from what was read of a base: what waits to be put into the index is added, and what was put
+        there after the base."""
+        view = self.view
+        if view is None or base is None:
             return self._named(stored_schema(self.items).empty_table())
         now = view.now if now is None else now
         if now < view.now:
             raise ValueError(f"the result is known up to {view.now}: what was there at {now} is kept no more")
-        item = None if key is None else self._item(key)
-        wanted = None if item is None else _values(value, self.items.field(item).type)
-        fast = item is not None and item == self.item
-        stored = view.index.search(wanted, now - 1) if fast else view.index.scan(now - 1)
-        if len(view.gone):
-            stored = stored.filter(pa.array(~matching(stored, view.gone)))
-        rows = pa.concat_tables([stored, alive(view.waiting, now - 1)])
-        if item is not None and wanted is not None:
+        stored = pa.concat_tables([view.waiting.slice(0, 0), *read])
+        if base is not view.index:
+            assert view.copied is not None and view.copied.before() is base
+            stored = pa.concat_tables([_without(stored, view.copied.gone), view.copied.rows])
+        rows = alive(pa.concat_tables([_without(stored, view.gone), view.waiting]), now - 1)
+        if key is not None:
+            wanted = _values(value, self.items.field(self._item(key)).type)
             keys, _ = Keys.none(wanted.type).extended(wanted)
-            rows = rows.filter(pa.array(keys.codes(rows.column(f"c{item}")) != NOT_THERE))
+            rows = rows.filter(pa.array(keys.codes(rows.column(f"c{self._item(key)}")) != NOT_THERE))
         return self._named(rows)
 
     def _item(self, name: str) -> int:
@@ -154,7 +199,7 @@ class MaterializedResult:
             waiting = waiting.filter(pa.array(~matching(waiting, ended)))
             gone = pa.concat_tables([gone, ended])
         waiting = pa.concat_tables([waiting, self._rows(delta.fresh.take(delta.fresh.start < now), waiting.schema)])
-        self._view = self._flushed(_View(view.index, waiting, gone, max(now, view.now)))
+        self._view = self._flushed(_View(view.index, waiting, gone, max(now, view.now), view.copied))
 
     def shown(self) -> KeptResult:
         """What there is now, for readers: it stays as it is."""
@@ -220,9 +265,10 @@ class MaterializedResult:
             return view
         start, end = numbers(view.waiting, START), numbers(view.waiting, END)
         due = start <= until
-        rows = view.waiting.drop_columns([START, END]).filter(pa.array(due))
-        index.update(until, rows, start[due], end[due], gone=view.gone)
-        return _View(index.snapshot(), view.waiting.filter(pa.array(~due)), view.gone.slice(0, 0), view.now)
+        moved = view.waiting.filter(pa.array(due))
+        index.update(until, moved.drop_columns([START, END]), start[due], end[due], gone=view.gone)
+        waiting, copied = view.waiting.filter(pa.array(~due)), _Copied(weakref.ref(view.index), moved, view.gone)
+        return _View(index.snapshot(), waiting, view.gone.slice(0, 0), view.now, copied)
 
 
 def key_item(relation: Relation) -> int:
@@ -263,6 +309,14 @@ def _compared(node: Node) -> tuple[Project, set[str]] | None:
 
 def _id_table(ids: Ids) -> pa.Table:
     return pa.table({f"#id{i}": pa.array(ids[:, i], pa.int64()) for i in range(ids.shape[1])})
+
+
+def _all_of(sub: SubIndex, base: Snapshot) -> pa.Table:
+    return pa.concat_tables([base.shape.stored.empty_table(), *sub.tables()])
+
+
+def _without(rows: pa.Table, gone: pa.Table) -> pa.Table:
+    return rows.filter(pa.array(~matching(rows, gone))) if len(gone) else rows
 
 
 def _values(value: Any, type_: pa.DataType) -> pa.Array:

@@ -90,20 +90,30 @@ def are_in_step(kept: Mapping[str, KeptResult]) -> bool:
     return len({result.now for result in kept.values()}) <= 1
 
 
-def answer_from_kept(asked: FromKept, kept: Mapping[str, KeptResult]) -> tuple[pa.Table, str, int | None]:
-    """The rows, from what they were read, and up to when that is known."""
+def by_key(asked: FromKept, name: str, result: KeptResult) -> tuple[str | None, Any]:
+    """The key of a result and what the question asks of it; None where it asks for all rows."""
+    columns = [column for column, _ in result.relation.root.columns]
+    by = {result.relation.names[columns.index(c)]: value for c, value in asked.asked_of(name).items()}
+    return (result.key, by[result.key]) if result.key in by else (None, None)
+
+
+def answer_from_kept(
+    asked: FromKept, kept: Mapping[str, KeptResult], read: Mapping[str, pa.Table] | None = None
+) -> tuple[pa.Table, str, int | None]:
+    """The rows, from what they were read, and up to when that is known. `read`: rows of the results that were read
+    before."""
     now = max((result.now for result in kept.values()), default=EVER_BEFORE)
     if now == EVER_BEFORE:
         return answer_schema(asked.relation).empty_table(), "no events", None
     events, sources = {}, []
     for name, result in kept.items():
         columns = [column for column, _ in result.relation.root.columns]
-        by = {result.relation.names[columns.index(c)]: value for c, value in asked.asked_of(name).items()}
-        rows = result.read(key=result.key, value=by[result.key]) if result.key in by else result.read()
+        key, value = by_key(asked, name, result)
+        rows = result.read(key=key, value=value) if read is None else read[name]
         items = rows.select(result.relation.names).rename_columns(columns[: len(result.relation.names)])
         order = np.argsort(rows[START].to_numpy(), kind="stable")
         events[_rows_of(name)] = Events(items.take(pa.array(order)), rows[START].to_numpy()[order])
-        sources.append(f"the materialised result of '{name}'{', found by its key' if result.key in by else ''}")
+        sources.append(f"the materialised result of '{name}'{'' if key is None else ', found by its key'}")
     return answer_now(asked.relation, events, now - 1, no_table), " and ".join(sources), now - 1
 
 
@@ -140,4 +150,4 @@ def _times(time: int, length: int) -> pa.Array:
     return pa.array(np.full(length, time, np.int64))
 
 
-__all__ = ["FromKept", "answer_from_kept", "answer_now", "are_in_step", "last_instant", "reading_kept"]
+__all__ = ["FromKept", "answer_from_kept", "answer_now", "are_in_step", "by_key", "last_instant", "reading_kept"]

@@ -142,7 +142,7 @@ class Question:
 
     def scan(self, state: Present, before: Scan[Any] | None) -> Scan[QuestionAnswer]:
         scan = self._checked.scan(state, before)
-        return Scan(scan.sub_windows, lambda parts: QuestionAnswer(*scan.answer(parts), state.newest))
+        return Scan(scan.sub_windows, lambda parts: QuestionAnswer(*scan.answer(parts), state.newest), scan.base)
 
 
 def prepare(query: Query, catalog: Catalog) -> None:

@@ -30,7 +30,15 @@ from mullion.language.query import Named, Query, Window
 from mullion.language.sources import leaves
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events
-from mullion.operators.once import FromKept, answer_from_kept, answer_now, are_in_step, last_instant, reading_kept
+from mullion.operators.once import (
+    FromKept,
+    answer_from_kept,
+    answer_now,
+    are_in_step,
+    by_key,
+    last_instant,
+    reading_kept,
+)
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.physical import sliced
 from mullion.planner.sliced import SlicedAggregation
@@ -166,6 +174,31 @@ class OfRelation(CheckedQuestion):
     def answer(self, present: Present) -> SourcedRows:
         if self._from_kept is not None and are_in_step(present.kept):
             return answer_from_kept(self._from_kept, present.kept)
+        return self._from_events(present)
+
+    def scan(self, present: Present, before: Scan[Any] | None) -> Scan[SourcedRows]:
+        """Kept results are read sub-index by sub-index. What an update of the index puts into those that were read is
+        copied to the reader, which so has nothing to read again (golab 7.4.3)."""
+        asked, kept = self._from_kept, present.kept
+        if asked is None or not are_in_step(kept):
+            return super().scan(present, before)
+        begun = before.base if before is not None and isinstance(before.base, dict) else {}
+        bases = {name: result.base(begun.get(name)) for name, result in kept.items()}
+        asks = {name: by_key(asked, name, result) for name, result in kept.items()}
+        reads = {
+            (name, bases[name], number): read
+            for name, result in kept.items()
+            for number, read in enumerate(result.reads(bases[name], *asks[name]))
+        }
+
+        def answer(parts: Sequence[Any]) -> SourcedRows:
+            of = {name: [part for key, part in zip(reads, parts, strict=True) if key[0] == name] for name in kept}
+            rows = {name: result.rows(of[name], bases[name], *asks[name]) for name, result in kept.items()}
+            return answer_from_kept(asked, kept, rows)
+
+        return Scan(reads, answer, bases)
+
+    def _from_events(self, present: Present) -> SourcedRows:
         relation, newest = self._relation, present.newest
         if newest is None:
             return _no_events(relation)

@@ -37,6 +37,8 @@ class Scan(Generic[A_co]):
     sub_windows: Mapping[Any, Callable[[], Any]]
     """By a key that another state has too if the sub-window is still in the window, and unchanged."""
     answer: Callable[[Sequence[Any]], A_co]
+    base: Any = None
+    """What a scan of a later state goes on from."""
 
 
 def in_one_read(answer: Callable[[], A]) -> Scan[A]:
