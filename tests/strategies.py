@@ -293,6 +293,8 @@ ENDS = (
     "first(day, true)",
 )
 """Aggregates that depend on the order of events."""
+DECAYS = ("decay(price, '3 s')", "decay(volume, '20 us')", "decay(amount, INTERVAL '1' DAY)", "decay(big, '1 ms')")
+"""Sums that fade, over windows in time; their half-lives are far shorter or longer than some of these."""
 EVERY_AGGREGATE = (*PLAIN, *OVER_VALUES, *ENDS)
 
 
@@ -354,6 +356,7 @@ def examples(draw: Draw[Any], *, most_queries: int = 8, most_events: int = 40) -
 
 
 __all__ = [
+    "DECAYS",
     "ENDS",
     "EVERY_AGGREGATE",
     "OVER_VALUES",

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from mullion.aggregates import DISTINCT, REGISTRY, Aggregate
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate, column_types
+from mullion.binding.decay import DECAY, decayed
 from mullion.errors import CheckError, NotSupported, closest
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.functions import NAMES
@@ -91,6 +92,8 @@ class Grouping:
                 at = self.raw_keys.get(self.names.plain(node)) if self.raw_keys else None
                 if at is not None:
                     return Column(f"#k{at}", place=node.place)
+            if isinstance(node, Written) and node.function == DECAY:
+                return self.above(decayed(node, self.bounds))
             if isinstance(node, Written):
                 return Column(f"#a{self._aggregate(node)}", place=node.place)
             if isinstance(node, Exists):

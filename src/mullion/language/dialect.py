@@ -28,6 +28,7 @@ AGGREGATES = {
     "first_value": "first",
     "last": "last",
     "last_value": "last",
+    "decay": "decay",
 }
 """Every name an aggregate may be written by, and its canonical one."""
 

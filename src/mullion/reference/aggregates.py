@@ -23,6 +23,8 @@ def aggregate(bound: BoundAggregate, values: Sequence[Any]) -> Any:
         (ignores_nulls,) = constants
         values = [value for value in values if value is not None or not ignores_nulls]
         return None if not values else values[0 if bound.function == "first" else -1]
+    if bound.function in ("decayed_sum", "decayed_until"):
+        return _decayed(bound.function, [(x, t) for x, t in values if x is not None], constants[0])
     known = [value for value in values if value is not None]
     if bound.distinct:
         known = [value for value, _ in counted(known)]
@@ -55,6 +57,16 @@ def aggregate(bound: BoundAggregate, values: Sequence[Any]) -> Any:
             return None if _overflows(total, bound.argument_type) else _fitting(_divided(total, known), bound.result)
         case _:
             return _spread(bound.function, known)
+
+
+def _decayed(function: str, known: Sequence[tuple[float, int]], half_life: int) -> Any:
+    if not known:
+        return None
+    newest = max(time for _, time in known)
+    if function == "decayed_until":
+        return newest
+    aged = [x * 2.0 ** ((time - newest) / half_life) if math.isfinite(x) else x for x, time in known]
+    return math.fsum(aged) if all(map(math.isfinite, aged)) else sum(aged)
 
 
 def canonical(value: Any) -> Any:

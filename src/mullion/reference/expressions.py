@@ -12,6 +12,10 @@ from mullion.language.query import Expr
 from mullion.language.types import Type
 from mullion.reference.aggregates import canonical
 
+TIME = "#t"
+"""The event's time, in microseconds, among its columns."""
+DECAYED = ("decayed_sum", "decayed_until")
+
 
 def value(expr: Expr, columns: Mapping[str, Vector]) -> Any:
     """The value of an expression over one row."""
@@ -32,6 +36,9 @@ def contribution(bound: BoundAggregate, columns: Mapping[str, Vector]) -> tuple[
     """What a row gives to an aggregate: no value when FILTER drops it, otherwise one."""
     if not passes(bound.where, columns):
         return ()
+    if bound.function in DECAYED:
+        known = None if bound.argument is None else value(bound.argument, columns)
+        return ((known, columns[TIME].to_list()[0]),)
     if len(bound.values) > 1:
         several = tuple(value(expr, columns) for expr, _ in bound.values)
         return (None if None in several else several,)
@@ -48,4 +55,4 @@ def one_value(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(tuple(map(canonical, v)) if isinstance(v, list) else canonical(v) for v in values)
 
 
-__all__ = ["contribution", "equal", "one_value", "passes", "value", "values_of"]
+__all__ = ["DECAYED", "TIME", "contribution", "equal", "one_value", "passes", "value", "values_of"]

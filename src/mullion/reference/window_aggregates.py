@@ -13,10 +13,10 @@ from mullion.algebra.window_aggregate import WindowAggregate, bounds_of, window_
 from mullion.expressions.vector import Vector
 from mullion.language.limits import FURTHEST
 from mullion.language.query import Column
-from mullion.language.types import DATE
+from mullion.language.types import BIGINT, DATE
 from mullion.reference.aggregates import aggregate, canonical, sort_key
 from mullion.reference.answer import DAY, Answer, Rows, Tables
-from mullion.reference.expressions import contribution, passes, value
+from mullion.reference.expressions import TIME, contribution, passes, value
 from mullion.reference.lookups import TableRows
 from mullion.reference.windows import View
 
@@ -58,9 +58,10 @@ def answer_windows(
     return Answer((*WINDOW_COLUMNS, *relation.names), (bounds, bounds, *(type_ for _, _, type_ in shown)), rows)
 
 
-def _joined(stream: Stream, event: Mapping[str, Any], lookups: list[TableRows]) -> list[dict[str, Vector]]:
+def _joined(stream: Stream, event: Mapping[str, Any], lookups: list[TableRows], time: int) -> list[dict[str, Vector]]:
     """The columns of the event with each combination of rows that it finds."""
     rows = [{name: Vector.of(type_, [event[name]]) for name, type_ in stream.columns}]
+    rows[0][TIME] = Vector.of(BIGINT, [time])
     for lookup in lookups:
         rows = [joined for columns in rows for joined in lookup.of(columns)]
     return rows
@@ -73,7 +74,7 @@ def _place(stream: Stream, event: Mapping[str, Any], axis: str) -> int:
 def _event(
     parts: WindowAggregate, stream: Stream, event: Mapping[str, Any], axis: str, lookups: list[TableRows]
 ) -> _Event:
-    joined = _joined(stream, event, lookups)
+    joined = _joined(stream, event, lookups, _place(stream, event, axis))
     return _Event(
         time=_place(stream, event, axis),
         partition=tuple(canonical(value(key, joined[0])) for key in parts.scan.partition),

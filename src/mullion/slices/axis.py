@@ -34,6 +34,7 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.due import Due, shown
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.instants import Instants, Numbered, instants_of, needed_from, rows_in_time
+from mullion.slices.kernels.events import EVENT_TIME
 from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.kernels.slicing import slice_starts
 from mullion.slices.limits import Limits
@@ -177,6 +178,8 @@ class AxisSet:
         assert self.plan is not None
         batch = events.drop_columns([n for n in (TIME, ARRIVAL) if n in events.schema.names])
         batch = batch.append_column(TIME, pa.array(places)).append_column(ARRIVAL, pa.array(numbers))
+        if self.axis.kind != "column":
+            batch = batch.append_column(EVENT_TIME, pa.array(times_of(events)))
         plan = self.plan
         windows = (plan.windows,) * len(plan.groupings)
         job = Job(plan.groupings, plan.methods, windows, inputs, plan.slicing, tables)

@@ -29,6 +29,7 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.coverage import Coverage
 from mullion.slices.due import Due
 from mullion.slices.finalize import Work, finalize
+from mullion.slices.kernels.events import EVENT_TIME
 from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.order import times_of, values_on
 from mullion.slices.partitions import canonical_key
@@ -119,6 +120,7 @@ def from_events(
     batch = inside.drop_columns([n for n in (TIME, ARRIVAL) if n in inside.schema.names])
     batch = batch.append_column(TIME, pa.array(np.zeros(len(inside), np.int64)))
     batch = batch.append_column(ARRIVAL, pa.array(np.arange(len(inside))))
+    batch = batch.append_column(EVENT_TIME, pa.array(places[index]))
     windows = (plan.windows,) * len(plan.groupings)
     job = Job(plan.groupings, plan.methods, windows, inputs, plan.slicing, tables)
     entries = [PartialSubWindows.of(t, g) for g, t in zip(plan.groupings, partials(batch, job), strict=True)]

@@ -26,6 +26,8 @@ from mullion.slices.kernels.selection import Compared, Selection
 from mullion.slices.kernels.slicing import Cut
 
 TIME = "#t"
+EVENT_TIME = "#time"
+"""The time of events that are placed by something else."""
 """The event time in microseconds; NULL for a record that has no place in time."""
 
 K = TypeVar("K")
@@ -169,7 +171,8 @@ class Events:
             present = satisfied.values.astype(np.bool_) & satisfied.valid
         parts = np.full(self.length, self.context.batch << FILES)
         within = parts_of(self.batch, self.context.files)
-        return Places(self.times, parts if within is None else parts | within, place, present)
+        times = _numbers(self.batch, EVENT_TIME) if EVENT_TIME in self.batch.schema.names else self.times
+        return Places(times, parts if within is None else parts | within, place, present)
 
 
 def _numbers(batch: pa.RecordBatch | pa.Table, name: str) -> Any:

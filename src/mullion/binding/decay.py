@@ -1,0 +1,47 @@
+"""decay(x, half_life), as what is kept of events and what is made of that at the window's end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mullion.errors import CheckError, NotSupported
+from mullion.language.limits import LONGEST
+from mullion.language.literals import duration
+from mullion.language.query import Aggregate, Call, Cast, Column, Expr, Literal
+from mullion.language.types import BIGINT, DOUBLE, INTERVAL, STRING, TIMESTAMP, Type
+
+DECAY = "decay"
+
+
+def decayed(node: Aggregate, bounds: Type | None) -> Expr:
+    """The sum at the newest event, brought to the window's end."""
+    if bounds != TIMESTAMP:
+        hint = "it is for the window in time of one stream: aggregate that, without a join or a query around it"
+        raise NotSupported("decay in this query", node.place, hint=hint)
+    half_life = _half_life(node)
+    if node.distinct:
+        raise NotSupported("decay(DISTINCT ...)", node.place)
+    kept = replace(node, args=(Cast(node.args[0], DOUBLE), Literal(half_life, BIGINT)))
+    total, until = (replace(kept, function=f"decayed_{part}") for part in ("sum", "until"))
+    age = Call("subtract", (until, Call("unix_micros", (Column("window_end"),))))
+    exponent = Call("divide", (Cast(age, DOUBLE), Literal(float(half_life), DOUBLE)))
+    return Call("multiply", (total, Call("pow", (Literal(2.0, DOUBLE), exponent))), place=node.place)
+
+
+def _half_life(node: Aggregate) -> int:
+    """In microseconds."""
+    hint = "such as decay(price, '5 min')"
+    if len(node.args) != 2:
+        raise CheckError("decay takes an argument and a half-life", node.place, hint=hint)
+    given = node.args[1]
+    span = None
+    if isinstance(given, Literal) and given.type == STRING and given.value is not None:
+        span = duration(given.value, given.place)
+    elif isinstance(given, Literal) and given.type == INTERVAL:
+        span = given.value
+    if span is None or not 0 < span <= LONGEST:
+        raise CheckError("the half-life of decay is a duration longer than zero", given.place or node.place, hint=hint)
+    return int(span)
+
+
+__all__ = ["DECAY", "decayed"]
