@@ -51,16 +51,21 @@ def test_a_short_lag_is_not_behind() -> None:
 
 def test_behind_needs_its_time() -> None:
     watching = monitor(heaviest=2.0)
-    weights = flood(watching, 0, 10, MUCH)
-    assert set(weights) == {1.0} and watching.behind_since == 1.0
-    assert flood(watching, 10, 12, MUCH) == [1.5, 1.5] and watching.is_behind
+    weights = flood(watching, 0, 9, MUCH)
+    assert set(weights) == {1.0} and watching.behind_since == 0.0
+    assert flood(watching, 9, 11, MUCH) == [1.5, 1.5] and watching.is_behind
+
+
+def test_one_long_batch_is_enough() -> None:
+    watching = batch(monitor(heaviest=2.0), 0.0, 1.0, LITTLE)
+    assert batch(watching, 1.0, 11.0, MUCH).weight > 1.0
 
 
 def test_one_look_without_lag_begins_anew() -> None:
     watching = monitor()
     flood(watching, 0, 9, MUCH)
     flood(watching, 9, 10, LITTLE)
-    assert set(flood(watching, 10, 20, MUCH)) == {1.0}
+    assert set(flood(watching, 10, 19, MUCH)) == {1.0}
 
 
 def test_relief_comes_in_order() -> None:

@@ -84,6 +84,7 @@ class Explanation:
             for name, counts in self.observed.items()
             for whose, what in counts.get("misjudged", {}).items()
         ]
+        blocks += [text for name, counts in self.observed.items() if (text := _shed_text(name, counts))]
         return "\n\n".join(blocks)
 
 
@@ -91,6 +92,11 @@ def _counts_text(counts: Mapping[str, Any]) -> str:
     names = COUNTED_OF_SLICES if "slices" in counts else counts
     shown = ((name.replace("_", " "), counts[name]) for name in names if name in counts)
     return ", ".join(f"{value:,} {name}" for name, value in shown if isinstance(value, int))
+
+
+def _shed_text(stream: str, counts: Mapping[str, Any]) -> str:
+    shed = counts.get("shed", 0)
+    return f"shed of {stream}: {shed:,} of {shed + counts['events']:,} events, while the run was behind" if shed else ""
 
 
 __all__ = ["Explanation"]

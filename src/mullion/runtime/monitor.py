@@ -4,7 +4,8 @@ A pure state machine: the run tells it of each batch, with the clock and what wa
 
     lag       how long it would take to work off what waits: what waits, by what a second of work takes of it. Where
               the source does not tell, the time of the last batch, if the next one began at once
-    behind    the lag was longer than `after` at every look for `after` seconds
+    behind    the lag was longer than `after` at every look for `after` seconds; a look stands for the batches since the
+              one before, so that one long batch is enough
     calm      the lag was shorter than half of `after` at every look for `after` seconds
 
     behind -> one step more relief, and the time begins anew          calm -> one step less, the last one first
@@ -99,6 +100,10 @@ class Monitor:
     _events: int = 0
     _was_waiting: bool = False
     _since: float | None = None
+    _began: float = 0.0
+    """When the first batch since the last look began."""
+    _newest_rate: float = 0.0
+    """Events that came in a second, by the last look alone."""
 
     # What it says
 
@@ -146,6 +151,8 @@ class Monitor:
         """A batch had so many events, kept or not. Whether it is time for a look."""
         if self._since is None:
             self._since = began
+        if not self._seconds:
+            self._began = began
         self._was_waiting = self._last_end is not None and began - self._last_end < GAP
         self._last_end = ended
         self._seconds += ended - began
@@ -169,7 +176,8 @@ class Monitor:
             rates.backlog = waiting.amount * events / waiting.taken if waiting.taken else 0.0
             rates.lag = waiting.amount * seconds / waiting.taken if waiting.taken else 0.0
             arrived = max(0.0, events + (rates.backlog - before if before is not None else 0.0))
-        rates.arriving = _smoothed(rates.arriving, arrived / elapsed)
+        self._newest_rate = arrived / elapsed
+        rates.arriving = _smoothed(rates.arriving, self._newest_rate)
         self.looked, self._seconds, self._events = now, 0.0, 0
         if self.acts:
             self._act(now)
@@ -177,7 +185,7 @@ class Monitor:
     def _act(self, now: float) -> None:
         after = self.policy.after
         if self.rates.lag > after:
-            self.behind_since = now if self.behind_since is None else self.behind_since
+            self.behind_since = self._began if self.behind_since is None else self.behind_since
             self.calm_since = None
             if now - self.behind_since >= after:
                 self._more()
@@ -202,7 +210,7 @@ class Monitor:
         """Shedding goes at once to what the rates ask for: steps one by one would come too late."""
         step = self.steps[kind] + 1
         if kind == SHED and self.rates.arriving and self.rates.working:
-            wanted = self.rates.arriving / self.rates.working
+            wanted = max(self.rates.arriving, self._newest_rate) / self.rates.working
             weights = self.policy.weights()
             while step < self._last(kind) and weights[step] < wanted:
                 step += 1

@@ -106,13 +106,14 @@ class SparkBackend:
         return Feed(
             stream=run.stream,
             frame=self._frames.get(run.stream.name),
-            open=source.open,
+            open=lambda: source.open(run.overload.monitor.larger),
             session=self.session,
             directory=notes,
             process=lambda frame, number: process(source.batch(frame, number)),
             finish=finish,
             follow=not run.bounded,
             every=every,
+            larger=lambda: run.overload.monitor.larger,
         )
 
     def relations_stay_up_to(self) -> int:

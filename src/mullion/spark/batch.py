@@ -36,6 +36,7 @@ from mullion.spark.expressions import spark_text
 from mullion.spark.failures import SparkFailure
 from mullion.spark.files import Piece, by_change, can_tell_time, files_of, local, pieces_of, read, uris_of
 from mullion.spark.footers import extent_of
+from mullion.spark.larger_batches import larger_batches
 from mullion.spark.malformed import malformed_records
 from mullion.spark.options import reads_alike
 from mullion.spark.pipeline import collect_partials, partials_frame, partials_within, sampled_groups
@@ -214,13 +215,16 @@ class SparkSource:
         self._columns: frozenset[str] | None = None
         """Those of all batches. Asking the JVM for them takes milliseconds."""
         self._backlog: Backlog | None = None
+        self._can_enlarge = False
         self._waiting_files = None if self.log is None else WaitingFiles(self.stream.stored, self.log)
 
-    def open(self) -> DataFrame:
-        """Begin to read."""
-        stored = self.stream.stored
-        self._backlog = Backlog.of(stored, self.memory(), self.log, self.partials())
-        return open_stream(self.engine_session(), stored, self._backlog.options)
+    def open(self, times: int = 1) -> DataFrame:
+        """Begin to read, in batches that are so many times larger than the user chose, if memory allows it."""
+        stored, memory, partials = self.stream.stored, self.memory(), self.partials()
+        self._backlog = Backlog.of(stored, memory, self.log, partials)
+        larger, still = (larger_batches(stored, n, memory, partials) for n in (times, 2 * times))
+        self._can_enlarge = larger != still
+        return open_stream(self.engine_session(), stored, {**self._backlog.options, **larger})
 
     @property
     def _session(self) -> SparkSession:
@@ -280,7 +284,7 @@ class SparkSource:
 
     @property
     def can_enlarge(self) -> bool:
-        return False
+        return self._can_enlarge
 
     def cannot_read_again(self) -> str | None:
         return None if self.log is not None and self.plain else "the source of the stream cannot be read twice"

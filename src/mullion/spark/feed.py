@@ -34,15 +34,20 @@ class Feed:
     follow: bool
     every: int = 0
     """Microseconds from the beginning of a batch to that of the next, at least."""
+    larger: Callable[[], int] = lambda: 1
+    """How many times larger batches should be than the user chose."""
     ended: bool = False
     _query: StreamingQuery | None = None
     _busy: threading.Lock = field(default_factory=threading.Lock)
     _worker: int | None = None
     """The thread of what is at work."""
     _stopped: bool = False
+    _opened_with: int = 1
+    _reopening: bool = False
     _failure: BaseException | None = None
 
     def start(self) -> None:
+        self._opened_with = self.larger()
         frame = self.frame if self.frame is not None else self.open()
         if not frame.isStreaming:
             with suppress(RuntimeError):
@@ -63,7 +68,7 @@ class Feed:
         Spark gets an Exception in any case: after any other BaseException it would wait forever.
         """
         with self.at_work():
-            if self._stopped or self._failure is not None:
+            if self._stopped or self._reopening or self._failure is not None:
                 raise RuntimeError("the stream has stopped")
             try:
                 self.process(batch, number)
@@ -115,6 +120,8 @@ class Feed:
         """Wait for the source's end, at most so long; whether it is over, well or not."""
         if self._query is None:
             return True
+        if self.follow and self.frame is None and self.larger() != self._opened_with:
+            self._reopen(self._query)
         try:
             over = bool(self._query.awaitTermination(seconds))  # type: ignore[arg-type]
         except StreamingQueryException as problem:
@@ -123,6 +130,21 @@ class Feed:
         if over and not self.follow and not self.ended:
             self._end()
         return over
+
+    def _reopen(self, query: StreamingQuery) -> None:
+        """Go on with batches of another size. Spark knows a limit only from the start; what it has planned and not
+        done, it plans again."""
+        with self.at_work():
+            self._reopening = True
+        try:
+            query.stop()
+        except (PySparkException, Py4JError, OSError) as problem:
+            self._failure = self._failure or problem
+            return
+        finally:
+            self._reopening = False
+        if not self._stopped and self._failure is None:
+            self.start()
 
     @property
     def failed(self) -> bool:

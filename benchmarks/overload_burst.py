@@ -1,0 +1,193 @@
+"""A burst of five times what a run can take, then calm: once over a stream that waits, once over one that sheds.
+
+Files come into a directory that the run follows, at the times at which they would be written. How old the newest
+event is when its batch is done is the run's age; while nothing waits it is the time of a batch.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mullion.engine import Engine
+
+SECOND = 1_000_000
+KEYS = 500
+QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+BURST = 5.0
+"""Times what the run can take."""
+CALM = 0.2
+
+
+@dataclass(frozen=True)
+class Length:
+    burst: float = 15.0
+    """Seconds."""
+    calm: float = 60.0
+    """Seconds after the burst, at most."""
+    tick: float = 0.25
+    """Seconds of events in a file."""
+    most_events: int = 12_000_000
+    """Of a burst: it becomes shorter before there are more."""
+    behind_after: float = 2.0
+
+
+@dataclass
+class Course:
+    """What happened: (seconds since the begin, age, lag as the monitor has it, share that is kept), for each batch."""
+
+    points: list[tuple[float, float, float, float]] = field(default_factory=list)
+    burst: float = 0.0
+    """Seconds that it took in truth."""
+    shed: int = 0
+    events: int = 0
+    behind_at_the_end: bool = False
+    answers: dict[str, pa.Table] = field(default_factory=dict)
+
+    @property
+    def oldest(self) -> float:
+        return max((age for _, age, _, _ in self.points), default=0.0)
+
+    def normal_again(self, normal: float) -> float | None:
+        """Seconds after the burst from which on no age was above this and all events were kept; None if never."""
+        late = [at for at, age, _, share in self.points if age > normal or share < 1.0]
+        last = max(late, default=0.0)
+        after = [at for at, *_ in self.points if at > last]
+        return max(0.0, after[0] - self.burst) if after else None
+
+
+def queries() -> str:
+    """Enough work for each event that a machine cannot take all that a disk can hold."""
+    made = [
+        "CREATE QUERY counts AS SELECT APPROX k, count(*) AS n, sum(x) AS s FROM s [RANGE 1 s SLIDE 1 s] GROUP BY k"
+    ]
+    for i, share in enumerate(QUANTILES):
+        item = f"percentile(x * {i + 1}, {share}) AS p"
+        made.append(f"CREATE QUERY p{i} AS SELECT APPROX k, {item} FROM s [RANGE 4 s SLIDE 1 s] GROUP BY k")
+    return "; ".join(made)
+
+
+def script(folder: Path, behind: str) -> str:
+    columns = "(ts TIMESTAMP, k INT, x DOUBLE)"
+    made = f"CREATE STREAM s {columns} USING parquet OPTIONS (path '{folder}') TIMESTAMP BY ts WHEN BEHIND {behind}"
+    asked = queries() if behind != "WAIT" else queries().replace("APPROX ", "")
+    return f"{made}; {asked}"
+
+
+def write(folder: Path, counts: Sequence[int], tick: float) -> list[Path]:
+    """A file for each tick, with so many events; the first tick begins at second 0."""
+    folder.mkdir(parents=True)
+    dice = np.random.default_rng(41)
+    paths = []
+    for number, events in enumerate(counts):
+        times = np.sort(dice.integers(int(number * tick * SECOND), int((number + 1) * tick * SECOND), events))
+        columns = {
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "k": pa.array(dice.integers(0, KEYS, events), pa.int32()),
+            "x": np.round(dice.gamma(2.0, 10.0, events), 3),
+        }
+        paths.append(folder / f"{number:05d}.parquet")
+        pq.write_table(pa.table(columns), paths[-1], compression="none")
+    return paths
+
+
+def capacity(spark: Any, base: Path, events: int) -> float:
+    """Events that a second takes: what a larger input takes longer than a smaller one."""
+    seconds = []
+    for number, size in enumerate((events // 10, events // 4, events)):  # the first is to warm up
+        folder = base / f"capacity-{number}"
+        write(folder, [size // 20] * 20, 0.5)
+        with Engine(spark) as engine:
+            engine.execute(script(folder, "WAIT"))
+            began = time.perf_counter()
+            engine.run()
+            seconds.append(time.perf_counter() - began)
+    return (events - events // 4) / max(0.05, seconds[2] - seconds[1])
+
+
+def play(spark: Any, base: Path, behind: str, rate: float, length: Length) -> Course:
+    """The burst, and the calm after it, until all is normal again or the time is over."""
+    course = Course(burst=min(length.burst, length.most_events / (BURST * rate)))
+    waits = behind == "WAIT"
+    ticks = int(course.burst / length.tick)
+    calm = 0 if waits else int(length.calm / length.tick)
+    counts = [int(BURST * rate * length.tick)] * ticks + [max(1, int(CALM * rate * length.tick))] * calm
+    ready = write(base / "ready", counts, length.tick)
+    folder = base / "s"
+    folder.mkdir()
+    arrived: list[float] = []
+    over = threading.Event()
+
+    def watch(engine: Engine) -> None:
+        run = engine.runs["s"]
+        now = time.perf_counter() - began
+        if run.newest is not None and arrived:
+            tick = min(len(arrived) - 1, int(run.newest / SECOND / length.tick))
+            monitor = run.overload.monitor
+            course.points.append((now, now - arrived[tick], monitor.rates.lag, 1 / run.overload.thinning.weight))
+
+    def arrive() -> None:
+        for number, path in enumerate(ready):
+            wait = began + number * length.tick - time.perf_counter()
+            if wait > 0 and over.wait(wait):
+                return
+            os.rename(path, folder / path.name)
+            arrived.append(time.perf_counter() - began)
+
+    with Engine(spark, on_batch=watch, behind_after=length.behind_after, keep_answers=None) as engine:
+        engine.execute(script(folder, behind))
+        began = time.perf_counter()
+        arriving = threading.Thread(target=arrive)
+        arriving.start()
+        engine.start(follow=True)
+        _until_done(engine, course, length, len(ready), waits=waits)
+        over.set()
+        arriving.join()
+        engine.stop()
+        run = engine.runs["s"]
+        course.shed, course.events = run.counts.shed, run.counts.events
+        course.behind_at_the_end = run.overload.monitor.is_behind
+        course.answers = {name: engine.results(name).to_arrow() for name in ("counts", "p3")}
+    return course
+
+
+def _until_done(engine: Engine, course: Course, length: Length, files: int, *, waits: bool) -> None:
+    """A stream that waits is done when it has read everything; one that sheds, when it is as before the burst."""
+    began, last = time.perf_counter(), files * length.tick * SECOND - length.tick * SECOND
+    longest = 12 * course.burst + 30 if waits else course.burst + length.calm
+    while time.perf_counter() - began < longest and not engine.failed:
+        engine.wait(0.5)
+        run = engine.runs["s"]
+        if waits and run.newest is not None and run.newest >= last:
+            return
+        calm = time.perf_counter() - began > course.burst + 2 * length.behind_after
+        if not waits and calm and not run.overload.monitor.is_behind and run.overload.thinning.is_whole:
+            return
+
+
+def wrong_answers(course: Course, base: Path) -> int:
+    """Answers of a run that waited which differ from what its files hold."""
+    events = pa.concat_tables([pq.read_table(path) for path in sorted((base / "s").glob("*.parquet"))])
+    seconds = np.asarray(events.column("ts").cast(pa.int64())) // SECOND
+    at = seconds * KEYS + np.asarray(events.column("k"))
+    size = int(at.max()) + 1
+    counts, sums = np.bincount(at, minlength=size), np.bincount(at, np.asarray(events.column("x")), minlength=size)
+    told = course.answers["counts"]
+    place = np.asarray(told.column("window_start").cast(pa.int64())) // SECOND * KEYS + np.asarray(told.column("k"))
+    off = np.asarray(told.column("n")) != counts[place]
+    off |= ~np.isclose(np.asarray(told.column("s")), sums[place], rtol=1e-9)
+    ended = int(np.asarray(told.column("window_end").cast(pa.int64())).max()) // SECOND if len(told) else 0
+    missing = int((counts[: ended * KEYS] > 0).sum()) - len(told)
+    return int(off.sum()) + abs(missing)
+
+
+__all__ = ["Course", "Length", "capacity", "play", "wrong_answers"]
