@@ -131,7 +131,7 @@ class Planning:
         if not self._may_be_other(batch):
             self._count_fragments(batch)
             return None
-        groupings = make_plan(state.stream, queries, state.options).groupings
+        groupings = self._groupings_of_all(queries)
         state.statistics = known = batch.statistics(groupings, state.lookups.at(groupings, batch.number))
         self._looked_at = known.events or known.sampled
         if self._clusters.divide(known, queries):
@@ -140,6 +140,13 @@ class Planning:
             if own.seen is NOTHING_SEEN and own.plan is not None:
                 own.seen = observed_before(known, own.plan.groupings)
         return known
+
+    def _groupings_of_all(self, queries: Sequence[SlicedAggregation]) -> tuple[Grouping, ...]:
+        """As if all queries were one cluster; often they are, and what was made for their plan serves here too."""
+        for own in self._state.sets.values():
+            if own.plan is not None and own.plan.queries == tuple(queries):
+                return own.plan.groupings
+        return make_plan(self._state.stream, queries, self._state.options).groupings
 
     def _count_fragments(self, batch: Batch) -> None:
         """How many predicates share is not known before a first batch, however small it is; a sample tells."""

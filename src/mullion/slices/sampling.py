@@ -181,7 +181,9 @@ def _selections(
     asked = scattered(len(rows), min(MOST_ASKED, max(LEAST_ASKED, MOST_TRUTHS // len(predicates))))
     if len(asked) < len(rows):
         columns = _joined(rows.take(pa.array(asked)), inputs, tables)
-    index = PredicateIndex(predicates, groupings[0].types)
+    first = groupings[0]
+    alike = len(predicates) == len(first.predicates)
+    index = first.index if alike else PredicateIndex(predicates, first.types)
     found = fragments(index, Selection(Compared.of([index]), columns), columns.length)
     truths = unpack(found.signatures, len(predicates))[found.number]
     numbers = {predicate: i for i, predicate in enumerate(predicates)}
