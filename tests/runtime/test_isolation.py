@@ -123,6 +123,7 @@ CREATE SYNOPSIS gram ON s(v) USING timegram (buckets 4, rows 20);
 """
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.data())
 def test_whatever_happens_between_two_reads(data: st.DataObject) -> None:
