@@ -75,6 +75,8 @@ class Overload:
         self.notes = ShedNotes(files)
         self.thinning = WHOLE
         """What is kept of the batch at work, or of the last one."""
+        self._size: int | None = None
+        """How many records the batch held before, where that is known."""
         self._before = Counts()
 
     def kept(self, batch: Batch, counts: Counts) -> Batch:
@@ -86,6 +88,7 @@ class Overload:
         self.thinning = self._decided(batch) if noted is None else noted
         if noted is None and not self.thinning.is_whole:
             self.notes.note(batch.number, self.thinning)
+        self._size = None if self.thinning.is_whole else batch.size
         fault_point("after shedding is decided")
         self._tell(before.weight)
         return batch.thinned(self.thinning)
@@ -102,12 +105,12 @@ class Overload:
             how = "all events are" if now == 1.0 else f"about {100 / now:.3g} % of the events are"
             log.warning("stream '%s' %s: %s kept", self._stream.name, "is behind" if now > before else "recovers", how)
 
-    def count(self, size: int | None, counts: Counts, queries: list[str]) -> int:
-        """Count what was shed of the batch, which held so many records where that is known. Returns how many came."""
+    def count(self, counts: Counts, queries: list[str]) -> int:
+        """Count what was shed of the batch. Returns how many records came."""
         kept = sum(getattr(counts, kind) - getattr(self._before, kind) for kind in _RECORDS)
         if self.thinning.is_whole or self._stream.shedding is None:
             return kept
-        came = round(kept * self.thinning.weight) if size is None else max(size, kept)
+        came = round(kept * self.thinning.weight) if self._size is None else max(self._size, kept)
         counts.shed += came - kept
         add_counts(counts.shed_by_query, dict.fromkeys(queries, came - kept))
         return came
