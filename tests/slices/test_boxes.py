@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from by_slices import bind
+from mullion import reference
 from mullion.algebra.streams import Stream
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP
 from mullion.options import Options
 from mullion.planner.rules import make_plan
+from mullion.runtime import planning
 from mullion.slices.kernels import boxes, rows
 from mullion.slices.kernels.partial import SLOT, TIME, Input, Job, partials
+from without_spark import local_engine
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", BIGINT), ("y", BIGINT), ("z", DOUBLE), ("k", STRING)), "ts")
 SECOND = 1_000_000
@@ -95,3 +98,28 @@ def test_boxes_give_the_rows_of_dense_rows(texts: list[str], values: list[Any], 
         patch.setattr(boxes, "DEAR", dear)
         patch.setattr(rows, "dense_rows", None)
         assert made(texts, events, threads=2) == wanted
+
+
+@settings(max_examples=30)
+@given(query_sets(), VALUES, st.integers(1, 4), st.sampled_from(["auto", "rows"]))
+def test_engines_answer_from_boxes_what_the_reference_does(
+    texts: list[str], values: list[Any], batches: int, method: str
+) -> None:
+    events = [
+        {"ts": i * SECOND, "x": x, "y": y, "z": None if y is None else y / 8, "k": f"k{i % 3}"}
+        for i, (x, y) in enumerate(values)
+    ]
+    columns = "ts TIMESTAMP, x BIGINT, y BIGINT, z DOUBLE, k STRING"
+    queries = "; ".join(f"CREATE QUERY q{i} AS {text}" for i, text in enumerate(texts))
+    script = f"CREATE STREAM s ({columns}) USING parquet OPTIONS (path '/none') TIMESTAMP BY ts; {queries}"
+    with pytest.MonkeyPatch.context() as patch, local_engine(script, method=method, sharing="on") as engine:
+        patch.setattr(boxes, "MEMBER", 1e9)
+        patch.setattr(planning, "MANY_PREDICATES", 2)
+        for number in range(batches):
+            engine.deliver("s", events[len(events) * number // batches : len(events) * (number + 1) // batches], number)
+        engine.end("s")
+        for i, text in enumerate(texts):
+            wanted = reference.answer(parse_query(text), STREAM, events).rows
+            found = engine.results(f"q{i}").to_arrow()
+            sums = zip(found["t"].to_pylist(), found["d"].to_pylist(), strict=True)
+            assert sorted(map(repr, sums)) == sorted(repr(row[-2:]) for row in wanted), text
