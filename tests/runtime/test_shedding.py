@@ -3,6 +3,7 @@ on the way. Without a JVM."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import tempfile
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_batch import MemoryBatch, as_events
+from memory_batch import MemoryBatch, MemorySource, as_events
 from mullion import reference
 from mullion.algebra.streams import WEIGHT, Stream
 from mullion.binding.entering import entering_at
@@ -29,7 +30,7 @@ from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP
 from mullion.planner.physical import sliced
 from mullion.runtime.batch import Batch
-from mullion.runtime.monitor import Monitor
+from mullion.runtime.monitor import Monitor, Waiting
 from mullion.runtime.overload import Overload
 from mullion.testing import STEPS, Crash, crash_at
 from operators.test_relations_differential import as_rows, comparable
@@ -123,6 +124,33 @@ def test_questions_are_estimated_too() -> None:
         (marked,) = engine.ask("SELECT count(*) AS n FROM s [RANGE 1 s]").to_arrow().to_pylist()
     assert (row["n"], row["kept_share"], marked["kept_share"]) == (2 * marked["n"], 0.5, 0.5)
     assert 30 <= marked["n"] <= 70
+
+
+@pytest.mark.parametrize("behind", ["WAIT", "SHED RANDOM AT MOST 50 PERCENT MARK EXACT"])
+def test_a_run_that_falls_behind_and_recovers(behind: str) -> None:
+    """By a clock that goes on a second with every look at it: a batch takes one, and twenty batches wait."""
+    ticks = itertools.count()
+    script = f"{S} WHEN BEHIND {behind}; CREATE QUERY q AS SELECT count(*) AS n FROM s [RANGE 100 us SLIDE 100 us]"
+    with local_engine(script, behind_after=4) as engine:
+        run, shares = engine._runs.of("s"), []
+        run.timer = lambda: float(next(ticks))
+        source = run.source
+        assert isinstance(source, MemorySource)
+        for number in range(40):
+            source.queued = Waiting(2000, 100) if number < 8 else Waiting(0, 100)
+            engine.deliver("s", [{"ts": number * 100 + i, "k": "a", "x": i} for i in range(100)], number)
+            shares.append(run.overload.thinning.share)
+        engine.end("s")
+        rows, counts = engine.results("q").to_arrow().to_pylist(), engine.counts["s"]
+        told = engine.stats["monitors"]["s"]
+    assert not told["behind"] and told["kept_share"] == 1.0 and told["lag"] == 0.0
+    if behind == "WAIT":
+        assert counts.shed == 0 and [row["n"] for row in rows] == [100] * 40
+        assert set(shares) == {1.0} and "kept_share" not in rows[0]
+        return
+    assert shares[0] == shares[-1] == 1.0 and min(shares) == 0.5
+    assert [round(row["kept_share"], 9) for row in rows] == [round(share, 9) for share in shares]
+    assert counts.shed == counts.shed_by_query["q"] == 4000 - sum(row["n"] for row in rows)
 
 
 # Against the reference
