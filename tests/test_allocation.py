@@ -35,6 +35,7 @@ def played(what: str, **environment: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 @glibc
 def test_batches_take_few_new_pages() -> None:
     kept, faults = played("keep")

@@ -6,11 +6,13 @@ import io
 import json
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from benchmarks import due
 
 
+@pytest.mark.slow
 def test_a_quick_run_tells_all(tmp_path: Path) -> None:
     out = io.StringIO()
     report = due.run(Console(file=out, width=160), json=tmp_path / "due.json", quick=True)

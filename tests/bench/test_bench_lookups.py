@@ -94,6 +94,7 @@ def test_the_growing_tree_moves_when_it_is_full() -> None:
     assert moved > 3
 
 
+@pytest.mark.slow
 def test_the_quick_form(tmp_path: Path) -> None:
     out = io.StringIO()
     report = lookups.run(Console(file=out, width=160), json=tmp_path / "lookups.json", quick=True)
@@ -110,6 +111,7 @@ def test_the_quick_form(tmp_path: Path) -> None:
     assert "TimeGram, 20 windows, 1:1, uniform: faster than naive by" in out.getvalue()
 
 
+@pytest.mark.slow
 def test_the_picture(tmp_path: Path, lab: Lab) -> None:
     pytest.importorskip("matplotlib")
     line = {"naive": {1: 0.5, 10: 5.0}, "TimeGram": {1: 0.1, 10: 0.1}}

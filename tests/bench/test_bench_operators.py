@@ -33,6 +33,7 @@ def test_streams_come_as_often_as_their_rates_and_have_as_many_values() -> None:
         assert len(np.unique(codes)) == stream.distinct
 
 
+@pytest.mark.slow
 def test_every_order_compares_as_often_as_predicted() -> None:
     """The formulas of 5.3.1 hold for the algorithm that they were made for."""
     arrivals = operators_joins.generate(8_000)

@@ -65,6 +65,7 @@ def test_times_taken_elsewhere_are_kept() -> None:
     assert (len(here.seconds), here.result) == (2, "done")
 
 
+@pytest.mark.slow
 def test_a_picture_of_growth(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     lines = {"Mullion": {1: 0.5, 16: 0.6}, "polars": {1: 0.1, 16: 1.0}}
@@ -72,6 +73,7 @@ def test_a_picture_of_growth(tmp_path: Path) -> None:
     assert (tmp_path / "p.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_picture_of_sets(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     lines = {"Mullion": {1: 0.5, 24: 0.6, 96: 0.9}, "DuckDB": {1: 0.1, 24: 2.4, 96: 9.6}}
@@ -85,6 +87,7 @@ def test_a_picture_of_bars(tmp_path: Path) -> None:
     assert (tmp_path / "p.png").stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_a_picture_of_aggregates_and_panes(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     grids = [measure(k, tuples=100, repeat=1, tuples_per_pane=(1, 5), panes_per_window=(1, 4)) for k in KINDS]

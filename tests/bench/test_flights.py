@@ -97,6 +97,7 @@ def test_duckdb_has_the_same_answers_from_files_and_from_memory(folder: Path) ->
         compare("DuckDB's", query, *found)
 
 
+@pytest.mark.slow
 def test_polars_answers_as_duckdb_does(folder: Path) -> None:
     pytest.importorskip("polars")
     right = one_by_one(duckdb_over(folder, in_memory=False), QUERIES)

@@ -42,6 +42,7 @@ def test_nothing_over_the_threshold_has_no_percentage() -> None:
     assert series(found, "error", 100) == {"b = 20": {2: 50.0}}
 
 
+@pytest.mark.slow
 def test_a_short_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frequent, "QUICK", frequent.FrequentSize(packets=30_000, window=10_000, windows=2))
     made = frequent.run(Console(file=io.StringIO()), json=tmp_path / "f.json", quick=True)
@@ -58,6 +59,7 @@ def test_the_figures_that_are_kept_meet_their_bars() -> None:
     assert all(one["wrong"] == 0 for curve in told["curves"].values() for one in curve)
 
 
+@pytest.mark.slow
 def test_a_picture_of_curves(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     lines = {f"b = {b}": {1: 1.0, 2: 20.0 + b} for b in (20, 100, 500)}
