@@ -73,7 +73,7 @@ def test_from_the_newest_events_where_they_are_enough(example: Example, before: 
         kept = every.slice(before)
         held = kept if since is None else kept.filter(pa.array(times[before:] >= since))
         earlier = len(every) - len(held)
-        if reaches_back(bound.frame, times_of(held), gone, earlier):
+        if reaches_back(bound.frame, times_of(held), gone, earlier, now):
             found = from_events(bound, example.stream, held, Input(example.stream.types), (), earlier)
             assert_same(bound, rows_of(bound, found), wanted)
 
@@ -94,10 +94,10 @@ def test_what_is_enough() -> None:
 def test_a_window_by_tuples_may_end_long_before_the_newest_event() -> None:
     """After two events the window reaches back from the second, however late the third comes."""
     frame, times = Window(range=50, slide_rows=2), np.array([40, 60, 200])
-    assert reaches_back(frame, times, Past(2, 10), 2)
-    assert not reaches_back(frame, times, Past(2, 11), 2)
-    assert reaches_back(frame, times, Past(1, 150), 1)
-    assert not reaches_back(frame, times[2:], Past(4, 61), 4)
+    assert reaches_back(frame, times, Past(2, 10), 2, 200)
+    assert not reaches_back(frame, times, Past(2, 11), 2, 200)
+    assert reaches_back(frame, times, Past(1, 150), 1, 200)
+    assert not reaches_back(frame, times[2:], Past(4, 61), 4, 200)
 
 
 METHODS = st.sampled_from(("fragments", "rows"))
