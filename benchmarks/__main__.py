@@ -21,6 +21,7 @@ BENCHMARKS = {
     "due": "one window due a batch, a minute or an hour long, without Spark: two minutes",
     "isolation": "windows that slide while they are read, and questions beside batches, without Spark: four minutes",
     "overload": "a burst of five times the capacity, and estimates from a part of the events: four minutes",
+    "schedules": "when queries with SLIDE AT MOST are answered, and which together, without Spark: three minutes",
     "frequent": "how well short lists find frequent items, without Spark: two minutes",
     "operators": "joins, DISTINCT and negation over windows, and an index on disk",
     "flights": "varied queries over three million real flights, against DuckDB, polars and Spark",

@@ -87,9 +87,13 @@ def test_prefixes_run_together_over_one_length_and_walks_over_any() -> None:
     assert rules(["sum(x) AS n " + window.format(8, 2), "avg(x) AS n " + window.format(8, 4)]) == [
         ("CS3", ["Q1", "Q2"])
     ]
-    assert rules(["min(x) AS n " + window.format(8, 2), "max(x) AS n " + window.format(6, 2)]) == [
+    assert rules(["max(x) AS n " + window.format(8, 2), "max(x) AS m " + window.format(6, 2)]) == [
         ("CS2", ["Q1", "Q2"])
     ]
+    apart = ["min(x) AS n " + window.format(8, 2), "max(x) AS n " + window.format(6, 2)]
+    assert rules(apart) == [("CS2", ["Q1"]), ("CS2", ["Q2"])], "two states are two walks"
+    counted = ["top_k(x, 3) AS n " + window.format(8, 2), "median(x) AS n " + window.format(6, 2)]
+    assert rules(counted) == [("CS2", ["Q1", "Q2"])], "both walk over counts of x"
 
 
 def test_queries_with_other_predicates_keys_or_steps_do_not_run_together() -> None:
@@ -210,8 +214,8 @@ def test_explain_shows_groups_sub_groups_periods_and_costs() -> None:
     told = engine.explain()
     at = str(told).splitlines().index("  schedule auto (hybrid, while late late-pending): 8 queries in 1 group")
     assert str(told).splitlines()[at + 1 : at + 3] == [
-        "    ├─ CS2 by slice only, updated every 1 min: Q1, Q2, Q3 with Q4, Q5 (asked every 3 min) every 2 min; "
-        "Q6, Q7, same every 5 min; 14.3 an update, alone 17.53",
+        "    ├─ CS2 over max(x) by slice only, updated every 1 min: Q1, Q2, Q3 with Q4, Q5 (asked every "
+        "3 min) every 2 min; Q6, Q7, same every 5 min; 14.3 an update, alone 17.53",
         "    └─ CS8: same takes the answers of Q7",
     ]
     (group,) = told.to_dict()["plans"][0]["schedule"]

@@ -19,7 +19,7 @@ G11, G12, G13 = Task(("Q1", "Q2", "Q3"), 2, 9), Task(("Q4", "Q5"), 3, 14), Task(
 
 
 def key(name: str, step: int = 1) -> GroupKey:
-    return GroupKey("", name, "", step, None)
+    return GroupKey("", name, "", step, "", None)
 
 
 def timetable(schedule: str, *groups: list[Task], step: int = 1) -> Timetable:

@@ -133,7 +133,7 @@ class Scheduling:
             query = self._queries[name]
             assert query.at_most is not None
             task = Task((name,), 1, access_cost(query), finish_cost(query))
-            key = GroupKey("", "", "", query.at_most, None, name)
+            key = GroupKey("", "", "", query.at_most, "", None, name)
             deadline = self._deadline(name, query.at_most, oldest)
             yield Scheduled(key, task, query.at_most, deadline - deadline % query.at_most)
 

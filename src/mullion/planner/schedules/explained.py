@@ -52,6 +52,7 @@ def schedule_facts(plan: Plan) -> list[dict[str, Any]]:
                 "rule": group.rule,
                 "group_by": group.key.grouping,
                 "predicate": group.key.slot or None,
+                "walks": group.key.synopsis or None,
                 "step": duration_text(step),
                 "sub_groups": [_task_facts(task, step) for task in group.subgroups],
                 "tasks": [_task_facts(task, step) for task in tasks],
@@ -76,7 +77,8 @@ def _shared_text(group: Group) -> str:
     where = f" WHERE {group.key.slot}" if group.key.slot else ""
     over = "slice only" if group.key.grouping == "()" else group.key.grouping
     length = "" if group.key.length is None else f", windows of {duration_text(group.key.length)}"
-    return f"{group.rule} by {over}{where}{length}"
+    walked = f" over {group.key.synopsis}" if group.key.synopsis else ""
+    return f"{group.rule}{walked} by {over}{where}{length}"
 
 
 def _task_text(group: Group, task: Task) -> str:

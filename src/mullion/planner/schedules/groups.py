@@ -2,7 +2,7 @@
 
 | rule | here |
 |---|---|
-| CS2 | states without an inverse are folded along one walk, from young slices to old: all lengths together |
+| CS2 | states without an inverse are folded along one walk, from young slices to old: all lengths of one state |
 | CS1 | prefixes are subtracted, for each length anew: windows of one length together |
 | CS3 | sum, count and avg over one length are among these |
 | CS8 | a query that differs from another in a longer period alone takes the other's period, and with it its answers |
@@ -18,6 +18,7 @@ from math import log2
 from typing import NamedTuple
 
 from mullion.aggregates import Invertible
+from mullion.language.render import render
 from mullion.planner.plan import Grouping, Plan, slot_of, states_of
 from mullion.planner.schedules.tasks import Task
 from mullion.planner.sliced import SlicedAggregation
@@ -33,6 +34,8 @@ class GroupKey(NamedTuple):
     grouping: str
     slot: str
     step: int
+    synopsis: str
+    """What is walked; empty where prefixes are subtracted."""
     length: int | None
     """Of their windows, where the rule asks for one; None where all lengths run together."""
     tag: str = ""
@@ -49,14 +52,20 @@ class Group:
     """By CS8: a query, and the one whose period it takes."""
 
 
+def walked_states(query: SlicedAggregation) -> list[str]:
+    """What is folded from slices for a window of the query: states that have no inverse, and counts of values."""
+    found: set[str] = set()
+    for aggregate in query.template.aggregates:
+        if aggregate.values:
+            found.add(f"counts of {', '.join(render(value) for value, _ in aggregate.values)}")
+        else:
+            found |= {state.name for state in states_of(aggregate) if not isinstance(state.partial, Invertible)}
+    return sorted(found)
+
+
 def is_walked(query: SlicedAggregation) -> bool:
-    """Whether a window of the query is folded from its slices: some state of it has no inverse, or values are
-    counted."""
-    aggregates = query.template.aggregates
-    return any(
-        aggregate.values or any(not isinstance(state.partial, Invertible) for state in states_of(aggregate))
-        for aggregate in aggregates
-    )
+    """Whether a window of the query is folded from its slices."""
+    return bool(walked_states(query))
 
 
 def groups_of(plans: Sequence[tuple[str, Plan]], active: frozenset[str] | None = None) -> list[Group]:
@@ -72,8 +81,9 @@ def groups_of(plans: Sequence[tuple[str, Plan]], active: frozenset[str] | None =
 
 
 def _key(cluster: str, grouping: Grouping, query: SlicedAggregation) -> GroupKey:
-    length = None if is_walked(query) else query.window.range
-    return GroupKey(cluster, grouping.name, slot_of(query).name, query.window.slide, length)
+    walked = ", ".join(walked_states(query))
+    length = None if walked else query.window.range
+    return GroupKey(cluster, grouping.name, slot_of(query).name, query.window.slide, walked, length)
 
 
 def _group(key: GroupKey, queries: Sequence[SlicedAggregation]) -> Group:
@@ -120,4 +130,4 @@ def _rule(key: GroupKey, queries: Sequence[SlicedAggregation]) -> str:
     return "CS3" if "avg" in functions and functions & {"sum", "count"} else "CS1"
 
 
-__all__ = ["Group", "GroupKey", "access_cost", "finish_cost", "groups_of", "is_walked"]
+__all__ = ["Group", "GroupKey", "access_cost", "finish_cost", "groups_of", "is_walked", "walked_states"]
