@@ -53,7 +53,7 @@ class Workload:
 WORKLOADS = (
     Workload("t = 1 s, 40 queries", 1, 40),
     Workload("t = 5 s, 100 queries", 5, 100),
-    Workload("t = 5 s, 100 queries, a question a second", 5, 100, 1.0),
+    Workload("t = 5 s, with questions", 5, 100, 1.0),
 )
 
 
@@ -77,15 +77,21 @@ def courses(workload: Workload, size: Size) -> tuple[Courses, float]:
 
 
 def lines(found: Courses, of: Callable[[Course], float]) -> dict[str, dict[int, float]]:
-    """A figure of each scheduler by the number of sub-windows, the mean of its runs."""
+    """A figure of each scheduler by the number of sub-windows, the mean of its runs; none where nothing was counted."""
     made: dict[str, dict[int, float]] = {name: {} for name in SCHEDULERS}
     for (name, n), runs in found.items():
-        made[name][n] = float(np.mean([of(run) for run in runs]))
+        figure = float(np.mean([of(run) for run in runs]))
+        if not np.isnan(figure):
+            made[name][n] = figure
     return made
 
 
 def _mean(seconds: list[float], unit: float) -> float:
-    return float(np.mean(seconds)) / unit if seconds else 0.0
+    return float(np.mean(seconds)) / unit if seconds else float("nan")
+
+
+def _shown(figure: float | None) -> str:
+    return "" if figure is None else f"{figure:.2f}"
 
 
 def panels(found: Mapping[Workload, tuple[Courses, float]]) -> dict[str, tuple[dict[str, dict[int, float]], str]]:
@@ -129,7 +135,7 @@ def judge_paper(made: Report, found: Mapping[Workload, tuple[Courses, float]]) -
     made.add(Bar("throughput of TTU against Serial, mean of all n and t", float(np.mean(shares)), 0.96, ">="))
     made.add(Bar("throughput of TTU against Serial, the worst of these", min(shares)))
     stale = lines(runs, lambda r: _mean(r.staleness, 1.0))
-    for better, worse, bar in (("TTU", "LWS", 1.0), ("LWS", "Serial", 0.7), ("Serial", "WS", 1.0)):
+    for better, worse, bar in (("TTU", "LWS", 1.0), ("LWS", "Serial", 1.0), ("Serial", "WS", 1.0)):
         share = stale[better][most] / stale[worse][most]
         made.add(Bar(f"staleness of {better} against {worse}, n = {most}, {first.title}", share, bar, "<"))
 
@@ -165,7 +171,8 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
     drawn = panels(found)
     for title, (series, unit) in drawn.items():
         header = (f"{title} ({unit})", *(f"n = {n}" for n in size.numbers))
-        made.grids.append(Grid(header, [(s, *(f"{v:.2f}" for v in line.values())) for s, line in series.items()]))
+        rows = [(name, *(_shown(line.get(n)) for n in size.numbers)) for name, line in series.items()]
+        made.grids.append(Grid(header, rows))
     console.print(f"{size.engine.queries} standing queries, asked while they run", highlight=False)
     judge_engine(made, measured(size.engine))
     made.facts = {
