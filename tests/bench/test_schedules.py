@@ -17,6 +17,7 @@ from mullion.options import Schedule
 COSTS = dict.fromkeys(KEYS, Costs(1.0, 0.05, 0.01))
 
 
+@pytest.mark.slow
 def test_it_runs_and_judges_nothing_when_quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = schedules.Sizes((5,), 3, 12, 1, Rest(queries=6, batches=8, events=200, groups=5))
     monkeypatch.setattr(schedules, "QUICK", small)
