@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,6 +85,7 @@ class FlightsLab:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+            gc.collect()  # the parts of an engine know each other
 
     def mullion_task(self, queries: Sequence[FlightQuery], name: str = "") -> Task:
         return Task(name or f"Mullion, {counted(len(queries))}", run, lambda: self.engine(queries))
