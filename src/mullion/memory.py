@@ -140,7 +140,7 @@ class Memory:
 
         >>> flights = Memory.divided(12 * GB)
         >>> [flights.batch_of(48, partials) // MB for partials in (0, 0.5, 20)]
-        [192, 192, 11]
+        [192, 192, 44]
         """
         if not partials:
             return self.batch

@@ -7,7 +7,7 @@ self-joins and row numbers. Items, WHERE and GROUP BY then apply to the join of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -157,6 +157,8 @@ def asked(draw: Draw[Any], kind: str) -> Asked:
     if start is not None:
         at = axis.origin + start * axis.unit
         life, lived = f"s >= {at}", f"{lived} START AT {timestamp(at)}"
+        if kind == "partitioned":  # the last events of a partition may be as old as the stream: they count from then on
+            window = replace(window, held=f"{window.held} AND t >= {at}")
     if stop is not None:
         at = axis.origin + ((start or 0) + 4 * stop + 1) * axis.unit
         life, lived = f"{life} AND e <= {at}", f"{lived} STOP AT {timestamp(at)}"
