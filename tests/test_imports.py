@@ -32,6 +32,7 @@ LAYERS = (
     "planner",
     "kernels",
     "slices",
+    "summaries",
     "operators",
     "runtime",
     "sinks",
