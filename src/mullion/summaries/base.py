@@ -1,4 +1,4 @@
-"""What a summary is: a black box with five functions over the codes of keys (ali 3.1).
+"""What a summary is: a black box with five functions over the codes of keys (ali 3.2).
 
 | function | does |
 |---|---|
@@ -18,9 +18,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
 
-from mullion.expressions.arrays import Codes, Counts, Mask
+from mullion.expressions.arrays import Codes, Counts, Mask, Real
 
 SURE = 0.99
 """The least probability with which a count lies within `confidence` of its estimate."""
@@ -30,6 +31,7 @@ class Option(NamedTuple):
     """A whole number that a kind may be given: `USING count_sketch (width 512)`."""
 
     default: int
+    least: int
     most: int
 
 
@@ -64,6 +66,10 @@ class Summary(ABC):
     @abstractmethod
     def confidence(self) -> float:
         """How far the count of a key is from its estimate at most, with probability `SURE`; 0 where it is exact."""
+
+    def errors(self, codes: Codes) -> Real:
+        """The same for each key, where a kind knows it better than for all of them."""
+        return np.full(len(codes), self.confidence())
 
     @abstractmethod
     def add(self, other: Self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from mullion.summaries import counts
+from mullion.summaries import count_sketch, counts
 from mullion.summaries.base import KINDS, Summary, register
 
 DEFAULT = counts.ExactCounts.kind
 """What CREATE SUMMARY makes without USING."""
 
-__all__ = ["DEFAULT", "KINDS", "Summary", "register"]
+SKETCH = count_sketch.CountSketch.kind
+
+__all__ = ["DEFAULT", "KINDS", "SKETCH", "Summary", "register"]
