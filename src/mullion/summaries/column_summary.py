@@ -1,0 +1,258 @@
+"""A summary that a user creates on a column: fed with every event in its order, asked at any time.
+
+    CREATE SUMMARY items ON store(item) WITH GRANULARITY '10 s' AND COLLAPSE (4, 5)
+
+What questions see is never changed: a batch feeds a copy, which takes the place of the one before with the commit. A
+copy shares all zones that have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from math import ceil
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.catalog.summaries import StreamSummary
+from mullion.expressions.arrays import Codes, Mask
+from mullion.expressions.coding.hashes import keys_of
+from mullion.language.types import Type
+from mullion.slices.order import times_of
+from mullion.summaries.base import Summary
+from mullion.summaries.granularities import Collapse, Granularities
+from mullion.summaries.kinds import KINDS
+from mullion.summaries.pyramid import Pyramid
+from mullion.summaries.zones import DRIFT, Cuts, Zone, Zones
+
+ZONES, OPEN = "zones", "open"
+"""Parts of a summary that commits keep: zones that have ended, and what has not."""
+ZONE, GRANULARITY = "#zone", "#granularity"
+"""The columns that say to which zone a row of a part belongs."""
+
+
+class Bounds(NamedTuple):
+    """The count lies in low .. high, and about at value."""
+
+    low: int
+    value: int
+    high: int
+    zone: int
+    """The length of the longest zone that it is from; 0 without any."""
+
+
+class ColumnSummary:
+    """The zones of one summary, from the oldest granularity to the event that came last."""
+
+    def __init__(self, definition: StreamSummary, *, since: int | None = None) -> None:
+        """`since`: the newest event that came before it was made. It takes what is later than that."""
+        self.definition, self.since = definition, since
+        self._zones = Zones(Cuts(definition.drift, definition.longest, definition.granularity), self._empty)
+        self._past = Granularities(Collapse(definition.granularity, definition.rate, definition.depth), since=since)
+        self._saved: dict[tuple[int, int], Summary] | None = None
+        """The zones that commits have; None before the first one."""
+        self._pyramid: tuple[list[Zone], Pyramid] | None = None
+
+    def _empty(self) -> Summary:
+        return KINDS[self.definition.kind](**dict(self.definition.options))
+
+    def copy(self) -> Self:
+        """One that may take events while others read this one."""
+        copied = type(self).__new__(type(self))
+        vars(copied).update(vars(self))
+        copied._zones, copied._past, copied._pyramid = self._zones.copy(), self._past.copy(), None
+        return copied
+
+    def take(self, events: pa.Table, type_: Type) -> None:
+        """Events in their order."""
+        times = times_of(events)
+        if self.since is not None and len(times) and times[0] <= self.since:
+            first = int(np.searchsorted(times, self.since, "right"))
+            events, times = events.slice(first), times[first:]
+        codes, known = codes_of(events, self.definition.column)
+        for zone, now in self._zones.take(times, codes, known):
+            self._past.add(zone, now, self.definition.memory)
+
+    # What it tells
+
+    @property
+    def zones(self) -> list[Zone]:
+        """All zones, the oldest first; the last one may still grow."""
+        newest = self._zones.open
+        return [*self._past, *([] if newest is None else [newest])]
+
+    def holds(self, after: int) -> bool:
+        """Whether all events that are later are in its zones."""
+        since = self._past.since
+        return since is None or after >= since
+
+    @property
+    def told_since(self) -> int | None:
+        """It tells of all events that are later; None where it tells of all."""
+        return self._past.since
+
+    def events_after(self, after: int) -> Bounds:
+        """How many events are later."""
+        inside, partly = self._parted(after)
+        low, high = (sum(zone.events for zone in zones) for zones in (inside, [*partly, *inside]))
+        return self._bounds((low, 0), (high, 0), after)
+
+    def count_after(self, code: int, after: int) -> Bounds:
+        """How often a key came later; each bound holds with the probability that its kind gives."""
+        inside, partly = self._parted(after)
+        zones, pyramid = self._indexed
+        end = len(zones)
+        least, most = (pyramid.total(end - many, end) for many in (len(inside), len(inside) + len(partly)))
+        return self._bounds(_estimated(least, code), _estimated(most, code), after)
+
+    def _parted(self, after: int) -> tuple[list[Zone], list[Zone]]:
+        """The zones whose events are all later, and those of which only some are."""
+        zones = self._indexed[0]
+        inside = [zone for zone in zones if zone.begins > after]
+        return inside, [zone for zone in zones if zone.begins <= after < zone.ends]
+
+    def _bounds(self, least: tuple[int, int], most: tuple[int, int], after: int) -> Bounds:
+        """From what whole zones hold, and what these hold with those that are cut, each with how far it may be off.
+        Of a cut zone about as much lies inside as of its time."""
+        inside, partly = self._parted(after)
+        share = sum(zone.events * (zone.ends - after) / (zone.ends - zone.begins + 1) for zone in partly)
+        cut = sum(zone.events for zone in partly)
+        events = cut + sum(zone.events for zone in inside)
+        (whole, off), (both, both_off) = least, most
+        low, high = max(whole - off, 0), min(both + both_off, events)
+        value = whole + round((both - whole) * share / cut) if cut else whole
+        longest = max((zone.ends - zone.begins for zone in [*inside, *partly]), default=0)
+        return Bounds(low, min(max(value, low), high), high, longest)
+
+    @property
+    def _indexed(self) -> tuple[list[Zone], Pyramid]:
+        if self._pyramid is None:
+            zones = self.zones
+            self._pyramid = zones, Pyramid([zone.summary for zone in zones])
+        return self._pyramid
+
+    @property
+    def nbytes(self) -> int:
+        parts = (self._zones.body, self._zones.block)
+        return self._past.nbytes + sum(part.summary.nbytes for part in parts if part is not None)
+
+    def stats(self) -> dict[str, Any]:
+        """What is told of it: zones of each granularity, and its memory."""
+        zones = self.zones
+        newest = [zone for zone in zones if zone.granularity == 1]
+        return {
+            "kind": self.definition.kind,
+            "zones": [len([z for z in zones if z.granularity == g + 1]) for g in range(self.definition.depth)],
+            "by_drift": sum(zone.by == DRIFT for zone in newest),
+            "events": sum(zone.events for zone in zones),
+            "bytes": self.nbytes,
+            "memory": self.definition.memory,
+            "since": self.told_since,
+        }
+
+    # What a restart needs
+
+    def snapshot(self) -> dict[str, Any]:
+        zones = self._zones
+        opened = [None if part is None else _words(part) for part in (zones.body, zones.block)]
+        past = [_words(zone) for zone in self._past]
+        return {
+            "of": self._own_words,
+            "since": self.since,
+            "told since": self._past.since,
+            "seen": zones.seen,
+            "zones": past,
+            "open": opened,
+        }
+
+    @property
+    def _own_words(self) -> list[Any]:
+        own = self.definition
+        shape = [own.granularity, own.rate, own.depth, own.drift, own.longest, own.memory]
+        return [own.stream, own.column, own.kind, [list(option) for option in own.options], *shape]
+
+    def is_same(self, state: Mapping[str, Any]) -> bool:
+        """Whether a commit tells of a summary that was created with the same words."""
+        return bool(state["of"] == self._own_words)
+
+    def tables(self, *, whole: bool) -> Iterator[tuple[str, bool, pa.Table]]:
+        """The parts to commit, and whether they are whole: all zones, or those that changed since the last commit."""
+        whole = whole or self._saved is None
+        known = {} if whole or self._saved is None else self._saved
+        past = {(zone.granularity, zone.first): zone.summary for zone in self._past}
+        new = [(key, summary) for key, summary in past.items() if known.get(key) is not summary]
+        if new or whole:
+            yield ZONES, whole, _together(new, self._empty)
+        body, block = self._zones.body, self._zones.block
+        parts = [((at, 0), part.summary) for at, part in enumerate((body, block)) if part is not None]
+        yield OPEN, True, _together(parts, self._empty)
+        self._saved = past
+
+    def restore(self, state: Mapping[str, Any], tables: Mapping[str, Sequence[pa.Table]]) -> None:
+        """As a commit left it: the newest version of each zone."""
+        self.since = state["since"]
+        parts: dict[tuple[int, int], pa.Table] = {}
+        for table in tables[ZONES]:
+            parts |= _apart(table)
+        zones = [self._zone(words, parts.get((words["granularity"], words["first"]))) for words in state["zones"]]
+        self._past = Granularities(self._past.collapse, zones, state["told since"])
+        (opened,) = tables[OPEN]
+        last = _apart(opened)
+        body, block = (
+            None if words is None else self._zone(words, last.get((at, 0))) for at, words in enumerate(state["open"])
+        )
+        self._zones.body, self._zones.block, self._zones.seen = body, block, state["seen"]
+        self._saved = {(zone.granularity, zone.first): zone.summary for zone in zones}
+        self._pyramid = None
+
+    def _zone(self, words: Mapping[str, Any], table: pa.Table | None) -> Zone:
+        summary = self._empty()
+        if table is not None:
+            summary.restore(table, words["summarized"])
+        return Zone(summary=summary, **{field.name: words[field.name] for field in fields(Zone) if field.name in words})
+
+
+def codes_of(events: pa.Table, column: str) -> tuple[Codes, Mask | None]:
+    """The codes of a column's values, and which are not NULL; all are where there is no mask."""
+    keys = keys_of([events.column(column)], len(events))
+    return keys.codes, keys.known
+
+
+def _estimated(summary: Summary | None, code: int) -> tuple[int, int]:
+    """The estimate of one key, and how far it is off at most."""
+    if summary is None:
+        return 0, 0
+    keys = np.array([code], np.int64)
+    return int(summary.estimate(keys)[0]), ceil(float(summary.errors(keys)[0]))
+
+
+def _words(zone: Zone) -> dict[str, Any]:
+    words = {field.name: getattr(zone, field.name) for field in fields(Zone) if field.name != "summary"}
+    return {**words, "summarized": zone.summary.events}
+
+
+def _together(parts: Sequence[tuple[tuple[int, int], Summary]], empty: Any) -> pa.Table:
+    """One table of all summaries; each row says which it is of."""
+    tables = []
+    for (granularity, first), summary in parts:
+        table = summary.snapshot()
+        of = pa.array(np.full(len(table), first, np.int64)), pa.array(np.full(len(table), granularity, np.int64))
+        tables.append(table.append_column(ZONE, of[0]).append_column(GRANULARITY, of[1]))
+    if tables:
+        return pa.concat_tables(tables)
+    return _together([((0, 0), empty())], empty).slice(0, 0)
+
+
+def _apart(table: pa.Table) -> dict[tuple[int, int], pa.Table]:
+    """The rows of each summary, which stand together."""
+    of = [table[name].to_numpy() for name in (GRANULARITY, ZONE)]
+    changes = np.flatnonzero((of[0][1:] != of[0][:-1]) | (of[1][1:] != of[1][:-1])) + 1
+    starts = [0, *changes.tolist()] if len(table) else []
+    own = table.drop_columns([ZONE, GRANULARITY])
+    ends = zip(starts, [*starts[1:], len(table)], strict=True) if starts else ()
+    return {(int(of[0][start]), int(of[1][start])): own.slice(start, end - start) for start, end in ends}
+
+
+__all__ = ["Bounds", "ColumnSummary", "codes_of"]
