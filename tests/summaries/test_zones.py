@@ -189,9 +189,7 @@ def test_the_truth_lies_within_the_bounds(
         return
     later = [key for time, key in zip(table[TIME].to_pylist(), table["item"].to_pylist(), strict=True) if time > after]
     low, value, high, _ = summary.events_after(after)
-    assert (
-        all_of_them.low <= len(later) <= all_of_them.high and all_of_them.low <= all_of_them.value <= all_of_them.high
-    )
+    assert low <= len(later) <= high and low <= value <= high
     counts = Counter(later)
     for key in range(7):
         bounds = summary.count_after(key, after)
