@@ -93,9 +93,10 @@ def finalize(
     slot = grouping.slot_of[due.query]
     if counted:
         rows.align(list(counted.values()))
+    span = (int(due.start.min()), int(due.end.max())) if len(due) else (0, 0)
     for slots in _slots_in_turns(distinct(slot), rows):
-        sequence = sequence_of(rows, grouping, slots)
-        sequence.counted = {name: CountedRows(r, grouping, slots) for name, r in counted.items()}
+        sequence = sequence_of(rows, grouping, slots, rows.within(*span))
+        sequence.counted = {name: CountedRows(r, grouping, slots, r.within(*span)) for name, r in counted.items()}
         mine = np.flatnonzero(np.isin(slot, slots)) if len(slots) < len(grouping.slots) else np.arange(len(due))
         for template, windows in due_by_shape(grouping, due, mine):
             for turn, found in _found_in_turns(sequence, grouping, due, windows, work):

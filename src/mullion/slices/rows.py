@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.expressions.arrays import Index, Times
+from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.expressions.vector import Vector, arrow_type, dtype_of
@@ -18,6 +18,9 @@ from mullion.language.types import Type
 from mullion.planner.plan import Grouping, StateColumn
 from mullion.slices.kernels.partial import SLOT
 from mullion.slices.subwindow import PartialSubWindows
+
+MOST_OF = 0.75
+"""The share of the rows from which on all of them are taken."""
 
 
 class Rows:
@@ -82,6 +85,11 @@ class Rows:
         first = np.concatenate([[0], np.cumsum([len(e.slices) for e in self.entries])])
         rows = [rows + first[i] for i, (rows, _) in enumerate(parts)]
         return _concat(rows, np.intp), _concat([numbers for _, numbers in parts], np.intp)
+
+    def within(self, start: int, end: int) -> Mask | None:
+        """Which rows lie in a span of time; None where most do, for then it does not pay to leave the others out."""
+        inside = (self.slices >= start) & (self.slices < end)
+        return inside if np.count_nonzero(inside) < MOST_OF * len(inside) else None
 
     def state(self, state: StateColumn) -> tuple[Vector, ...]:
         if state not in self._states:

@@ -13,7 +13,7 @@ from mullion.aggregates.count import Count
 from mullion.aggregates.integer_states import WholeNumbers
 from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
-from mullion.expressions.arrays import Index, Times
+from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.dictionary import combine, ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
@@ -165,9 +165,10 @@ def _same(a: Index, b: Index) -> bool:
 class CountedRows:
     """The value counts of some slots: one sequence that all holistic aggregates over the values are answered from."""
 
-    def __init__(self, rows: Rows, grouping: Grouping, slots: Index) -> None:
+    def __init__(self, rows: Rows, grouping: Grouping, slots: Index, wanted: Mask | None = None) -> None:
         columns = [rows.key(i) for i in range(len(grouping.group_keys), rows.keys)]
         present = np.logical_and.reduce([np.asarray(c.is_valid()) for c in columns])
+        present = present if wanted is None else present & wanted
         self._sequence = sequence_of(rows, grouping, slots, present)
         coded = [ordered_codes(c, rows.key_type(len(grouping.group_keys) + i)) for i, c in enumerate(columns)]
         code, self._values = coded[0]
@@ -189,9 +190,7 @@ class CountedRows:
         return self._counts.operations
 
 
-def sequence_of(
-    rows: Rows, grouping: Grouping, slots: Index, wanted: npt.NDArray[np.bool_] | None = None
-) -> RowSequence:
+def sequence_of(rows: Rows, grouping: Grouping, slots: Index, wanted: Mask | None = None) -> RowSequence:
     names = grouping.slot_names
     chosen, slot = rows.members({names[i]: int(i) for i in slots})
     if wanted is not None and not wanted.all():
