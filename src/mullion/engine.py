@@ -186,8 +186,8 @@ class Engine(Steering, Status):
         self._backend.check_open()
         require("a script", script, str, "text")
         with self._lock:
-            said, dropped = self._statements.execute(script)
-            self._answers.note_dropped(dropped)
+            said, changed = self._statements.execute(script)
+            self._answers.note(changed)
             return said
 
     @needs_spark
@@ -261,7 +261,7 @@ class Engine(Steering, Status):
             if parsed.name is None:
                 parsed = replace(parsed, name=self.catalog.free_name())
             bound = self._entering.add(parsed)
-            self._answers.note_dropped(())
+            self._answers.note([bound])
             if on_answer is not None:
                 self._answers.call(on_answer, bound.name)
         return bound.name
@@ -273,7 +273,7 @@ class Engine(Steering, Status):
         with self._lock:
             dropped = self.catalog.known(name)
             self.catalog.drop_query(name)
-            self._answers.note_dropped([dropped])
+            self._answers.note([dropped])
 
     def explain(self, name: str | None = None) -> Explanation:
         """The shared plan of all queries, or the part of it that serves one."""

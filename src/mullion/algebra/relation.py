@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mullion.algebra.nodes import Node, ResultWindow, scans
+from mullion.algebra.nodes.value import Value
 from mullion.language.query import Expr, Window
 
 
-@dataclass(frozen=True)
-class Relation:
+@dataclass(frozen=True, eq=False)
+class Relation(Value):
     """A standing query over relations: its plan, and what it emits of the plan's result.
 
     | output | emits |

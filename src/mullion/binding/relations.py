@@ -93,7 +93,7 @@ class _Binder:
     def __init__(
         self, streams: Mapping[str, Stream], tables: Mapping[str, Table], materialized: Mapping[str, Relation]
     ) -> None:
-        self.context = Context(streams, tables, materialized, self._sub_query)
+        self._known = streams, tables, materialized
         self.timing = Timing(materialized)
 
     def result(self, query: Query, clock: Clock, *, one_window: bool = False) -> Selected:
@@ -108,7 +108,7 @@ class _Binder:
     def _read(self, query: Query, clock: Clock, outer: Scope | None = None, *, one_window: bool = False) -> Read:
         return read(
             query,
-            self.context,
+            Context(*self._known, self._sub_query),
             clock,
             lambda layout, exists, negated, clock: existing(layout, exists, negated, clock, self._read),
             outer,

@@ -24,7 +24,7 @@ class Cursor:
         self.at = 0
         self._words = [token.text.lower() if token.kind is Kind.WORD else "" for token in self.tokens]
         self._symbols = [token.text if token.kind is Kind.SYMBOL else "" for token in self.tokens]
-        self._nesting = _Nesting(self)
+        self.depth = 0
         self._guessed: tuple[int, tuple[str, ...]] | None = None
 
     # Looking
@@ -158,7 +158,7 @@ class Cursor:
 
     def nested(self) -> _Nesting:
         """Guards the stack around whatever may hold itself."""
-        return self._nesting
+        return _Nesting(self)
 
 
 def _shown(token: Token, text: str) -> str:
@@ -177,16 +177,17 @@ def _shown(token: Token, text: str) -> str:
 
 
 class _Nesting:
-    """Counts how deep the parser is inside brackets and the like."""
+    """Counts how deep the parser is inside brackets and the like. The cursor does not hold it: both, and all tokens,
+    would stay until cycles are sought."""
 
     def __init__(self, cursor: Cursor) -> None:
-        self.cursor, self.depth = cursor, 0
+        self.cursor = cursor
 
     def __enter__(self) -> None:
-        if self.depth >= MAX_NESTING:
+        if self.cursor.depth >= MAX_NESTING:
             place = self.cursor.place(self.cursor.at)
             raise ParseError(f"nested more than {MAX_NESTING} deep", place, hint="write it flatter")
-        self.depth += 1
+        self.cursor.depth += 1
 
     def __exit__(self, *_: object) -> None:
-        self.depth -= 1
+        self.cursor.depth -= 1

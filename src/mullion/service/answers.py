@@ -58,13 +58,15 @@ class AnswerStore:
             self.missing[name] = rows
             answered[name] -= rows
 
-    def note_dropped(self, queries: Iterable[Relation]) -> None:
-        """Remember the queries whose answers stay, until another query takes the name."""
-        for query in queries:
-            self.callbacks.forget(query.name)
-            self._dropped[query.name.lower()] = query.name, answer_schema(query)
-        for name in [name for name in self._dropped if self._catalog.knows(name)]:
-            self._memory.forget(self._dropped.pop(name)[0])
+    def note(self, changed: Iterable[Relation]) -> None:
+        """Remember the queries that were dropped, whose answers stay until another query takes the name; let go the
+        answers of those whose name was taken."""
+        for query in changed:
+            if self._catalog.queries.get(query.name) is not query:
+                self.callbacks.forget(query.name)
+                self._dropped[query.name.lower()] = query.name, answer_schema(query)
+            elif query.name.lower() in self._dropped:
+                self._memory.forget(self._dropped.pop(query.name.lower())[0])
 
     def finish(self) -> None:
         """All input was read: every query has a file, also one without answers."""

@@ -52,17 +52,19 @@ class Statements:
         self._add, self._explain, self._answer, self._can_answer = add, explain, answer, can_answer
 
     def execute(self, script: str) -> tuple[list[Explanation | OneAnswer], list[Relation]]:
-        """What the script's EXPLAINs and questions say, and the queries that it dropped."""
+        """What the script's EXPLAINs and questions say, and the queries that it added and dropped."""
         parsed = read_script(script)
         mistakes = ScriptMistakes(parsed)
-        before, waiting = self._catalog.copy(), list(self._questions)
-        said, dropped = list[Explanation | OneAnswer](), list[Relation]()
+        # One statement is carried out or not, and a copy would take as long as there are queries.
+        before = self._catalog.copy() if mistakes.errors or len(parsed.statements) > 1 else self._catalog
+        waiting = list(self._questions)
+        said, changed = list[Explanation | OneAnswer](), list[Relation]()
         try:
             for statement in parsed.statements:
                 try:
                     if mistakes.errors:
                         self._check(statement)
-                    elif (answer := self._execute(statement, dropped)) is not None:
+                    elif (answer := self._execute(statement, changed)) is not None:
                         said.append(answer)
                 except MullionError as mistake:
                     mistakes.note(statement, mistake)
@@ -71,7 +73,7 @@ class Statements:
             self._catalog.go_back_to(before)
             self._questions[:] = waiting
             raise
-        return said, dropped
+        return said, changed
 
     def _check(self, statement: Statement) -> None:
         """Find what is wrong with a statement that will not be carried out, since others are wrong."""
@@ -82,7 +84,7 @@ class Statements:
         elif statement.name is not None:
             self._catalog.known(statement.name, statement.place)
 
-    def _execute(self, statement: Statement, dropped: list[Relation]) -> Explanation | OneAnswer | None:
+    def _execute(self, statement: Statement, changed: list[Relation]) -> Explanation | OneAnswer | None:
         catalog = self._catalog
         match statement:
             case CreateStream():
@@ -90,9 +92,9 @@ class Statements:
             case CreateTable():
                 self._create_table(statement)
             case CreateQuery(query=query):
-                self._add(query)
+                changed.append(self._add(query))
             case DropQuery(name=name):
-                dropped.append(catalog.known(name, statement.place))
+                changed.append(catalog.known(name, statement.place))
                 catalog.drop_query(name, statement.place)
             case CreateSynopsis():
                 stream = catalog.stream(statement.stream, statement.place)
