@@ -27,7 +27,7 @@ class AnyClusters:
         parts: dict[int, list[SlicedAggregation]] = {}
         for query in queries:
             parts.setdefault(self.dice.randrange(number), []).append(query)
-        return Division(tuple(map(tuple, parts.values())), 0.0, 0.0, 0.0)
+        return Division(tuple(map(tuple, parts.values())), 0.0, 0.0)
 
     def cost_of(self, clusters: Any) -> float:
         return 1.0

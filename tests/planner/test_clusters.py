@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from by_slices import bind
 from mullion.algebra.streams import Stream
@@ -13,10 +15,11 @@ from mullion.language.dialect import SECOND
 from mullion.language.parse import parse_query
 from mullion.language.query import Period
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
-from mullion.planner.clusters import Clustering, Division, slices_a_microsecond
+from mullion.planner.clusters import Clustering, Division
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import slices_of
 from mullion.planner.statistics import ONE_GROUP, Groups, Statistics
+from mullion.planner.window_set import WindowSet
 
 FLIGHTS = Stream("flights", (("ts", TIMESTAMP), ("delay", BIGINT), ("origin", STRING)), "ts", 0)
 DAYS = 90 * 86_400 * SECOND
@@ -76,6 +79,32 @@ def test_many_predicates_over_one_window_are_one_cluster() -> None:
     assert len(divided(texts, known()).clusters) == 1
 
 
+WINDOWS = st.tuples(st.sampled_from((OF_ALL, BY_ORIGIN)), st.integers(1, 600), st.integers(1, 600))
+CONDITIONS = st.sampled_from(("", " WHERE delay > 15", " WHERE delay < 0"))
+
+
+@given(
+    st.lists(st.tuples(WINDOWS, CONDITIONS, st.sampled_from(("sum", "max", "stddev", "median"))), max_size=6),
+    st.sampled_from((1, 5_000, 300_000, 3_000_000)),
+)
+def test_where_dividing_is_not_tried_it_would_not_have_been_chosen(
+    drawn: list[tuple[tuple[str, int, int], str, str]], events: int
+) -> None:
+    texts = []
+    for (text, range_, slide), where, aggregate in drawn:
+        head, by, keys = text.format(range_, slide).replace("sum", aggregate).partition(" GROUP")
+        texts.append(head + where + by + keys)
+
+    class Trying(Clustering):
+        def _least_divided(self, name: str, queries: Sequence[SlicedAggregation]) -> float:
+            return 0.0
+
+    own, statistics = queries(*texts), known(events=events)
+    tried, division = Trying(statistics).divide(own), Clustering(statistics).divide(own)
+    assert names(division) == names(tried)
+    assert division.cost == pytest.approx(tried.cost)
+
+
 def test_a_query_goes_where_it_costs_least() -> None:
     texts = [BY_ORIGIN.format(*window) for window in ((120, 60), (907, 311), (180, 60), (1423, 997))]
     texts[1] = texts[1].replace(" GROUP", " WHERE delay > 15 GROUP").replace("sum", "max")
@@ -114,7 +143,9 @@ def test_both_costs_are_told() -> None:
 )
 def test_slices_are_estimated(windows: list[Period]) -> None:
     hour = 3600 * SECOND
-    assert slices_a_microsecond(tuple(windows)) * hour == pytest.approx(slices_of(windows, 0, hour, "paired"), rel=0.15)
+    assert WindowSet.of(windows).slices_a_microsecond * hour == pytest.approx(
+        slices_of(windows, 0, hour, "paired"), rel=0.15
+    )
 
 
 def test_hundreds_of_queries_make_few_clusters() -> None:

@@ -19,17 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import gcd
 from typing import NamedTuple
 
 import numpy as np
 
-from mullion.instants import EVERYTHING
 from mullion.language.query import Expr, Period
 from mullion.planner.plan import EVENTS, PredicateSlot, StateColumn, grouping_name, slot_of, states_of
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
-from mullion.planner.slices import covered_share, is_hopping
 from mullion.planner.statistics import ONE_GROUP, Groups, Statistics, expected_cells
+from mullion.planner.window_set import NOTHING, WindowSet
 
 CLUSTER = 2_500.0
 """Microseconds that a cluster takes in a batch, whatever it holds."""
@@ -61,13 +59,11 @@ class Cluster:
 
     grouping: str
     queries: list[SlicedAggregation] = field(default_factory=list)
-    slots: dict[PredicateSlot, dict[Period, None]] = field(default_factory=dict)
+    slots: dict[PredicateSlot, WindowSet] = field(default_factory=dict)
+    windows: WindowSet = NOTHING
+    """Those of all slots."""
     states: dict[StateColumn, None] = field(default_factory=lambda: {EVENTS: None})
     cells: dict[PredicateSlot, float] = field(default_factory=dict)
-
-    @property
-    def windows(self) -> dict[Period, None]:
-        return {window: None for windows in self.slots.values() for window in windows}
 
 
 @dataclass(frozen=True)
@@ -77,8 +73,6 @@ class Division:
     clusters: tuple[tuple[SlicedAggregation, ...], ...]
     cost: float
     together: float
-    apart: float
-    """What it costs when every query has slices of its own."""
 
 
 class _Fragments(NamedTuple):
@@ -99,28 +93,27 @@ class Clustering:
         self.events = max(1, statistics.events or statistics.sampled)
         self._span = max(1, statistics.span or 1)
         self._selectivities: dict[str, Mapping[Expr, float]] = {}
-        self._cells: dict[tuple[str, Expr | None, tuple[Period, ...]], float] = {}
         self._wholes: dict[tuple[str, frozenset[str]], float] = {}
 
     def divide(self, queries: Sequence[SlicedAggregation]) -> Division:
         """The cheapest division that greedy merging finds, or one cluster for all where that costs no more."""
-        cost = together = apart = 0.0
+        cost = together = 0.0
         clusters: list[tuple[SlicedAggregation, ...]] = []
         by_keys = _by_key_set(queries)
         for name, own in by_keys.items():
-            merged = self._merge(name, own)
-            found, whole = sum(map(self.cost, merged)), self.whole(name, own)
-            apart += sum(self._alone(name, query) for query in own)
-            together += whole
-            if whole <= found:
-                clusters.append(tuple(own))
-            else:
-                clusters += [tuple(cluster.queries) for cluster in merged]
-            cost += min(found, whole)
+            least, parts = self.whole(name, own), [tuple(own)]
+            together += least
+            if least > self._least_divided(name, own):
+                merged = self._merge(name, own)
+                divided = sum(map(self.cost, merged))
+                if divided < least:
+                    least, parts = divided, [tuple(cluster.queries) for cluster in merged]
+            clusters += parts
+            cost += least
         together -= CLUSTER * (len(by_keys) - 1)
         if together <= 1.2 * cost:
-            return Division((tuple(queries),) if queries else (), together, together, apart)
-        return Division(tuple(clusters), cost, together, apart)
+            return Division((tuple(queries),) if queries else (), together, together)
+        return Division(tuple(clusters), cost, together)
 
     def text(self, queries: Sequence[SlicedAggregation], clusters: int) -> str:
         """Why these queries are a cluster, with both costs."""
@@ -173,19 +166,16 @@ class Clustering:
         by_states: dict[frozenset[StateColumn], dict[int, None]] = {}
         for (_, states), own in sorted(alike.items(), key=lambda item: (-len(item[1]), item[0][0].slide)):
             atom = self._cluster(name, own)
-            best, least = -1, self.cost(atom)
-            for at in self._candidates(atom, by_slot, by_states.get(states, {})):
-                more = self._joined_cost(clusters[at], atom) - self.cost(clusters[at])
+            at, best, least = len(clusters), atom, self.cost(atom)
+            for candidate in self._candidates(atom, by_slot, by_states.get(states, {})):
+                joined = self._joined(clusters[candidate], atom)
+                more = self.cost(joined) - self.cost(clusters[candidate])
                 if more < least:
-                    best, least = at, more
-            if best < 0:
-                best = len(clusters)
-                clusters.append(atom)
-            else:
-                self._join(clusters[best], atom)
+                    at, best, least = candidate, joined, more
+            clusters[at:] = [best, *clusters[at + 1 :]]
             for slot in atom.slots:
-                by_slot.setdefault(slot, {})[best] = None
-            by_states.setdefault(states, {})[best] = None
+                by_slot.setdefault(slot, {})[at] = None
+            by_states.setdefault(states, {})[at] = None
         return clusters
 
     @staticmethod
@@ -197,32 +187,26 @@ class Clustering:
         return list(dict.fromkeys([*sharing, *list(by_states)[-MOST_CANDIDATES:]]))
 
     def _cluster(self, name: str, queries: Sequence[SlicedAggregation]) -> Cluster:
-        cluster = Cluster(name)
+        cluster = Cluster(name, list(queries))
         before: frozenset[StateColumn] = frozenset()
+        slots: dict[PredicateSlot, dict[Period, None]] = {}
         for query in queries:
-            cluster.queries.append(query)
-            cluster.slots.setdefault(slot_of(query), {})[query.window] = None
+            slots.setdefault(slot_of(query), {})[query.window] = None
             states = _states(query.template)
             if states is not before:
                 cluster.states |= dict.fromkeys(states)
                 before = states
+        cluster.slots = {slot: WindowSet.of(windows) for slot, windows in slots.items()}
+        cluster.windows = NOTHING.union(*cluster.slots.values())
         cluster.cells = self._cells_of(name, cluster.slots)
         return cluster
 
-    def _join(self, cluster: Cluster, atom: Cluster) -> None:
-        cluster.queries += atom.queries
-        cluster.states |= atom.states
-        for slot, windows in atom.slots.items():
-            own = cluster.slots.setdefault(slot, {})
-            own |= windows
-            cluster.cells |= self._cells_of(cluster.grouping, {slot: own})
-
-    def _joined_cost(self, cluster: Cluster, atom: Cluster) -> float:
-        slots, cells = dict(cluster.slots), dict(cluster.cells)
-        both = {slot: {**slots.get(slot, {}), **windows} for slot, windows in atom.slots.items()}
-        slots |= both
-        cells |= self._cells_of(cluster.grouping, both)
-        return self.cost(Cluster(cluster.grouping, [], slots, cluster.states | atom.states, cells))
+    def _joined(self, cluster: Cluster, atom: Cluster) -> Cluster:
+        name = cluster.grouping
+        both = {slot: cluster.slots.get(slot, NOTHING).union(windows) for slot, windows in atom.slots.items()}
+        cells = cluster.cells | self._cells_of(name, both)
+        windows, states = cluster.windows.union(atom.windows), cluster.states | atom.states
+        return Cluster(name, cluster.queries + atom.queries, cluster.slots | both, windows, states, cells)
 
     def _alone(self, name: str, query: SlicedAggregation) -> float:
         return self.cost(self._cluster(name, [query]))
@@ -235,14 +219,24 @@ class Clustering:
         if not all(state.partial.is_dense for state in cluster.states):
             return self._by_fragments(cluster)
         fields = _fields(cluster.states)
-        if cluster.grouping == "()":
-            added = len(cluster.slots) * DENSE_FIELD * fields
-        else:
-            name, slots = cluster.grouping, cluster.slots.items()
-            selected = sum(self._selectivity(name, slot) * kept_share(tuple(windows)) for slot, windows in slots)
-            added = len(cluster.slots) * TESTED + selected * (GROUPED_EVENT + GROUPED_FIELD * fields)
         cells = sum(cluster.cells.values()) * (CELL + CELL_FIELD * fields)
-        return CLUSTER + self.events * added + cells + SLICE * self._slices(cluster.windows)
+        return CLUSTER + self._added(cluster, fields) + cells + SLICE * self._slices(cluster.windows)
+
+    def _added(self, cluster: Cluster, fields: int) -> float:
+        """Events that are added to partials, slot by slot."""
+        if cluster.grouping == "()":
+            return self.events * len(cluster.slots) * DENSE_FIELD * fields
+        name, slots = cluster.grouping, cluster.slots.items()
+        selected = sum(self._selectivity(name, slot) * windows.kept_share for slot, windows in slots)
+        return self.events * (len(cluster.slots) * TESTED + selected * (GROUPED_EVENT + GROUPED_FIELD * fields))
+
+    def _least_divided(self, name: str, queries: Sequence[SlicedAggregation]) -> float:
+        """No division takes less: it has two clusters, and adds events at least once to each slot."""
+        cluster = self._cluster(name, queries)
+        if not all(state.partial.is_dense for state in cluster.states):
+            return 2 * CLUSTER
+        fewest = min(_fields(states) for states in {_states(query.template) for query in queries})
+        return 2 * CLUSTER + self._added(cluster, fewest)
 
     def whole(self, name: str, queries: Sequence[SlicedAggregation]) -> float:
         """All of them as one cluster, by dense rows or by fragments."""
@@ -268,8 +262,8 @@ class Clustering:
             fragments = self._statistics.fragments(name, conditions, with_groups=True)
             groups = self._assumed_fragments(name, len(conditions)) if fragments is None else fragments
             given = max(1.0, sum(self._selectivity(name, slot) for slot in cluster.slots))
-        windows = tuple(cluster.windows)
-        events = self.events * (1.0 if not selective else min(1.0, given)) * kept_share(windows)
+        windows = cluster.windows
+        events = self.events * (1.0 if not selective else min(1.0, given)) * windows.kept_share
         return _Fragments(events, float(expected_cells(self._kept_slices(windows), events, groups)), given)
 
     def _assumed_fragments(self, name: str, conditions: int) -> Groups:
@@ -287,28 +281,23 @@ class Clustering:
             self._selectivities[name] = self._statistics.selectivities(name)
         return self._selectivities[name].get(slot.predicate, ASSUMED_SELECTIVITY)
 
-    def _cells_of(self, name: str, slots: Mapping[PredicateSlot, Iterable[Period]]) -> dict[PredicateSlot, float]:
-        """The partials of each slot. All that are not known yet are counted together: each by itself takes longer than
-        a hundred of them."""
-        keys = {slot: (name, slot.predicate, tuple(windows)) for slot, windows in slots.items()}
-        new = {key: slot for slot, key in keys.items() if key not in self._cells}
-        if new:
-            slices = np.array([self._kept_slices(windows) for _, _, windows in new])
-            shares = np.array([kept_share(windows) for _, _, windows in new])
-            counted = self._statistics.cells(name, [predicate for _, predicate, _ in new], slices, shares)
-            if counted is None:
-                selected = np.array([self._selectivity(name, slot) for slot in new.values()])
-                counted = expected_cells(slices, self.events * shares * selected, self._groups(name))
-            self._cells |= dict(zip(new, counted.tolist(), strict=True))
-        return {slot: self._cells[key] for slot, key in keys.items()}
+    def _cells_of(self, name: str, slots: Mapping[PredicateSlot, WindowSet]) -> dict[PredicateSlot, float]:
+        """The partials of each slot. All are counted together: each by itself takes longer than a hundred of them."""
+        slices = np.array([self._kept_slices(windows) for windows in slots.values()])
+        shares = np.array([windows.kept_share for windows in slots.values()])
+        counted = self._statistics.cells(name, [slot.predicate for slot in slots], slices, shares)
+        if counted is None:
+            selected = np.array([self._selectivity(name, slot) for slot in slots])
+            counted = expected_cells(slices, self.events * shares * selected, self._groups(name))
+        return dict(zip(slots, counted.tolist(), strict=True))
 
-    def _kept_slices(self, windows: tuple[Period, ...]) -> float:
+    def _kept_slices(self, windows: WindowSet) -> float:
         """The slices whose events are kept."""
-        kept = (slices_a_microsecond(windows) - gaps_a_microsecond(windows)) * self._span
-        return max(1.0, min(self.events * kept_share(windows), kept))
+        kept = (windows.slices_a_microsecond - windows.gaps_a_microsecond) * self._span
+        return max(1.0, min(self.events * windows.kept_share, kept))
 
-    def _slices(self, windows: Iterable[Period]) -> float:
-        return max(1.0, min(float(self.events), slices_a_microsecond(tuple(windows)) * self._span))
+    def _slices(self, windows: WindowSet) -> float:
+        return max(1.0, min(float(self.events), windows.slices_a_microsecond * self._span))
 
 
 def key_set(query: SlicedAggregation) -> str:
@@ -322,53 +311,6 @@ def _by_key_set(queries: Iterable[SlicedAggregation]) -> dict[str, list[SlicedAg
     return by_keys
 
 
-@lru_cache(maxsize=1 << 14)
-def slices_a_microsecond(windows: tuple[Period, ...]) -> float:
-    """About how many slices the edges of all windows cut, as if edges that do not fall on one another by their steps
-    lay anywhere on the common grid.
-
-    >>> round(3_600_000_000 * slices_a_microsecond((Period(1_800_000_000, 60_000_000), Period(60_000_000, 60_000_000))))
-    60
-    """
-    progressions = dict.fromkeys(progression for window in windows for progression in _progressions(window))
-    grid = 0
-    for first, step in progressions:
-        grid = gcd(grid, step, first)
-    free = 1.0
-    for _, step in progressions:
-        free *= 1.0 - grid / step
-    return (1.0 - free) / grid if grid else 0.0
-
-
-@lru_cache(maxsize=1 << 14)
-def kept_share(windows: tuple[Period, ...]) -> float:
-    """About which part of the events is kept: those between windows are not, if all windows hop."""
-    return covered_share(windows) if all(map(is_hopping, windows)) else 1.0
-
-
-@lru_cache(maxsize=1 << 14)
-def gaps_a_microsecond(windows: tuple[Period, ...]) -> float:
-    """About how many slices lie in no window: those that begin where a window ends, outside of all others.
-
-    >>> 8 * gaps_a_microsecond((Period(1, 4),)), 8 * gaps_a_microsecond((Period(1, 4), Period(4, 8)))
-    (2.0, 1.75)
-    """
-    if not all(map(is_hopping, windows)):
-        return 0.0
-    return sum(
-        (1.0 - covered_share([*windows[:at], *windows[at + 1 :]])) / window.slide for at, window in enumerate(windows)
-    )
-
-
-def _progressions(window: Period) -> tuple[tuple[int, int], ...]:
-    if window.slide >= EVERYTHING:
-        return ()
-    end = window.offset % window.slide, window.slide
-    if window.range >= EVERYTHING or window.range % window.slide == 0:
-        return (end,)
-    return end, ((window.offset - window.range) % window.slide, window.slide)
-
-
 @lru_cache(maxsize=1 << 12)
 def _states(template: AnswerTemplate) -> frozenset[StateColumn]:
     return frozenset(state for aggregate in template.aggregates for state in states_of(aggregate))
@@ -378,4 +320,4 @@ def _fields(states: Iterable[StateColumn]) -> int:
     return sum(len(state.partial.stored) for state in states)
 
 
-__all__ = ["LEAST_GAIN", "WORTH_MOVING", "Clustering", "Division", "key_set", "slices_a_microsecond"]
+__all__ = ["LEAST_GAIN", "WORTH_MOVING", "Clustering", "Division", "key_set"]
