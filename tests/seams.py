@@ -43,6 +43,7 @@ from mullion.storage.manifest import stream_folder
 from mullion.storage.requests import request_advance
 from mullion.testing import STEPS, Crash, crash_at
 from operators.test_relations_differential import as_rows, comparable
+from promises import Ending, Promised, endings
 from runtime.test_asking import micros
 from runtime.test_core_differential import assert_same, rows_of
 from strategies import DECAYS, EVERY_AGGREGATE, Draw, Event, Frame, Setting, queries, settings_of_time
@@ -56,6 +57,10 @@ SYNOPSES = {
     "best": "ON trades(price) USING ordered_sharing (rows 8)",
     "most": "ON trades(volume) USING ordered_sharing (rows 20)",
     "grams": "ON trades(volume) USING timegram (buckets 4, rows 12)",
+}
+ENDINGS = {
+    "trades": endings("flag", (True,), (("symbol",), ("symbol", "volume"))),
+    **{name: endings(value, (1.0, 2.0, 0.25)) for name, value in any_relation.VALUE.items()},
 }
 EXTREMES = (("max", "min"), ("price", "volume"), (1, 3, 8, 12, 20))
 BOUNDS = "SELECT APPROX count(volume) AS n, max(volume) AS high, min(volume) AS low, sum(volume) AS total"
@@ -102,6 +107,8 @@ class Trial:
     asking: Asking
     watched: bool
     """Whether somebody reads the streams of relations from the beginning: what joins later has missed something."""
+    endings: Mapping[str, Ending] = field(default_factory=dict)
+    """Which events end the keys of streams, where any do."""
 
 
 # Drawing
@@ -196,6 +203,7 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         draw(st.sampled_from((False, False, True))),
         draw(asked_once(setting, windows, [text for name, text in texts.items() if name < "r"], len(runs))),
         draw(st.booleans()),
+        draw(st.fixed_dictionaries({}, optional=ENDINGS) | st.just({})),
     )
 
 
@@ -230,6 +238,7 @@ def script(trial: Trial, base: Path, run: int) -> str:
         made.append(
             f"CREATE STREAM {name} ({columns}) USING parquet OPTIONS ({options}) "
             f"TIMESTAMP BY ts LATENESS '{trial.lateness[name]} us'{keep}"
+            f"{f' PUNCTUATE {trial.endings[name].clause}' if name in trial.endings else ''}"
         )
     columns = ", ".join(f"{column} {type_}" for column, type_ in any_relation.NAMED.columns)
     made.append(f"CREATE TABLE named ({columns}) USING parquet OPTIONS (path '{base / 'named.parquet'}')")
@@ -253,13 +262,16 @@ class Oracle:
     """From when on a query that joined answers."""
     read: dict[str, int]
     """How many files of each stream were read."""
+    promised: dict[str, Promised]
+    """What streams have said of their keys."""
     beats: dict[str, int] = field(default_factory=dict)
     """The last heartbeat of each stream."""
 
     @classmethod
     def of(cls, trial: Trial) -> Oracle:
         nothing = dict.fromkeys(STREAMS, 0)
-        return cls(trial, {name: [] for name in STREAMS}, dict.fromkeys(STREAMS), {}, nothing)
+        promised = {name: Promised(trial.endings.get(name)) for name in STREAMS}
+        return cls(trial, {name: [] for name in STREAMS}, dict.fromkeys(STREAMS), {}, nothing, promised)
 
     def asks(self, run: int) -> set[str]:
         """The streams that somebody asks by then; nobody reads the others."""
@@ -293,7 +305,7 @@ class Oracle:
         limit = self.watermark(stream)
         for event in (event for file in files for event in file):
             time = event["ts"]
-            if time is None or (limit is not None and time < limit):
+            if time is None or (limit is not None and time < limit) or not self.promised[stream].takes(event):
                 continue
             self.kept[stream].append(event)
             known = self.newest[stream]

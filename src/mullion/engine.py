@@ -26,13 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mullion.algebra.streams import Stream
 from mullion.allocation import keep_freed_memory
 from mullion.arguments import require, require_callable
 from mullion.catalog.catalog import Catalog
 from mullion.closing import close_at_exit
 from mullion.errors import ArgumentError
-from mullion.language.parse import parse_duration, parse_event_time, parse_query, parse_when_behind
+from mullion.language.parse import parse_query
 from mullion.language.query import Query
 from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Schedule, Sharing, Slicing, Way, chosen
 from mullion.planner.explain import Explanation
@@ -41,6 +40,7 @@ from mullion.service.answers import AnswerStore
 from mullion.service.batches import Batches
 from mullion.service.entering import Entering
 from mullion.service.explaining import Explainer
+from mullion.service.frames import Said, stream_of_frame
 from mullion.service.operation import Operation
 from mullion.service.places import Places
 from mullion.service.runs import Runs
@@ -53,7 +53,6 @@ from mullion.spark.backend import SparkBackend
 from mullion.spark.jvm import needs_spark
 from mullion.spark.processes import Peaks
 from mullion.spark.results import OneAnswer, Results
-from mullion.spark.types import columns_from_spark
 
 if TYPE_CHECKING:
     from mullion.spark.types import DataFrame, SparkSession
@@ -202,34 +201,19 @@ class Engine(Steering, Status):
         keep: str | int | None = None,
         idle: str | None = None,
         when_behind: str = "WAIT",
+        punctuate: str | None = None,
     ) -> None:
         """Name a DataFrame, streaming or static, as a stream of events.
 
         `lateness` is how far behind the newest event one may arrive, `ahead` how far past the clock its time may lie,
         None for any distance. `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be
         asked about. When nothing comes for as long as `idle`, event time goes on with the clock. `when_behind` is what
-        WHEN BEHIND says in SQL, such as "SHED RANDOM AT MOST 50 PERCENT".
+        WHEN BEHIND says in SQL, such as "SHED RANDOM AT MOST 50 PERCENT", and `punctuate` what PUNCTUATE says, such as
+        "ON order_id WHEN status = 'closed'".
         """
         self._backend.check_open()
-        require("when_behind", when_behind, str, "text such as 'SHED RANDOM AT MOST 50 PERCENT'")
-        require("the name of a stream", name, str, "text")
-        require("time", time, str, "the name of a column")
-        require("lateness", lateness, str, "a duration such as '5 seconds'")
-        require("ahead", ahead, str, "a duration such as '1 day'", none=True)
-        require("keep", keep, (str, int), "a duration such as '1 hour' or a number of events", none=True)
-        require("idle", idle, str, "a duration such as '10 s'", none=True)
-        if not hasattr(dataframe, "isStreaming"):
-            hint = "read it with Spark, such as spark.readStream, or name its files with CREATE STREAM"
-            raise ArgumentError(f"stream '{name}' is a Spark DataFrame, not a {type(dataframe).__name__}", hint=hint)
-        columns = columns_from_spark(dataframe.schema)
-        keep_for = parse_duration(keep) if isinstance(keep, str) else None
-        rows = keep if isinstance(keep, int) else None
-        furthest = None if ahead is None else parse_duration(ahead)
-        is_column = time.lower() in (column.lower() for column, _ in columns)
-        named, computed = (time, None) if is_column else parse_event_time(time)
-        late, quiet = parse_duration(lateness), None if idle is None else parse_duration(idle)
-        limits = keep_for, rows, furthest, computed, quiet, parse_when_behind(when_behind)
-        stream = Stream(name, columns, named, late, "", (), *limits)
+        said = Said(time, lateness, ahead, keep, idle, when_behind, punctuate)
+        stream = stream_of_frame(name, dataframe, said)
         with self._lock:
             self.catalog.add_stream(stream.check())
             self._backend.add_frame(name, dataframe)
@@ -383,7 +367,7 @@ class Engine(Steering, Status):
         return self._answers.results(name, self._backend.session_in_use)
 
     def aside(self, kind: str) -> list[pa.Table]:
-        """Records that answered no query: kind is 'late', 'ahead' or 'malformed'."""
+        """Records that answered no query: kind is 'late', 'ahead', 'malformed' or 'broken'."""
         return self._answers.aside(kind)
 
     def on_answer(self, call: OnAnswer) -> None:

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mullion.errors import CheckError, Place, closest
-from mullion.expressions.evaluate import is_kernel_only
+from mullion.expressions.evaluate import is_event_only, is_kernel_only
 from mullion.expressions.typing import resolve
 from mullion.expressions.vector import has_arrow_type
+from mullion.language.punctuating import Punctuation
 from mullion.language.query import Cast, Expr
 from mullion.language.render import render
 from mullion.language.script import AHEAD_BY_DEFAULT
 from mullion.language.shedding import Shedding
-from mullion.language.types import DATE, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
+from mullion.language.types import BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
 
 RESERVED = ("_corrupt_record", "_source", "_block", "_row", "_partition", "_offset", "_metadata")
 """Names of columns that readers add."""
@@ -63,6 +64,8 @@ class Stream(_WithColumns):
     """After how long without events event time goes on with the clock (microseconds)."""
     shedding: Shedding | None = None
     """What may be left out while the run is behind; None where it waits."""
+    punctuation: Punctuation | None = None
+    """Which events are the last ones of their keys."""
 
     def column(self, name: str, place: Place | None) -> str:
         """The column of this name, as the stream spells it. Raises where there is none."""
@@ -86,7 +89,23 @@ class Stream(_WithColumns):
     def check(self, place: Place | None = None) -> Stream:
         """The stream as it is read: checked, with the columns that are computed."""
         timed = self._timed(place)
+        if self.punctuation is not None:
+            timed = timed._punctuated(self.punctuation)
         return timed if self.shedding is None else timed._weighed(self.shedding)
+
+    def _punctuated(self, punctuation: Punctuation) -> Stream:
+        """The stream with PUNCTUATE over its columns."""
+        place = punctuation.when.place or punctuation.place
+        columns = tuple(self.column(name, punctuation.place) for name in punctuation.columns)
+        for name in columns:
+            if not has_arrow_type(self.types[name]):
+                raise CheckError(f"PUNCTUATE ON needs plain values, and '{name}' is {self.types[name]}", place)
+        when, type_ = resolve(punctuation.when, self.types)
+        if type_ != BOOLEAN:
+            raise CheckError(f"PUNCTUATE WHEN needs a condition, and {render(when)} is {type_}", place)
+        if is_event_only(when):
+            raise CheckError("PUNCTUATE WHEN must be a condition that is computed beside Spark", place)
+        return replace(self, punctuation=replace(punctuation, columns=columns, when=when))
 
     def _weighed(self, shedding: Shedding) -> Stream:
         """The stream with the weights of its events, and with SHED BY over its columns."""

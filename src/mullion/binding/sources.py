@@ -224,7 +224,7 @@ class _Bases:
         if isinstance(relation, Stream):
             assert isinstance(source, Named)
             window, partition = (grouped_window if self.one_window else stream_window)(source, relation)
-            scan = Scan(relation.name, window, relation.columns, partition)
+            scan = Scan(relation.name, window, relation.columns, partition, punctuation=relation.punctuation)
             return scan, {(base, name): name for name, _ in relation.columns}
         assert isinstance(relation, Rows)
         pairs = zip(relation.names, relation.node.columns, strict=False)

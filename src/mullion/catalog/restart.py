@@ -14,7 +14,7 @@ from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
 from mullion.errors import CheckpointError
 from mullion.language.parse import parse_query
-from mullion.language.render import render
+from mullion.language.render import render, render_punctuation
 from mullion.options import DEFAULTS
 from mullion.storage.manifest import Manifest, queries_noted
 
@@ -23,7 +23,8 @@ def stream_text(stream: Stream) -> str:
     time = "" if stream.time is None else f"{render(stream.time)} AS "
     columns = ", ".join(f"{name} {type_}" for name, type_ in stream.columns)
     read = f"{stream.name} ({columns}) {stream.format} {sorted(stream.options)}"
-    return f"{read} {time}{stream.time_column} {stream.lateness}"
+    over = "" if stream.punctuation is None else f" {render_punctuation(stream.punctuation)}"
+    return f"{read} {time}{stream.time_column} {stream.lateness}{over}"
 
 
 def check_manifest(then: Manifest, now: Manifest, where: Path) -> None:

@@ -15,6 +15,7 @@ from mullion.language.durations import TOO_LONG
 from mullion.language.expressions import expression
 from mullion.language.limits import LONGEST
 from mullion.language.literals import duration, instant
+from mullion.language.punctuating import Punctuation, punctuation
 from mullion.language.queries import query
 from mullion.language.query import Expr, Query
 from mullion.language.script import Ask, CreateQuery, Statement
@@ -80,6 +81,11 @@ def parse_event_time(text: str) -> tuple[str, Expr | None]:
 def parse_when_behind(text: str) -> Shedding | None:
     """What stands after WHEN BEHIND; None for WAIT."""
     return _guarded(text, _one_when_behind)
+
+
+def parse_punctuation(text: str) -> Punctuation:
+    """What stands after PUNCTUATE."""
+    return _guarded(text, _one_punctuation)
 
 
 def parse_duration(text: str) -> int:
@@ -154,6 +160,12 @@ def _one_when_behind(c: Cursor) -> Shedding | None:
     return parsed
 
 
+def _one_punctuation(c: Cursor) -> Punctuation:
+    parsed = punctuation(c)
+    c.finish("for", "and", "or")
+    return parsed
+
+
 def _guarded(text: str, parse: Callable[[Cursor], T]) -> T:
     """A caller that is itself deep in the stack gets a typed error as well."""
     try:
@@ -176,6 +188,7 @@ _CLAUSES = (
     "keep",
     "idle",
     "when",
+    "punctuate",
     "options",
     "timestamp",
 )

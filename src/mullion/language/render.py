@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mullion.language.literals import largest_unit
+from mullion.language.punctuating import Punctuation
 from mullion.language.query import (
     Aggregate,
     Call,
@@ -66,6 +67,7 @@ def render(node: Statement | Query | Expr) -> str:
             keep += "" if node.keep_rows is None else f" KEEP {node.keep_rows} ROWS"
             idle = "" if node.idle is None else f" IDLE AFTER {_span(node.idle)}"
             behind = _behind(node.shedding)
+            behind += "" if node.punctuation is None else f" PUNCTUATE {render_punctuation(node.punctuation)}"
             created = f"CREATE STREAM {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
             time = "" if node.time is None else f"{_expr(node.time)} AS "
             return f"{created} TIMESTAMP BY {time}{render_name(node.time_column)}{late}{ahead}{keep}{idle}{behind}"
@@ -95,6 +97,13 @@ def _behind(shedding: Shedding | None) -> str:
     what = "RANDOM" if shedding.by is None else f"BY {_expr(shedding.by)}"
     most = repr(shedding.most).removesuffix(".0")
     return f" WHEN BEHIND SHED {what} AT MOST {most} PERCENT{' MARK EXACT' if shedding.marks else ''}"
+
+
+def render_punctuation(punctuation: Punctuation) -> str:
+    """What follows PUNCTUATE."""
+    names = ", ".join(map(render_name, punctuation.columns))
+    span = "" if punctuation.span is None else f" FOR {_span(punctuation.span)}"
+    return f"ON {names} WHEN {_expr(punctuation.when)}{span}"
 
 
 def _relation(columns: tuple[tuple[str, Type], ...], format_: str, options: tuple[tuple[str, str], ...]) -> str:

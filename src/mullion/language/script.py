@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from mullion.errors import Place
 from mullion.language.dialect import DAY
+from mullion.language.punctuating import Punctuation
 from mullion.language.query import Expr, Literal, Query
 from mullion.language.shedding import Shedding
 from mullion.language.types import Type
@@ -36,6 +37,8 @@ class CreateStream:
     """After how long without events event time goes on with the clock (microseconds)."""
     shedding: Shedding | None = None
     """What may be left out when the run is behind; None when it waits."""
+    punctuation: Punctuation | None = None
+    """Which events are the last ones of their keys."""
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

@@ -12,6 +12,7 @@ from mullion.language.dialect import OUTPUTS
 from mullion.language.durations import time_span
 from mullion.language.expressions import expression
 from mullion.language.limits import MOST_ROWS
+from mullion.language.punctuating import punctuation
 from mullion.language.queries import query
 from mullion.language.query import Column, Expr
 from mullion.language.script import (
@@ -33,8 +34,8 @@ from mullion.language.types import Type
 from mullion.language.windows import timestamp
 
 _NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,127}", re.ASCII)
-_BOUNDS = ("lateness", "ahead", "keep", "idle", "when")
-_CLAUSES = {"when": "shedding"}
+_BOUNDS = ("lateness", "ahead", "keep", "idle", "when", "punctuate")
+_CLAUSES = {"when": "shedding", "punctuate": "punctuation"}
 """The fields that clauses fill which are called otherwise."""
 EVENT_TIME = "event_time"
 """The column of an event time that is computed and not given a name."""
@@ -103,6 +104,8 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
             bounds["idle"] = _idle(c)
         elif word == "when":
             bounds["shedding"] = when_behind(c)
+        elif word == "punctuate":
+            bounds["punctuation"] = punctuation(c)
         elif c.token.kind is Kind.NUMBER and c.word(1) in ("row", "rows"):
             bounds["keep_rows"] = c.integer("a number of ROWS greater than zero", MOST_ROWS)
             c.step()

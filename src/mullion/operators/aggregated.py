@@ -26,7 +26,7 @@ Guarantee: one row a group at every instant that is answered, with the values of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,7 +45,9 @@ from mullion.operators.bad_values import BadValues
 from mullion.operators.base import Operator, Parts
 from mullion.operators.clock import Changes, Periodic
 from mullion.operators.construction import DEFAULT, Construction
+from mullion.operators.expressions import key_function
 from mullion.operators.grouped import Grouped, Moments, Rows, every_change, every_instant
+from mullion.operators.punctuated import Punctuated
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
@@ -70,6 +72,7 @@ class AggregatedOperator(Operator):
         fields = [(f"x{i}", arrow_type(type_)) for i, type_ in enumerate(self._types.values())]
         self._rows = pa.schema(fields or [("x", pa.null())])
         self._input = Hash(self._rows, below.width)
+        self._ending = self._told_when_over(construction)
         self._occupancy, self._others = Occupancy(), Occupancy()
         self.newest = EVER_BEFORE
         """The time of the newest event of all streams: the network sets it."""
@@ -81,7 +84,31 @@ class AggregatedOperator(Operator):
         """Of a continuous query, the rows that are there now."""
 
     def structures(self) -> dict[str, str]:
-        return {"input": f"{self._input.kept_in} of rows that can still be seen"}
+        over = "" if self._ending is None else f", without groups that are over in {self._ending.stream}"
+        return {"input": f"{self._input.kept_in} of rows that can still be seen{over}"}
+
+    def _told_when_over(self, construction: Construction) -> Punctuated | None:
+        """The keys of whose groups a stream tells that they are over, if these then stay as they are: of windows that
+        never let go, answered at every change."""
+        endless = all(scan.window.is_endless and not scan.window.internal for scan in scans(self.node))
+        if self._clock is not None or not endless or construction.has_retractions(self.node.input.pattern):
+            return None
+        return Punctuated.of(self.node.input, [expr for expr, _ in self.node.keys])
+
+    def let_go(self, ended: Mapping[str, pa.Table]) -> None:
+        if self._ending is None or self._ending.stream not in ended:
+            return
+        closed, keys = self.closed[self._ending.stream], self._ending.chosen(self.node.keys)
+        places = [list(self._types).index(expr) for expr, _ in keys]
+        types = [type_ for _, type_ in keys]
+
+        def is_open(names: Sequence[str], rows: pa.Table) -> Mask:
+            named = dict(zip(names, types, strict=True))
+            return closed.until(key_function([Column(name) for name in names], named)(rows)) < FOREVER
+
+        self._input.keep(lambda timed: is_open([f"x{place}" for place in places], timed.rows))
+        names = self._ending.chosen(self.schema.names[: len(self.node.keys)])
+        self._current = self._current.take(is_open(names, self._current.rows))
 
     @property
     def held(self) -> int:

@@ -12,11 +12,14 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
 from mullion.operators.timed_rows import Delta
+
+if TYPE_CHECKING:
+    from mullion.operators.closed_keys import ClosedKeys
 
 Parts = Mapping[str, Sequence[pa.Table]]
 """The state of an operator: named lists of tables."""
@@ -48,6 +51,12 @@ class Operator(ABC):
     """How many rows it may give in one step; only joins can give many more than they take."""
     bad: int = 0
     """How many bad values its expressions met, which became NULL: overflows, divisions by zero, failed casts."""
+
+    closed: Mapping[str, ClosedKeys] = {}
+    """The keys of streams that were over when the step began: the network sets it."""
+
+    def let_go(self, ended: Mapping[str, pa.Table]) -> None:  # noqa: B027
+        """Keys of streams have become over: let go of what only rows of these keys could have met or changed."""
 
     @property
     def held(self) -> int:

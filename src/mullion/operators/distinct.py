@@ -14,25 +14,28 @@ there, whose end only a negative tuple can tell.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Distinct
 from mullion.algebra.update_pattern import Pattern
-from mullion.expressions.arrays import Codes, Index, grown
+from mullion.expressions.arrays import Codes, Index, Times, grown
 from mullion.expressions.coding.code_table import CodeTable
 from mullion.expressions.coding.dictionary import decoded_schema
 from mullion.expressions.readonly import frozen
 from mullion.instants import FOREVER, NEVER
+from mullion.language.query import Column
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
+from mullion.operators.expressions import key_function
 from mullion.operators.kernels.distinct import CodedRows, Outlook, StoredRows, delta_star, naive
 from mullion.operators.kernels.expiry_heap import Agenda
 from mullion.operators.kernels.stays import Stays
 from mullion.operators.multiplicities import Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
+from mullion.operators.punctuated import Punctuated
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
 from mullion.options import Expiry
@@ -46,13 +49,24 @@ class DistinctOperator(Operator):
         (below,) = inputs
         self.schema, self.width = decoded_schema(below.schema), below.width
         self.form = _form_of(node.input.pattern, construction.expiry)(self.schema, self.width, construction.expiry)
+        columns = [Column(name) for name in node.types]
+        ending = Punctuated.of(node.input, columns) if isinstance(self.form, DeltaStar) else None
+        self._ending = ending
+        self._key = key_function([] if ending is None else ending.chosen(columns), node.types)
+
+    def let_go(self, ended: Mapping[str, pa.Table]) -> None:
+        if self._ending is not None and self._ending.stream in ended:
+            assert isinstance(self.form, DeltaStar)
+            closed = self.closed[self._ending.stream]
+            self.form.let_go(lambda rows: closed.until(self._key(rows)))
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
         return self.form.advance(delta.fresh.lasting().without_dictionaries(), delta.retracted, now)
 
     def structures(self) -> dict[str, str]:
-        return self.form.structures()
+        over = "" if self._ending is None else f", without values that are over in {self._ending.stream}"
+        return {name: text + over for name, text in self.form.structures().items()}
 
     @property
     def held(self) -> int:
@@ -134,6 +148,18 @@ class DeltaStar(Form):
         results = TimedRows(self.values.rows(out_code), out_ids, out_start, out_end)
         self.values.forget(over[:ended])
         return Delta(results, Retractions.none(self.width), now)
+
+    def let_go(self, over_until: Callable[[pa.Table], Times]) -> None:
+        """Forget the results that no row follows: none is there, and until they end none comes."""
+        known = self.values.known()
+        known = known[self._outlook.youngest_end[known] == NEVER]
+        over = known[over_until(self.values.rows(known)) >= self._outlook.result_end[known]]
+        if len(over):
+            self.values.forget(over)
+            self._outlook.result_end[over] = NEVER
+            self._agenda = Agenda()
+            staying = self.values.known()
+            self._agenda.add(self._outlook.result_end[staying], staying)
 
     def _make_room(self) -> None:
         room = self.values.room

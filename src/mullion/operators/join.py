@@ -22,7 +22,7 @@ Guarantee: each result once, found by the last of its rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -32,6 +32,7 @@ import pyarrow as pa
 from mullion.algebra.nodes import Join
 from mullion.algebra.nodes.join_view import HIDDEN_START
 from mullion.expressions.arrays import Ids, Times
+from mullion.expressions.coding.hashes import Keys, keys_of
 from mullion.instants import FOREVER
 from mullion.operators.bad_values import BadConditions, bad_keys
 from mullion.operators.base import Operator, Parts, TooManyRows
@@ -39,6 +40,7 @@ from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.join_probe import Partial, extended, probe
 from mullion.operators.keyed_sub_window import KeyedSubWindow
+from mullion.operators.punctuated import Punctuated, let_go
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Cut, Hash, RowStore
 from mullion.operators.share import Share
@@ -69,6 +71,9 @@ class JoinOperator(Operator):
         self._bad_residual = BadConditions(node.residual, node)
         strict = any(construction.has_retractions(part.pattern) for part in node.parts)
         self.results = Hash(pa.schema([]), self.width) if strict and self.releases else None
+        ending = [None if strict else Punctuated.of(p, keys) for p, keys in zip(node.parts, node.keys, strict=True)]
+        self._ending = [own if own and own.in_order_of(node.keys[0]) else None for own in ending]
+        """The inputs of whose keys a stream tells that they are over."""
         self.met, self.passed = Share(), Share()
         """Of all combinations with new rows those with equal keys, and of these those that the residual let pass."""
         self.orders: dict[int, Sequence[int]] = {}
@@ -99,7 +104,9 @@ class JoinOperator(Operator):
                 for rows in self._results(i, fresh):
                     results.append(self._seen_by(views, rows) if self.too_many else rows)
                     results = self._within_limit(results, views)
-                store.add(fresh)
+                lasting = self._met_later(i, fresh)
+                if lasting is not None:
+                    store.add(lasting)
         for store in self.stores:
             store.expire(now)
         joined = TimedRows.concat(results) if results else TimedRows.empty(self.schema, self.width)
@@ -107,6 +114,40 @@ class JoinOperator(Operator):
             self.results.insert(TimedRows(joined.rows, joined.ids, joined.start, joined.end))
             self.results.expire(now)
         return Delta(joined, retracted, now, released)
+
+    # Keys that are over
+
+    def _lets_go(self, i: int) -> bool:
+        """Whether streams tell when the rows of an input will meet no other any more."""
+        return all(own is not None for j, own in enumerate(self._ending) if j != i)
+
+    def _over_until(self, i: int, keys: Callable[[Punctuated], Keys]) -> Times:
+        """Until when all inputs but one are over, for keys in the order of the punctuated columns of each."""
+        others = [own for j, own in enumerate(self._ending) if j != i and own is not None]
+        until = [self.closed[own.stream].until(keys(own)) for own in others]
+        return np.asarray(np.minimum.reduce(until), np.int64)
+
+    def _met_later(self, i: int, fresh: KeyedSubWindow) -> KeyedSubWindow | None:
+        """The new rows that may still meet others."""
+        if not self._lets_go(i) or not any(map(len, self.closed.values())):
+            return fresh
+        own, types = self.node.keys[i], self.node.parts[i].types
+        until = self._over_until(i, lambda other: key_function(other.chosen(own), types)(fresh.table))
+        rows = np.flatnonzero(until < fresh.meets)
+        if len(rows) == len(fresh):
+            return fresh
+        return KeyedSubWindow.of(fresh.timed.take(rows), fresh.keys.take(rows)) if len(rows) else None
+
+    def let_go(self, ended: Mapping[str, pa.Table]) -> None:
+        for i, store in enumerate(self.stores):
+            streams = {own.stream: own for j, own in enumerate(self._ending) if j != i and own is not None}
+            for stream in ended.keys() & streams.keys() if self._lets_go(i) else ():
+                table, order = ended[stream], streams[stream].in_order_of(self.node.keys[0])
+                assert order is not None
+                keys = keys_of([table.column(name) for name in order], len(table))
+                in_order = [table.column(name) for name in order]
+                until = self._over_until(i, lambda o: keys_of(o.chosen(in_order), len(table)))  # noqa: B023
+                let_go(store, keys, until)
 
     def _within_limit(self, results: list[TimedRows], views: list[tuple[int, ...]]) -> list[TimedRows]:
         """The results, if they are not too many. Otherwise the views with the longest windows are given up, one after
@@ -126,8 +167,12 @@ class JoinOperator(Operator):
         return timed.take(np.logical_or.reduce(seen))
 
     def structures(self) -> dict[str, str]:
-        inputs = {f"{i}": store.kept_in for i, store in enumerate(self.stores)}
+        inputs = {f"{i}": store.kept_in + self._without(i) for i, store in enumerate(self.stores)}
         return inputs if self.results is None else {**inputs, "results": self.results.kept_in}
+
+    def _without(self, i: int) -> str:
+        streams = sorted({own.stream for j, own in enumerate(self._ending) if j != i and own is not None})
+        return f", without keys that are over in {' and '.join(streams)}" if self._lets_go(i) else ""
 
     @property
     def held(self) -> int:

@@ -7,7 +7,7 @@ selected, are missing. No answer of the plans that select them now sees them, si
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +25,24 @@ def refit_state(parts: Parts, join: Join) -> Parts:
     """The state of a join of this shape, as that of this join."""
     refitted = dict(parts)
     for i, (scan, predicates) in enumerate(join.time_windows() or ()):
-        tables = [_with_length(table, scan.window.range or 0) for table in parts.get(f"{i}.rows", ())]
+        lasting = _without_dropped(parts.get(f"{i}.rows", ()), parts.get(f"{i}.cuts", ()))
+        refitted[f"{i}.cuts"] = []
+        tables = [_with_length(table, scan.window.range or 0) for table in lasting]
         wanted = [_wanted(table, predicates, scan.types) for table in tables]
         refitted[f"{i}.rows"] = [table for table in wanted if len(table)]
     return refitted
+
+
+def _without_dropped(tables: Sequence[pa.Table], cuts: Sequence[pa.Table]) -> list[pa.Table]:
+    """Rows of windows of time end as they promised, so that those which do not were dropped."""
+    gone = [[row for cut in cuts for w, row in _places(cut) if w == i] for i in range(len(tables))]
+    keep = [np.delete(np.arange(len(table)), rows) for table, rows in zip(tables, gone, strict=True)]
+    kept = [t if len(rows) == len(t) else t.take(pa.array(rows)) for t, rows in zip(tables, keep, strict=True)]
+    return [table for table in kept if len(table)]
+
+
+def _places(cut: pa.Table) -> Iterator[tuple[int, int]]:
+    return zip(cut["window"].to_pylist(), cut["row"].to_pylist(), strict=True)
 
 
 def _with_length(table: pa.Table, length: int) -> pa.Table:

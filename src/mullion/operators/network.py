@@ -36,6 +36,7 @@ from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.bad_values import BadEvents
 from mullion.operators.base import Operator, Parts, TooManyRows
+from mullion.operators.closed_keys import ClosedKeys
 from mullion.operators.column_pruning import in_order, needs, takes
 from mullion.operators.construction import Construction
 from mullion.operators.expressions import schema_of
@@ -89,6 +90,8 @@ class Network:
         self.newest = EVER_BEFORE
         """The time of the newest of them."""
         self._columns: dict[str, tuple[str, ...]] = {}
+        self.closed: dict[str, ClosedKeys] = {}
+        """The keys that are over, of streams with PUNCTUATE."""
         self._fresh: dict[Node, TimedRows] = {}
         self._bad_events = BadEvents(())
 
@@ -112,6 +115,10 @@ class Network:
             working[node] = old if old is not None and same else self._start(node, needed, working, old)
         self.working = working
         self._columns = _columns(working)
+        ending = {node.stream: node for node in working if isinstance(node, Scan) and node.punctuation is not None}
+        self.closed = {stream: self.closed.get(stream) or _no_keys(scan) for stream, scan in ending.items()}
+        for own in working.values():
+            own.operator.closed = self.closed
         for join, views in _views(self.plans.values()).items():
             operator = working[join].operator
             assert isinstance(operator, JoinOperator)
@@ -183,7 +190,20 @@ class Network:
                 deltas[node] = self._advanced(node, working.operator, inputs, now)
                 if isinstance(node, ResultWindow):
                     self._widen(node, deltas[node].fresh)
+        self._close_keys(streams, now)
         return {root: _narrowed(deltas[plan], list(plan.types)) for root, plan in self.plans.items()}
+
+    def _close_keys(self, streams: Mapping[str, tuple[Events, Ids] | None], now: int) -> None:
+        """The step has gone through everything: what it says of keys holds from now on."""
+        ended = {}
+        for stream, closed in self.closed.items():
+            arrived = streams[stream]
+            if arrived is not None:
+                ended[stream] = closed.add(arrived[0].rows, arrived[0].times)
+            closed.expire(now)
+        ended = {stream: keys for stream, keys in ended.items() if len(keys)}
+        for working in self.working.values() if ended else ():
+            working.operator.let_go(ended)
 
     def _advanced(self, node: Node, operator: Operator, inputs: Sequence[Delta], now: int) -> Delta:
         try:
@@ -252,6 +272,7 @@ class Network:
         counts = pa.table({"stream": list(self.counts), "count": pa.array(self.counts.values(), pa.int64())})
         newest = pa.table({"newest": [self.newest]})
         parts: dict[str, Parts] = {"streams": {"counts": [counts], "newest": [newest]}}
+        parts |= {f"closed {stream}": closed.parts() for stream, closed in self.closed.items()}
         for node, working in self.working.items():
             needed = pa.table({"column": pa.array(working.needed, pa.string())})
             parts[self._name(node)] = {**working.operator.parts(), "#needed": [needed]}
@@ -270,6 +291,8 @@ class Network:
         for node, own in saved.items():
             state = {name: tables for name, tables in own.items() if name != "#needed"}
             self._hand_on(state, takes(node, known[node]), self.working[node])
+        for stream, closed in self.closed.items():
+            closed.restore(parts.get(f"closed {stream}", {}))
 
 
 def _columns(working: Mapping[Node, Working]) -> dict[str, tuple[str, ...]]:
@@ -280,6 +303,11 @@ def _columns(working: Mapping[Node, Working]) -> dict[str, tuple[str, ...]]:
             names = needed.setdefault(node.stream, {})
             names |= dict.fromkeys(own.takes[0])
     return {stream: tuple(names) for stream, names in needed.items()}
+
+
+def _no_keys(scan: Scan) -> ClosedKeys:
+    assert scan.punctuation is not None
+    return ClosedKeys(scan.punctuation, scan.types)
 
 
 def _lengths(join: Join) -> tuple[int, ...]:

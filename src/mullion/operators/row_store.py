@@ -102,16 +102,18 @@ class RowStore(ABC):
 
     def keep(self, needed: Callable[[TimedRows], Mask]) -> None:
         """Only rows that are needed must stay. Sub-windows of which half is needed stay as they are."""
-        windows = []
-        for window in self.windows:
-            mask = needed(window.timed)
-            count = int(np.count_nonzero(mask))
-            if 2 * count >= len(window):
-                windows.append(window)
-            elif count:
-                rows = np.flatnonzero(mask)
-                windows.append(KeyedSubWindow.of(window.timed.take(rows), window.keys.take(rows)))
-        self.windows = windows
+        self.windows = _kept(self.windows, needed)
+
+    def drop(self, gone: Mask) -> None:
+        """Rows that nobody needs any more, counted through all sub-windows. Sub-windows of which half is needed stay,
+        and know which rows have ended."""
+        for window, offset in zip(self.windows, self.offsets().tolist(), strict=True):
+            rows = np.flatnonzero(gone[offset : offset + len(window)])
+            if len(rows):
+                window.cut(rows, np.minimum(window.end[rows], self.now))
+                window.settle()
+        if gone.any():
+            self.keep(lambda rows: (rows.end if rows.held is None else rows.held) > self.now)
 
     def cut(self, retracted: Retractions, *, released: bool = False) -> list[Cut]:
         """End rows earlier than they promised, or only hold them no longer. How it was stays known until `settle`."""
@@ -309,6 +311,10 @@ class Calendar(RowStore):
         if over:
             self._list()
 
+    def keep(self, needed: Callable[[TimedRows], Mask]) -> None:
+        self.days = {day: windows for day, own in self.days.items() if (windows := _kept(own, needed))}
+        self._list()
+
     def parts(self) -> Parts:
         return {**super().parts(), "day": [pa.table({"day": [self.day]})]}
 
@@ -353,6 +359,19 @@ class Scan(RowStore):
         self, window: KeyedSubWindow, retracted: Retractions, codes: Times, *, released: bool
     ) -> tuple[Index, Index]:
         return window.scan(retracted, codes, released=released)
+
+
+def _kept(windows: Sequence[KeyedSubWindow], needed: Callable[[TimedRows], Mask]) -> list[KeyedSubWindow]:
+    kept = []
+    for window in windows:
+        mask = needed(window.timed)
+        count = int(np.count_nonzero(mask))
+        if 2 * count >= len(window):
+            kept.append(window)
+        elif count:
+            rows = np.flatnonzero(mask)
+            kept.append(KeyedSubWindow.of(window.timed.take(rows), window.keys.take(rows)))
+    return kept
 
 
 def _taken(window: KeyedSubWindow, rows: Index) -> TimedRows:

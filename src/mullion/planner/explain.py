@@ -35,6 +35,8 @@ class Explanation:
     operators: OperatorPlans = NO_OPERATORS
     held: Mapping[str, Statistics] = field(default_factory=dict)
     """What streams hold that were not read yet."""
+    said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What streams say of silence, overload and keys that end, a sentence each."""
 
     @property
     def _parts(self) -> list[Explained]:
@@ -52,6 +54,7 @@ class Explanation:
             "expiry": self.operators.expiry,
             "plans": [part.facts() for part in self._parts],
             "observed": dict(self.observed),
+            "said": {name: list(sentences) for name, sentences in self.said.items()},
             "held": {name: known.facts() for name, known in self.held.items()},
         }
 
@@ -77,6 +80,7 @@ class Explanation:
         blocks = ["\n".join(part.lines()) for part in self._shown]
         more = len(self._parts) - len(self._shown)
         blocks += [f"... and {more} more queries over relations"] if more else []
+        blocks += [f"of {name}: {'; '.join(sentences)}" for name, sentences in self.said.items()]
         blocks += [f"now in {name}: {known.text()}" for name, known in self.held.items()]
         blocks += [f"seen so far in {name}: {_counts_text(counts)}" for name, counts in self.observed.items()]
         blocks += [

@@ -100,10 +100,14 @@ class Admission:
         return None
 
     def _not_from_kept(self, query: SlicedAggregation) -> str | None:
-        """Kept events are on the driver, where Spark does not look at them."""
-        if self.is_from_kept and kernel_columns(make_plan(self._state.stream, [query]).groupings) is None:
-            return "the source of the stream cannot be read twice, and only Spark computes what it asks for"
-        return None
+        """Kept events are on the driver, where Spark does not look at them. So are those of a stream with PUNCTUATE."""
+        state = self._state
+        if not self.is_from_kept and state.promises is None:
+            return None
+        if kernel_columns(make_plan(state.stream, [query]).groupings) is not None:
+            return None
+        why = "the source of the stream cannot be read twice" if self.is_from_kept else "the stream has PUNCTUATE"
+        return f"{why}, and only Spark computes what it asks for"
 
     def can_backfill(self, query: SlicedAggregation) -> str | None:
         """Why the query's past cannot be answered; None when it can."""

@@ -111,6 +111,7 @@ class Commits:
             "ordered": state.ordered.snapshot(),
             "schedule": state.scheduling.snapshot(),
             "kept": None if state.keeper is None else state.keeper.snapshot(),
+            "closed": None if state.promises is None else state.promises.save(mark, state.watermark),
             "intake": None if state.intake is None else state.intake.names,
             "relations": state.relations_stand(),
             "inputs": self._taken_in(mark, whole=snapshot),
@@ -142,6 +143,7 @@ class Commits:
             *handed_files,
             *state.ahead.names,
             *state.overload.notes.names,
+            *(() if state.promises is None else state.promises.names),
             *state.table_files(),
         )
 
@@ -176,6 +178,8 @@ class Commits:
         if recorded.get("intake") is not None:
             state.intake = new_intake(None if state.journal is None else state.journal.files)
             state.intake.restore(recorded["intake"])
+        if state.promises is not None:
+            state.promises.restore(recorded.get("closed") or {})
         state.clusters = recorded["clusters"]
         for name, own in recorded["sets"].items():
             sharing_set = state.sets.setdefault(name, SharingSet())

@@ -17,6 +17,8 @@ class Counts:
     ahead: int = 0
     """Events too far past the clock."""
     malformed: int = 0
+    broken: int = 0
+    """Events that came after the end of their key (PUNCTUATE)."""
     shed: int = 0
     """Events that were left out because the run was behind: as many as the source says that came, or about as many."""
     odd_times: str = ""

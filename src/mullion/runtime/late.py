@@ -1,5 +1,5 @@
-"""Records that count in no answer: late, too far ahead of the clock, or without a time. They are
-counted and set aside."""
+"""Records that count in no answer: late, too far ahead of the clock, without a time, or after the end of their key.
+They are counted and set aside."""
 
 from __future__ import annotations
 
@@ -49,6 +49,11 @@ class SetAside:
             records = self._records(bounds.late.of(outside))
             self._state.counts.late += len(records)
             self._write("late", _with_time(records, "watermark", bounds.low))
+
+    def broken(self, records: pa.Table) -> None:
+        """Some events came after the end of their key."""
+        self._state.counts.broken += len(records)
+        self._write("broken", records)
 
     def _outside(self, rows: Sifted | None) -> pa.Table:
         """The events before and after the bounds, with all columns of the stream and their time."""

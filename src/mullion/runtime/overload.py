@@ -126,6 +126,6 @@ class Overload:
         return self.monitor.told()
 
 
-_RECORDS = ("events", "late", "ahead", "malformed")
+_RECORDS = ("events", "late", "ahead", "malformed", "broken")
 
 __all__ = ["Overload", "ShedNotes"]

@@ -14,7 +14,7 @@ from mullion.storage.marks import Mark
 ShardWriter = Callable[[Mark, int, str, pa.Table], Path]
 """Writes the rows that a shard answers for a query, under a mark."""
 
-ASIDE = ("late", "ahead", "malformed")
+ASIDE = ("late", "ahead", "malformed", "broken")
 """Why records answer no query."""
 
 

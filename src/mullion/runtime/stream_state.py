@@ -25,6 +25,7 @@ from mullion.runtime.kept_events import Keeper
 from mullion.runtime.lookup_tables import LookupTables, TableAt, no_table
 from mullion.runtime.ordered import Ordered
 from mullion.runtime.overload import Overload
+from mullion.runtime.promises import Promises
 from mullion.runtime.published import Published
 from mullion.runtime.scheduling import Scheduling
 from mullion.runtime.sharing_set import SharingSet
@@ -115,6 +116,13 @@ class StreamState:
         self.backfilled: set[str] = set()
         """The queries with BACKFILL whose past is here."""
         self._scratch = Scratch()
+
+    @cached_property
+    def promises(self) -> Promises | None:
+        """What the stream has said of its keys, if it says when they are over."""
+        if self.stream.punctuation is None:
+            return None
+        return Promises(self.stream, None if self.journal is None else self.journal.files)
 
     @cached_property
     def overload(self) -> Overload:

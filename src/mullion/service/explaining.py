@@ -8,6 +8,7 @@ from dataclasses import asdict
 from mullion.algebra.streams import Stream
 from mullion.catalog.catalog import Catalog
 from mullion.language.query import TIME_AXIS, Axis
+from mullion.language.render import duration_text, render
 from mullion.options import Options, Sharing
 from mullion.planner.clusters import Clustering
 from mullion.planner.cost import NOTHING_SEEN, Observed
@@ -58,7 +59,11 @@ class Explainer:
         operators = self._relations.plans(by_operators(named))
         observed = self._relations.observed() if operators.relations else {}
         observed |= {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
-        return Explanation(tuple(plans), self._options.sharing, name, observed, dict(self._pasts), operators, held)
+        read = {stream for query in named for stream in query.streams}
+        said = {s.name: told for s in self._catalog.streams.values() if s.name in read and (told := _said(s))}
+        return Explanation(
+            tuple(plans), self._options.sharing, name, observed, dict(self._pasts), operators, held, said
+        )
 
     def partials_an_event(self, stream: Stream) -> float:
         """About how many partials an event leaves, for all queries over the stream; 0 where nothing can be known."""
@@ -133,6 +138,21 @@ class Explainer:
             seen = Observed(events=seen.events, span=seen.events, groups=seen.groups)
         files = stream.format == "parquet" if run is None else run.reads_files
         return make_plan(stream, queries, self._options, seen=seen, files=files, axis=axis, cluster=cluster)
+
+
+def _said(stream: Stream) -> tuple[str, ...]:
+    """What a stream says of silence, overload and the ends of keys."""
+    said = []
+    if stream.idle is not None:
+        said.append(f"event time goes on with the clock after {duration_text(stream.idle)} without events (IDLE AFTER)")
+    if stream.shedding is not None:
+        most = f"at most {stream.shedding.most:g} % of a batch is left out"
+        said.append(f"while the run is behind, {most} (WHEN BEHIND SHED)")
+    if stream.punctuation is not None:
+        keys, when = ", ".join(stream.punctuation.columns), render(stream.punctuation.when)
+        span = "" if stream.punctuation.span is None else f" for {duration_text(stream.punctuation.span)}"
+        said.append(f"a key ({keys}) is over{span} once {when}; rows come to the driver (PUNCTUATE)")
+    return tuple(said)
 
 
 __all__ = ["Explainer"]

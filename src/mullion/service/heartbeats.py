@@ -143,7 +143,7 @@ class Heartbeats:
         if idle is None or run.closed:
             return
         counts = run.counts
-        records = counts.events + counts.late + counts.ahead + counts.malformed
+        records = counts.events + counts.late + counts.ahead + counts.malformed + counts.broken
         heard = self._heard.get(name)
         if heard is None or heard.records != records or feed.has_news:
             self._heard[name] = Heard(now, records, run.watermark, now)

@@ -116,7 +116,8 @@ class Statements:
         format_, options = check_format(create.format, create.options, create.place)
         columns = create.columns or read_columns(self._session(), create.name, format_, dict(options))
         limits = create.keep, create.keep_rows, create.ahead, create.time, create.idle, create.shedding
-        stream = Stream(create.name, columns, create.time_column, create.lateness, format_, options, *limits)
+        named = create.name, columns, create.time_column, create.lateness, format_, options
+        stream = Stream(*named, *limits, create.punctuation)
         self._catalog.add_stream(stream.check(create.place), create.place)
 
     def _create_table(self, create: CreateTable) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 
-COUNTED = ("late", "ahead", "malformed", "shed")
+COUNTED = ("late", "ahead", "malformed", "shed", "broken")
 """Records that no query uses: shown only where there were some."""
 
 
@@ -41,6 +41,7 @@ class _Counted:
     ahead: int = 0
     malformed: int = 0
     shed: int = 0
+    broken: int = 0
 
 
 class BatchLog(logging.Handler):
@@ -138,7 +139,7 @@ def iso(microseconds: int | None) -> str | None:
 def _counted(counts: Counts | None) -> _Counted:
     if counts is None:
         return _Counted()
-    return _Counted(counts.batches, counts.events, counts.late, counts.ahead, counts.malformed, counts.shed)
+    return _Counted(counts.batches, counts.events, *(getattr(counts, name) for name in COUNTED))
 
 
 __all__ = ["BatchLog"]

@@ -150,6 +150,9 @@ def warnings(
         if counted.ahead:
             what = plural(counted.ahead, "event")
             yield f"{what} of {name} lay further past the clock than AHEAD allows; kept in {out / '_ahead'}"
+        if counted.broken:
+            what = plural(counted.broken, "event")
+            yield f"{what} of {name} came after the end of their key (PUNCTUATE); kept in {out / '_broken'}"
         if counted.malformed:
             what = plural(counted.malformed, "record")
             yield f"{what} of {name} did not parse or had no event time; kept in {out / '_malformed'}"

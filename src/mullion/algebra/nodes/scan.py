@@ -12,8 +12,9 @@ from mullion.algebra.nodes.registry import kind
 from mullion.algebra.splitting import Keys, ShardKeys
 from mullion.algebra.texts import list_text
 from mullion.algebra.update_pattern import Pattern, length_of, life_in, pattern_in
+from mullion.language.punctuating import Punctuation
 from mullion.language.query import Expr, Window
-from mullion.language.render import render_window
+from mullion.language.render import render_punctuation, render_window
 from mullion.options import Expiry
 
 
@@ -28,6 +29,8 @@ class Scan(Node):
     """The resolved keys of [PARTITION BY k ROWS n]."""
     since: int | None = None
     """Only events from this time on: for windows that would otherwise hold what came before a query did."""
+    punctuation: Punctuation | None = None
+    """Which events of the stream are the last ones of their keys."""
 
     @property
     def columns(self) -> Columns:
@@ -42,7 +45,8 @@ class Scan(Node):
 
     def reads(self, needed: Collection[str]) -> set[str]:
         """The columns of the stream that it reads in order to deliver some."""
-        return set(needed) | names_in(*self.partition)
+        ending = () if self.punctuation is None else {*self.punctuation.columns, *names_in(self.punctuation.when)}
+        return {*needed, *names_in(*self.partition), *ending}
 
     def traced(self, expr: Expr) -> tuple[Scan, Expr] | None:
         return self, expr
@@ -52,7 +56,8 @@ class Scan(Node):
         typed = ", ".join(f"{name} {type_}" for name, type_ in self.stream_columns)
         keys = f" by {list_text(self.partition)}" if self.partition else ""
         since = "" if self.since is None else f" since {self.since}"
-        return f"scan({self.stream}({typed}) {render_window(self.window, quoted=False)}{keys}{since})"
+        over = "" if self.punctuation is None else f" over {render_punctuation(self.punctuation)}"
+        return f"scan({self.stream}({typed}) {render_window(self.window, quoted=False)}{keys}{since}{over})"
 
     @property
     def explained(self) -> str:

@@ -1,0 +1,81 @@
+"""Events of keys that are over (PUNCTUATE): they came although the stream had said that none would.
+
+    events of a batch --after the end of their key?--> aside, `_broken`
+                      '--> taken; those for which PUNCTUATE's condition is true end their keys
+
+What is known of keys commits with the batch that tells it, so a batch that is played again sets the same events aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mullion.algebra.streams import Stream
+from mullion.expressions.arrays import Mask
+from mullion.expressions.vector import has_arrow_type
+from mullion.kernels.columns import names_read
+from mullion.operators.closed_keys import ClosedKeys
+from mullion.operators.state_files import StateFiles, files_of
+from mullion.slices.bounds import Sifted
+from mullion.slices.kernels.partial import TIME, Input
+from mullion.storage.files import CommittedFiles
+from mullion.storage.marks import Mark
+
+
+class Promises:
+    """What a stream has said of its keys. `files` are those of the checkpoint, if there is one."""
+
+    def __init__(self, stream: Stream, files: CommittedFiles | None = None) -> None:
+        assert stream.punctuation is not None
+        self.closed = ClosedKeys(stream.punctuation, stream.types)
+        read = {*stream.punctuation.columns, *names_read(stream.punctuation.when)}
+        self.input = Input({name: type_ for name, type_ in stream.columns if name in read})
+        self.whole = Input({name: type_ for name, type_ in stream.columns if has_arrow_type(type_)})
+        self._files = None if files is None else StateFiles(files, "closed")
+        self._manifest: Mapping[str, Any] = {}
+
+    def broken(self, sifted: Sifted) -> Mask:
+        """Which of the events that would be taken came after the end of their key."""
+        taken = sifted.taken
+        times = taken.column(TIME).to_numpy()
+        broken = self.closed.broken(taken, times)
+        kept = np.flatnonzero(~broken)
+        self.closed.add(taken.take(pa.array(kept)), times[kept])
+        return broken
+
+    # What a restart needs
+
+    def save(self, mark: Mark, watermark: int | None) -> Mapping[str, Any]:
+        """Write what is new, and return where everything lies."""
+        if watermark is not None:
+            self.closed.expire(watermark)
+        if self._files is not None:
+            self._manifest = self._files.save({"keys": self.closed.parts()}, mark.text)
+        return self._manifest
+
+    @property
+    def names(self) -> list[str]:
+        """The files that a commit stands on."""
+        return sorted(files_of(self._manifest))
+
+    def restore(self, manifest: Mapping[str, Any]) -> None:
+        if self._files is not None and manifest:
+            self._manifest = manifest
+            self.closed.restore(self._files.load(manifest)["keys"])
+
+
+def without(sifted: Sifted, broken: Mask) -> Sifted:
+    """What is left of a batch without some of the events that would be taken."""
+    taken = sifted.taken.filter(pa.array(~broken))
+    extremes = pc.min_max(taken.column(TIME)).as_py()
+    counted = sifted.counted
+    counted.events, counted.oldest, counted.newest = len(taken), extremes["min"], extremes["max"]
+    return sifted._replace(taken=taken)
+
+
+__all__ = ["Promises", "without"]
