@@ -75,7 +75,7 @@ class Course:
         """Let a query enter; how it comes by its past."""
         relation = relations.bind(parse_query(text, name=name), {"s": STREAM})
         (plan,) = sliced_of([relation], {"s": STREAM})
-        entrance, how = self.run.enter(plan)
+        entrance, how = self.run.admission.enter(plan)
         self.queries = [*self.queries, *sliced_of([entered(relation, entrance)], {"s": STREAM})]
         return how
 

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from batch_course import BY_KEY, TOTAL, Course, event, query
-from mullion.runtime.backfill import Backfill, Past
+from mullion.runtime.backfill import Backfill, PastPartials
 from mullion.testing import Crash, crash_at
 
 
@@ -98,7 +98,7 @@ class TestAdmission:
     def test_the_past_of_one_that_left_is_not_that_of_its_namesake(self, monkeypatch: pytest.MonkeyPatch) -> None:
         read, may_read = Backfill.run, Event()
 
-        def waits(job: Backfill) -> Past:
+        def waits(job: Backfill) -> PastPartials:
             may_read.wait()
             return read(job)
 

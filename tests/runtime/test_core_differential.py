@@ -359,7 +359,7 @@ def test_queries_enter_and_leave_between_batches(example: Example, data: st.Data
         for i, batch in enumerate(batches):
             for q, (enters, _) in enumerate(stays):
                 if i == enters:
-                    entrance, _ = run.run.enter(bind(queries[q], {example.stream.name: example.stream}))
+                    entrance, _ = run.run.admission.enter(bind(queries[q], {example.stream.name: example.stream}))
                     assert entrance.start == (max(seen) + 1 if seen else None)
                     queries[q] = replace(queries[q], start_at=entrance.start)
                     bound[q] = bind(queries[q], {example.stream.name: example.stream})

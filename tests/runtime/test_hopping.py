@@ -53,7 +53,7 @@ class Course(Run):
 
     def enters(self, text: str) -> SlicedAggregation:
         query = bind(parse_query(text), {"s": STREAM})
-        entrance, _ = self.run.enter(query)
+        entrance, _ = self.run.admission.enter(query)
         entered = replace(query, **entrance._asdict())
         self.sink.forget(query.name)
         self.ask([*self.queries, entered])

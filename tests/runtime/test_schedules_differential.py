@@ -173,7 +173,7 @@ class Played:
         text = f"CREATE QUERY {name}{' BACKFILL' if asked.backfill else ''} AS {asked.text()}"
         relation = relations.bind(parse_query(text), {"s": STREAM})
         (plan,) = sliced_of([relation], {"s": STREAM})
-        entrance, _ = self.course.run.enter(plan)
+        entrance, _ = self.course.run.admission.enter(plan)
         self.known[name] = entered(relation, entrance)
         self.course.queries = [*self.course.queries, *sliced_of([self.known[name]], {"s": STREAM})]
 

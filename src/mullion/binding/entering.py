@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from mullion.algebra.nodes import Node, Scan, nodes, scans
 from mullion.algebra.relation import Relation
+
+
+class Standing(Protocol):
+    """A query as it entered, in whatever form it is run."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def backfill(self) -> bool: ...
+
+    @property
+    def start(self) -> int | None: ...
+
+    @property
+    def after(self) -> int | None: ...
+
+    @property
+    def tag(self) -> str: ...
+
+    @property
+    def entered_after(self) -> int | None: ...
 
 
 class Entrance(NamedTuple):
@@ -17,6 +42,31 @@ class Entrance(NamedTuple):
     after: int | None = None
     tag: str = ""
     entered_after: int | None = None
+
+
+class Past(NamedTuple):
+    """How a query comes by the events before it, or why it cannot any more. `tag` and `entered_after` as in `Relation`,
+    where they are read for it alone."""
+
+    how: str
+    is_gone: bool = False
+    tag: str = ""
+    entered_after: int | None = None
+
+
+def entrance(query: Standing, newest: int, first: int, past: Callable[[int], Past]) -> tuple[Entrance, str]:
+    """How a query enters streams that have come to `newest`, and how its BACKFILL is served.
+
+    It answers from `first` on, because what the streams held before is gone. With BACKFILL it answers all that ends
+    after the newest event, if `past` finds what came before that.
+    """
+    if not query.backfill:
+        return Entrance(first if query.start is None else max(first, query.start), query.after), ""
+    after = newest if query.after is None else query.after
+    found = past(after)
+    if found.is_gone:
+        return Entrance(first), found.how
+    return Entrance(query.start, after, found.tag, found.entered_after), found.how
 
 
 def entered(relation: Relation, entrance: Entrance, materialized: Set[Node] = frozenset()) -> Relation:
@@ -58,4 +108,4 @@ def needed_since(relation: Relation, after: int) -> int | None:
     return after - sum(known) if len(known) == len(lengths) else None
 
 
-__all__ = ["Entrance", "entered", "entering_at", "needed_since"]
+__all__ = ["Entrance", "Past", "Standing", "entered", "entering_at", "entrance", "needed_since"]

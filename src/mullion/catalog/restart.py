@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
-from mullion.binding.entering import Entrance, entered
+from mullion.binding.entering import Entrance, Standing, entered
 from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
 from mullion.errors import CheckpointError
@@ -68,28 +68,6 @@ def tables_declared_otherwise(name: str) -> CheckpointError:
     message = f"query '{name}' is not the one that the checkpoint knows: its tables were declared otherwise"
     hint = "declare them as they were, RETROACTIVE or not, or start with a new checkpoint directory"
     return CheckpointError(message, hint=hint)
-
-
-class Standing(Protocol):
-    """A query as it entered, in whatever form it is run."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def start(self) -> int | None: ...
-
-    @property
-    def after(self) -> int | None: ...
-
-    @property
-    def tag(self) -> str: ...
-
-    @property
-    def entered_after(self) -> int | None: ...
 
 
 def to_journal(query: Standing) -> dict[str, Any]:

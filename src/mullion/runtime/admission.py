@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from hashlib import sha256
 
-from mullion.binding.entering import Entrance
-from mullion.errors import MullionError
+from mullion.binding.entering import Entrance, Past, entrance
+from mullion.errors import CheckError, MullionError, NotSupported, Place
 from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.backfill import Backfill, Past, PastEvents, SideJobs
+from mullion.runtime.backfill import Backfill, PastEvents, PastPartials, SideJobs
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.due import Cursor, first_end
@@ -29,36 +29,31 @@ class Admission:
         self._side_jobs = SideJobs()
 
     def enter(self, query: SlicedAggregation) -> tuple[Entrance, str]:
-        """How the query enters after the last batch, and how its BACKFILL is served.
+        """How the query enters after the last batch, and how its BACKFILL is served."""
+        newest = self._state.newest
+        if newest is None:
+            return Entrance(query.start, query.after), "it joins before the first event"
+        return entrance(query, newest, self._start_of(query), lambda after: self._past_of(query, after))
 
-        Its windows start after the newest event, because what the stream held up to it is gone. With BACKFILL they end
-        after it: from sub-windows that others keep, or by reading the source again.
-        """
+    def _past_of(self, query: SlicedAggregation, after: int) -> Past:
+        """From where the events come that the query's windows need which end after a time."""
         state = self._state
-        entrance = Entrance(query.start, query.after, query.tag, query.entered_after)
-        if state.newest is None:
-            return entrance, "it joins before the first event"
-        if not query.backfill:
-            start = self._start_of(query)
-            return entrance._replace(start=start if query.start is None else max(start, query.start)), ""
-        from_now_on = entrance._replace(start=state.newest + 1, after=None)
         if query.axis != TIME_AXIS or query.window.range == EVERYTHING:
-            return from_now_on, "not possible: its windows stand on all events before, or on their order"
-        after = state.newest if query.after is None else query.after
+            return Past("not possible: its windows stand on all events before, or on their order", is_gone=True)
+        assert state.newest is not None
         since = first_end(after, query.window) - query.window.range
-        entrance = entrance._replace(after=after)
         if since > state.newest:
-            return entrance, "no event came before its first window"
+            return Past("no event came before its first window")
         shared = list(state.sets.values()) if state.options.is_shared else []
         if len(shared) == 1 and shared[0].coverage.serves(query, since):
-            return entrance, "from the sub-windows that other queries keep"
+            return Past("from the sub-windows that other queries keep")
         reason = self.no_past([lookup.table for lookup in query.lookups], since) or self._not_from_kept(query)
-        if reason is None and state.committed is not None:
-            how = "the events that the stream keeps"
-            how = f"from {how}" if self.is_from_kept else "by reading the stream's files again, beside the stream"
-            batch = state.committed.batch  # in the tag, since a query of the name may have been here before
-            return entrance._replace(tag=f"{query.name} after {batch}", entered_after=batch), how
-        return from_now_on, f"not possible any more: {reason}"
+        if reason is not None or state.committed is None:
+            return Past(f"not possible any more: {reason}", is_gone=True)
+        read_again = "by reading the stream's files again, beside the stream"
+        how = "from the events that the stream keeps" if self.is_from_kept else read_again
+        batch = state.committed.batch  # in the tag, since a query of the name may have been here before
+        return Past(how, tag=f"{query.name} after {batch}", entered_after=batch)
 
     def _start_of(self, query: SlicedAggregation) -> int:
         """Where the windows begin of a query that enters now: after all that was seen."""
@@ -67,18 +62,24 @@ class Admission:
         newest = self._state.newest_on(query.axis.order) if query.axis.order else seen
         return (seen if newest is None else newest) + 1
 
-    def refuses(self, query: SlicedAggregation) -> tuple[str, str] | None:
-        """Why the query cannot enter any more, and what to do instead; None when it can."""
+    def check(self, query: SlicedAggregation, place: Place | None = None) -> None:
+        """Raise why the query cannot enter any more, and what to do instead."""
+        newest = self._state.newest
+        if newest is None:
+            return
+        if query.backfill:
+            entered, how = self.enter(query)
+            if entered.after is None:
+                raise NotSupported(f"BACKFILL of this query ({how})", place)
+            return
         since, order = query.frame.since, query.axis.order
-        if self._state.newest is None or query.backfill:
-            return None
         if order and self._state.newest_on(order) is None:
             why = f"nobody knows where the stream is on '{order}', since no query goes over it yet"
-            return why, "start the stream with the query"
+            raise CheckError(why, place, hint="start the stream with the query")
         if since is not None and not query.frame.unbounded and since < self._start_of(query):
             why = f"the stream has passed the start of query '{query.name}', and the events before now are gone"
-            return why, "take a later time, or RANGE UNBOUNDED, which counts from when the query joins"
-        return None
+            hint = "take a later time, or RANGE UNBOUNDED, which counts from when the query joins"
+            raise CheckError(why, place, hint=hint)
 
     @property
     def is_from_kept(self) -> bool:
@@ -109,11 +110,6 @@ class Admission:
         why = "the source of the stream cannot be read twice" if self.is_from_kept else "the stream has PUNCTUATE"
         return f"{why}, and only Spark computes what it asks for"
 
-    def can_backfill(self, query: SlicedAggregation) -> str | None:
-        """Why the query's past cannot be answered; None when it can."""
-        entrance, how = self.enter(query)
-        return how if query.backfill and entrance.after is None and self._state.newest is not None else None
-
     def past(self) -> PastEvents:
         """What the stream has read, to be read again."""
         state = self._state
@@ -142,7 +138,7 @@ class Admission:
         for tag, future in self._side_jobs.done(queries, wait=wait):
             self._take_past(queries[tag], future)
 
-    def _take_past(self, query: SlicedAggregation, future: Future[Past]) -> None:
+    def _take_past(self, query: SlicedAggregation, future: Future[PastPartials]) -> None:
         state = self._state
         sharing_set = next(own for own in state.sets.values() if query.name in own.members)
         tier = sharing_set.tier

@@ -37,7 +37,7 @@ from mullion.slices.tally import Tally, tally
 
 
 @dataclass(frozen=True)
-class Past:
+class PastPartials:
     """Sub-windows for one query, and the slices that hold an event."""
 
     entries: list[PartialSubWindows]
@@ -134,17 +134,17 @@ class Backfill:
     """Events before this time are in none of the query's windows."""
     table: TableAt
 
-    def run(self) -> Past:
+    def run(self) -> PastPartials:
         assert self.query.entered_after is not None
-        read = Past([], np.empty(0, np.int64))
+        read = PastPartials([], np.empty(0, np.int64))
         for batch, bounds in self.past.batches(self.query.entered_after, self.since):
             counted, part = self._partials(batch, bounds)
             self.past.saw(counted)
             filled = [e for e in part.entries if len(e.slices)]
-            read = Past([*read.entries, *filled], distinct(np.concatenate([read.slices, part.slices])))
+            read = PastPartials([*read.entries, *filled], distinct(np.concatenate([read.slices, part.slices])))
         return read
 
-    def _partials(self, batch: PastBatch, stretch: Stretch) -> tuple[Tally, Past]:
+    def _partials(self, batch: PastBatch, stretch: Stretch) -> tuple[Tally, PastPartials]:
         """The partials of one batch's events; those that were late or ahead then are left out now."""
         plan = make_plan(self.past.stream, [self.query], Options(way=Way.KERNEL if self.query.lookups else Way.AUTO))
         lookups = self.query.lookups
@@ -155,25 +155,25 @@ class Backfill:
             counted.add(tally(table, plan.groupings[0]))
         by_grouping = zip(plan.groupings, collected, strict=True)
         entries = [PartialSubWindows.of(table, grouping) for grouping, tables in by_grouping for table in tables]
-        return counted, Past(entries, counted.slices)
+        return counted, PastPartials(entries, counted.slices)
 
 
 class SideJobs:
     """The side jobs of a stream, one after the other in a thread of their own, by the tags of their queries."""
 
     def __init__(self) -> None:
-        self._futures: dict[str, Future[Past]] = {}
+        self._futures: dict[str, Future[PastPartials]] = {}
         self._thread: ThreadPoolExecutor | None = None
 
     def __contains__(self, tag: str) -> bool:
         return tag in self._futures
 
-    def start(self, tag: str, job: Callable[[], Past]) -> None:
+    def start(self, tag: str, job: Callable[[], PastPartials]) -> None:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="mullion-backfill")
         self._futures[tag] = self._thread.submit(job)
 
-    def done(self, wanted: Collection[str], *, wait: bool) -> Iterator[tuple[str, Future[Past]]]:
+    def done(self, wanted: Collection[str], *, wait: bool) -> Iterator[tuple[str, Future[PastPartials]]]:
         """Those that are done, or all when `wait`. Jobs of queries that are no longer wanted are given up."""
         for tag, future in list(self._futures.items()):
             if tag not in wanted:
@@ -190,4 +190,4 @@ class SideJobs:
             self._futures.clear()
 
 
-__all__ = ["Backfill", "Past", "PastEvents", "SideJobs"]
+__all__ = ["Backfill", "PastEvents", "PastPartials", "SideJobs"]

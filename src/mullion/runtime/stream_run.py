@@ -22,14 +22,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
-from mullion.binding.entering import Entrance
 from mullion.catalog.closing import more_after_the_end
 from mullion.catalog.synopses import Synopsis
 from mullion.memory import Memory
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.admission import Admission
 from mullion.runtime.answers import Answering
-from mullion.runtime.backfill import PastEvents
 from mullion.runtime.batch import Batch
 from mullion.runtime.batch_input import Notes
 from mullion.runtime.commits import Commits
@@ -52,7 +50,7 @@ class StreamRun(StreamState):
         return Planning(self)
 
     @cached_property
-    def _admission(self) -> Admission:
+    def admission(self) -> Admission:
         return Admission(self)
 
     @cached_property
@@ -84,28 +82,6 @@ class StreamRun(StreamState):
         """What relations want of the next batch's events, and the queries that they answer."""
         self.wanted, self.relations = columns, tuple(names)
 
-    def enter(self, query: SlicedAggregation) -> tuple[Entrance, str]:
-        """How the query enters after the last batch, and how its BACKFILL is served."""
-        return self._admission.enter(query)
-
-    def refuses(self, query: SlicedAggregation) -> tuple[str, str] | None:
-        """Why the query cannot enter any more, and what to do instead; None when it can."""
-        return self._admission.refuses(query)
-
-    def no_past(self, tables: Sequence[str], since: int | None) -> str | None:
-        """Why the events that came before, from a time on or all of them, cannot be looked up in these tables once
-        more; None when they can."""
-        return self._admission.no_past(tables, since)
-
-    @property
-    def past(self) -> PastEvents:
-        """What was read, to be read again."""
-        return self._admission.past()
-
-    def can_backfill(self, query: SlicedAggregation) -> str | None:
-        """Why the query's past cannot be answered; None when it can."""
-        return self._admission.can_backfill(query)
-
     # Batches
 
     def process(self, batch: Batch) -> None:
@@ -122,7 +98,7 @@ class StreamRun(StreamState):
         began = self.began = self.timer()
         batch = self.overload.kept(batch, self.counts)
         aside = SetAside(self, batch)
-        self._admission.start_side_jobs()
+        self.admission.start_side_jobs()
         fault_point("before partials")
         seen = self._ingest.take(batch, aside)
         aside.warn_of_odd_times(seen)
@@ -130,7 +106,7 @@ class StreamRun(StreamState):
         came = self.overload.count(self.counts, [*(query.name for query in self.queries), *self.relations])
         self.counts.batches += 1
         self._advance(seen, batch.number)
-        self._admission.take_side_jobs(wait=self.bounded)
+        self.admission.take_side_jobs(wait=self.bounded)
         self.state_memory.make_room(self.sets.values())
         self._answering.answer(mark, self.watermark)
         self.state_memory.make_room(self.sets.values())  # what was merged meanwhile is in memory
@@ -168,8 +144,8 @@ class StreamRun(StreamState):
         if self.committed is None or self.committed.batch < 0:
             self._commits.commit(Mark(0, end=True))
             return
-        self._admission.start_side_jobs()
-        self._admission.take_side_jobs(wait=True)
+        self.admission.start_side_jobs()
+        self.admission.take_side_jobs(wait=True)
         self.ordered.look_up(self.lookups.at(self.ordered.groupings, self.committed.batch))
         mark = Mark(self.committed.batch, end=True)
         self._answering.answer(mark, None)
@@ -188,8 +164,8 @@ class StreamRun(StreamState):
         """Answer what a committed heartbeat made due."""
         assert self.committed is not None
         mark = self.committed.next_beat
-        self._admission.start_side_jobs()
-        self._admission.take_side_jobs()
+        self.admission.start_side_jobs()
+        self.admission.take_side_jobs()
         if mark.batch >= 0:
             self.ordered.look_up(self.lookups.at(self.ordered.groupings, mark.batch))
         self._answering.answer(mark, self.watermark)
@@ -197,7 +173,7 @@ class StreamRun(StreamState):
         self._commits.commit(mark)
 
     def close(self) -> None:
-        self._admission.close()
+        self.admission.close()
 
     # A restart
 

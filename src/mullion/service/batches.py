@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mullion.catalog.catalog import Catalog
-from mullion.catalog.restart import to_journal
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.batch import Batch
 from mullion.runtime.sink import Sink
+from mullion.runtime.stream_run import StreamRun
 from mullion.service.entering import Entering
 from mullion.service.runs import Runs
+
+Queries = Sequence[SlicedAggregation]
 
 
 class Batches:
@@ -29,55 +32,40 @@ class Batches:
         self._sink, self._done = sink, done
 
     def process(self, name: str, batch: Batch) -> None:
-        run, relations = self._runs.of(name), self._runs.relations
-        with self._lock:
-            queries = self._entering.streams.queries_of_batch(run, batch.number)
-            synopses = self._catalog.synopses_on(name)
-            self._entering.relations.enter()
-            run.set_relations(relations.columns_needed(name), relations.names_over(name))
-        self._sink.set_queries(name, {query.name: query.text for query in queries})
-        self._runs.read_pasts(run)
-        run.set_queries(queries, synopses)
-        run.process(batch)
-        self._runs.hand_over(run)
-        self._done()
+        self._play(
+            name, lambda run: self._entering.streams.queries_of_batch(run, batch.number), lambda run: run.process(batch)
+        )
 
     def advance(self, name: str, time: int | None) -> None:
         """Event time goes on without events; None: it has, and an earlier run did not answer what that made due."""
-        run, relations = self._runs.of(name), self._runs.relations
-        with self._lock:
-            self._entering.streams.enter_fresh(run)
-            queries = self._entering.streams.queries_over(name)
-            synopses = self._catalog.synopses_on(name)
-            self._entering.relations.enter()
-            run.set_relations(relations.columns_needed(name), relations.names_over(name))
-            if run.journal is not None and run.committed is not None and run.committed.batch >= 0:
-                run.journal.begin(run.committed.batch, [to_journal(query) for query in queries])
-        self._sink.set_queries(name, {query.name: query.text for query in queries})
-        self._runs.read_pasts(run)
-        run.set_queries(queries, synopses)
-        if time is None:
-            run.catch_up()
-        else:
-            run.advance(time)
-        self._runs.hand_over(run)
-        self._done()
+
+        def queries(run: StreamRun) -> Queries:
+            last = None if run.committed is None or run.committed.batch < 0 else run.committed.batch
+            return self._entering.streams.queries_now(run, last)
+
+        self._play(name, queries, lambda run: run.catch_up() if time is None else run.advance(time))
 
     def finish(self, name: str, *, close: bool) -> None:
         """A source has been read to its end. With `close` this is the end of the stream."""
-        run = self._runs.of(name)
+
+        def queries(run: StreamRun) -> Queries:
+            number = 0 if run.committed is None else run.committed.batch + 1
+            return self._entering.streams.queries_now(run, number if close and not run.closed else None)
+
+        self._play(name, queries, lambda run: run.finish() if close else None)
+
+    def _play(self, name: str, queries: Callable[[StreamRun], Queries], work: Callable[[StreamRun], None]) -> None:
+        """Let the queries that are there take part in some work of a stream, and relations take what it handed on."""
+        run, relations = self._runs.of(name), self._runs.relations
         with self._lock:
-            self._entering.streams.enter_fresh(run)
-            queries = self._entering.streams.queries_over(name)
-            run.set_queries(queries, self._catalog.synopses_on(name))
+            present = queries(run)
+            synopses = self._catalog.synopses_on(name)
             self._entering.relations.enter()
-            if close and not run.closed and run.journal is not None:
-                number = 0 if run.committed is None else run.committed.batch + 1
-                run.journal.begin(number, [to_journal(query) for query in run.queries])
-        self._sink.set_queries(name, {query.name: query.text for query in queries})
+            run.set_relations(relations.columns_needed(name), relations.names_over(name))
+        self._sink.set_queries(name, {query.name: query.text for query in present})
         self._runs.read_pasts(run)
-        if close:
-            run.finish()
+        run.set_queries(present, synopses)
+        work(run)
         self._runs.hand_over(run)
         self._done()
 

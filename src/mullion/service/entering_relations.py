@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mullion.algebra.nodes import tables_of
 from mullion.algebra.relation import Relation
-from mullion.binding.entering import Entrance, entered, needed_since
+from mullion.binding.entering import Entrance, Past, entered, entrance, needed_since
 from mullion.catalog.catalog import Catalog
 from mullion.errors import NotSupported, Place
 from mullion.planner.physical import by_operators
@@ -61,35 +61,41 @@ class EnteringRelations:
 
     def _entrance(self, relation: Relation) -> Entrance:
         """From when on a relation answers that is new to its streams, and which run it goes with."""
-        newest = max((run.newest for run in self._begun(relation) if run.newest is not None), default=None)
-        entrance = Entrance(relation.start, relation.after)
+        newest = self._newest(relation)
         if newest is None:
-            return entrance
-        if relation.backfill and (reason := self._unreadable(relation)) is None:
-            self._pasts[relation.name] = self._how(relation)
-            return entrance._replace(after=newest if relation.after is None else relation.after, tag=relation.name)
+            return Entrance(relation.start, relation.after)
+        decided, how = entrance(relation, newest, newest + 1, lambda after: self._past_of(relation))
         if relation.backfill:
-            self._pasts[relation.name] = f"not possible any more: {reason}"
-            return Entrance(newest + 1)
-        return entrance._replace(start=newest + 1 if relation.start is None else max(relation.start, newest + 1))
+            self._pasts[relation.name] = how
+        return decided
+
+    def _past_of(self, relation: Relation) -> Past:
+        reason = self._unreadable(relation)
+        if reason is not None:
+            return Past(f"not possible any more: {reason}", is_gone=True)
+        return Past(self._how(relation), tag=relation.name)
 
     def _how(self, relation: Relation) -> str:
-        begun = [run for run in self._begun(relation) if run.newest is not None]
-        keeping = [run.stream.name for run in begun if run.past.kept is not None]
+        begun = self._begun(relation)
+        keeping = [run.stream.name for run in begun if run.admission.is_from_kept]
         if not keeping:
             return "by reading the files of its streams again"
         read = "" if len(keeping) == len(begun) else ", and by reading the files of the others again"
         return f"from the events that {' and '.join(keeping)} {'keeps' if len(keeping) == 1 else 'keep'}{read}"
 
     def _begun(self, relation: Relation) -> list[StreamRun]:
-        return [self._runs.streams[name] for name in relation.streams if name in self._runs.streams]
+        """The runs of its streams that have seen events."""
+        runs = [self._runs.streams[name] for name in relation.streams if name in self._runs.streams]
+        return [run for run in runs if run.newest is not None]
+
+    def _newest(self, relation: Relation) -> int | None:
+        return max((run.newest for run in self._begun(relation) if run.newest is not None), default=None)
 
     def _unreadable(self, relation: Relation) -> str | None:
         """Why what its streams have read cannot be read for it once more; None when it can."""
-        tables, begun = tables_of(relation.plan), [run for run in self._begun(relation) if run.newest is not None]
-        newest = max((run.newest for run in begun if run.newest is not None), default=0)
-        since = needed_since(relation, newest if relation.after is None else relation.after)
-        reasons = (run.no_past(tables, since) for run in begun)
+        after = self._newest(relation) if relation.after is None else relation.after
+        tables, since = tables_of(relation.plan), needed_since(relation, after or 0)
+        reasons = (run.admission.no_past(tables, since) for run in self._begun(relation))
         return next((reason for reason in reasons if reason is not None), None)
 
 

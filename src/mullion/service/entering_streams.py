@@ -13,7 +13,7 @@ from mullion.algebra.relation import Relation
 from mullion.binding.entering import entered
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.restart import as_journaled, from_journal, tables_declared_otherwise, to_journal
-from mullion.errors import CheckError, NotSupported, Place
+from mullion.errors import Place
 from mullion.planner.physical import sliced, sliced_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.stream_run import StreamRun
@@ -33,7 +33,7 @@ class EnteringStreams:
         plan = self._plan(query)
         run = self._runs.streams.get(plan.stream)
         if run is not None and run.begun:
-            _check_can_enter(run, plan, place)
+            run.admission.check(plan, place)
             self._fresh.append(query)
 
     def _plan(self, query: Relation) -> SlicedAggregation:
@@ -47,16 +47,17 @@ class EnteringStreams:
 
     def queries_of_batch(self, run: StreamRun, number: int) -> Sequence[SlicedAggregation]:
         """The queries that the batch sees: as journaled if it was begun before, otherwise the present ones."""
-        journal = run.journal
         run.begun = True
-        if journal is None or not journal.was_begun(number):
-            self.enter_fresh(run)
+        if run.journal is not None and run.journal.was_begun(number):
+            return [self._as_journaled(entry) for entry in run.journal.queries_of(number) or []]
+        return self.queries_now(run, number)
+
+    def queries_now(self, run: StreamRun, number: int | None) -> Sequence[SlicedAggregation]:
+        """The present queries, journaled under the number of a batch if there is one."""
+        self._enter_fresh(run)
         queries = self.queries_over(run.stream.name)
-        if journal is None:
-            return queries
-        if journal.was_begun(number):
-            return [self._as_journaled(entry) for entry in journal.queries_of(number) or []]
-        journal.begin(number, [to_journal(q) for q in queries])
+        if run.journal is not None and number is not None:
+            run.journal.begin(number, [to_journal(query) for query in queries])
         return queries
 
     def _as_journaled(self, entry: Mapping[str, Any]) -> SlicedAggregation:
@@ -65,7 +66,7 @@ class EnteringStreams:
             raise tables_declared_otherwise(entry["name"])
         return plan
 
-    def enter_fresh(self, run: StreamRun) -> None:
+    def _enter_fresh(self, run: StreamRun) -> None:
         """Let queries enter that came while the last batch was at work: they have missed all events up to its end."""
         fresh, self._fresh = self._fresh, []
         for query in fresh:
@@ -77,7 +78,7 @@ class EnteringStreams:
                 self._fresh.append(query)
 
     def _enter(self, run: StreamRun, query: Relation) -> None:
-        entrance, how = run.enter(self._plan(query))
+        entrance, how = run.admission.enter(self._plan(query))
         self._catalog.replace_query(entered(query, entrance))
         if query.backfill:
             self._pasts[query.name] = how
@@ -93,20 +94,11 @@ class EnteringStreams:
             query, entry = self._catalog.queries[plan.name], known.get(plan.name)
             if entry is None:
                 self._runs.check_not_ended(query.name, query.streams)
-                _check_can_enter(run, plan)
+                run.admission.check(plan)
                 self._fresh.append(query)
             else:
                 self._catalog.replace_query(as_journaled(query, entry))
         run.begun = True
-
-
-def _check_can_enter(run: StreamRun, query: SlicedAggregation, place: Place | None = None) -> None:
-    reason = run.can_backfill(query)
-    if reason is not None:
-        raise NotSupported(f"BACKFILL of this query ({reason})", place)
-    refused = run.refuses(query)
-    if refused is not None:
-        raise CheckError(refused[0], place, hint=refused[1])
 
 
 __all__ = ["EnteringStreams"]

@@ -78,7 +78,7 @@ class Runs:
                 seen = PastRead(run.committed.batch, run.newest)
             failures: tuple[type[BaseException], ...] = (*run.source.failures, MullionError, OSError)
             try:
-                relations.take_past(run.stream.name, seen, run.past)
+                relations.take_past(run.stream.name, seen, run.admission.past())
             except failures as problem:
                 relations.stop(f"its past could not be read: {problem}")
 
