@@ -35,7 +35,8 @@ def damage(base: Path) -> Iterator[Trial]:
 
 @contextmanager
 def seams(base: Path) -> Iterator[Trial]:
-    from seams import drawn, play, trials
+    from seam_trials import drawn, trials
+    from seams import play
 
     def play_one(seed: int) -> int:
         with tempfile.TemporaryDirectory(dir=base) as directory:

@@ -1,5 +1,5 @@
 """to_timestamp with a format: what is read, what is a bad value, and which formats are refused. Against Spark itself:
-tests/spark/test_expressions.py."""
+tests/spark/test_time_formats.py."""
 
 from __future__ import annotations
 

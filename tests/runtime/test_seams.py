@@ -14,7 +14,8 @@ from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.errors import CheckpointError, MullionError
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
-from seams import Trial, play, trials
+from seam_trials import Trial, trials
+from seams import play
 from without_spark import engine_without_spark, write_events
 
 EVENTS = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("v", BIGINT)), "ts")

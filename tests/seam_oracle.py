@@ -1,0 +1,175 @@
+"""What one run over everything that came would have answered, and whether the runs of a trial did.
+
+The oracle is the slow reference over all events but those that were late when they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+import any_relation
+from any_window import TICKS
+from by_slices import bind
+from mullion import reference
+from mullion.algebra.relation import Relation
+from mullion.binding import relations
+from mullion.binding.entering import entering_at
+from mullion.engine import Engine
+from mullion.errors import MullionError
+from mullion.language.parse import parse_query
+from mullion.language.query import Named, Query
+from mullion.planner.physical import sliced
+from operators.test_relations_differential import as_rows, comparable
+from promises import Promised
+from runtime.test_asking import micros
+from runtime.test_core_differential import assert_same, rows_of
+from seam_trials import STREAMS, Trial
+from strategies import Event
+
+BOUNDS = "SELECT APPROX count(volume) AS n, max(volume) AS high, min(volume) AS low, sum(volume) AS total"
+
+
+@dataclass
+class Oracle:
+    """What a run over everything would have answered."""
+
+    trial: Trial
+    kept: dict[str, list[Event]]
+    newest: dict[str, int | None]
+    starts: dict[str, int | None]
+    """From when on a query that joined answers."""
+    read: dict[str, int]
+    """How many files of each stream were read."""
+    promised: dict[str, Promised]
+    """What streams have said of their keys."""
+    beats: dict[str, int] = field(default_factory=dict)
+    """The last heartbeat of each stream."""
+
+    @classmethod
+    def of(cls, trial: Trial) -> Oracle:
+        nothing = dict.fromkeys(STREAMS, 0)
+        promised = {name: Promised(trial.endings.get(name)) for name in STREAMS}
+        return cls(trial, {name: [] for name in STREAMS}, dict.fromkeys(STREAMS), {}, nothing, promised)
+
+    def asks(self, run: int) -> set[str]:
+        """The streams that somebody asks by then; nobody reads the others."""
+        present = [name for name in self.trial.texts if self.trial.joining.get(name, 0) <= run]
+        asking = self.trial.asking
+        once = asking.keep or any(since <= run for since in asking.synopses.values())
+        asked = {stream for name in present for stream in self.streams_of(name)} | ({"trades"} if once else set())
+        return asked | set(any_relation.STREAMS) if self.trial.watched else asked
+
+    def streams_of(self, name: str) -> Sequence[str]:
+        return self.bound(name).streams
+
+    def bound(self, name: str) -> Relation:
+        return relations.bind(parse_query(self.trial.texts[name]), STREAMS, any_relation.TABLES)
+
+    def begins(self, run: int) -> None:
+        """Queries that join with this run answer what starts after the newest event."""
+        for name, joins in self.trial.joining.items():
+            if joins == run:
+                seen = [t for stream in self.streams_of(name) if (t := self.newest[stream]) is not None]
+                self.starts[name] = max(seen) + 1 if seen else None
+
+    def reads(self, stream: str, until: int) -> None:
+        """The files up to a number, in batches."""
+        while self.read[stream] < until:
+            first, self.read[stream] = self.read[stream], min(until, self.read[stream] + self.trial.at_a_time)
+            self._sees(stream, self.trial.files[stream][first : self.read[stream]])
+
+    def _sees(self, stream: str, files: Sequence[Sequence[Event]]) -> None:
+        """A batch: an event before the watermark, as it was when the batch began, is late."""
+        limit = self.watermark(stream)
+        for event in (event for file in files for event in file):
+            time = event["ts"]
+            if time is None or (limit is not None and time < limit) or not self.promised[stream].takes(event):
+                continue
+            self.kept[stream].append(event)
+            known = self.newest[stream]
+            self.newest[stream] = time if known is None else max(known, time)
+
+    def watermark(self, stream: str) -> int | None:
+        newest = self.newest[stream]
+        marks = [] if newest is None else [newest - self.trial.lateness[stream]]
+        marks += [self.beats[stream]] if stream in self.beats else []
+        return max(marks, default=None)
+
+    def beat(self, stream: str, time: int) -> bool:
+        """Event time goes on, unless it is further."""
+        watermark = self.watermark(stream)
+        if watermark is not None and time <= watermark:
+            return False
+        self.beats[stream] = time
+        return True
+
+    def check(self, name: str, table: pa.Table) -> None:
+        query, bound = parse_query(self.trial.texts[name]), self.bound(name)
+        start = max((t for t in (query.start_at, self.starts.get(name)) if t is not None), default=None)
+        plan = sliced(bound, STREAMS)
+        if plan is None:
+            relation = self._with_its_past(bound) if bound.backfill else entering_at(bound, start, frozenset())
+            tables = {"named": (any_relation.NAMED, self.trial.table)}
+            reached = max(
+                (mark for stream in bound.streams if (mark := self.watermark(stream)) is not None), default=None
+            )
+            wanted = reference.answer(relation, any_relation.STREAMS, self.kept, tables, event_time=reached)
+            without = ("expires_at",) if self.trial.expiry == "nt" else ()
+            found = comparable(as_rows(table), wanted.names, without)
+            right = comparable(wanted.rows, wanted.names, without)
+            assert found == right, f"{bound.text}\ntoo many: {found - right}\nmissing: {right - found}"
+        else:
+            right = reference.answer(replace(query, start_at=start), TICKS, self.kept["trades"]).rows
+            assert_same(plan, rows_of(plan, table), right)
+
+    def _with_its_past(self, bound: Relation) -> Relation:
+        """As if it had been there from the start, but that it answers only what ends after the newest event."""
+        joined = self.starts.get(bound.name)
+        return bound if joined is None or bound.after is not None else replace(bound, after=joined - 1)
+
+    def asks_once(self, engine: Engine, run: int) -> None:
+        """Every question is answered for the time that it states, or refused when what it needs was not kept."""
+        asking, events = self.trial.asking, self.kept["trades"]
+        for text in asking.questions:
+            try:
+                answer = engine.ask(text)
+            except MullionError as problem:
+                assert "KEEP" in str(problem) and asking.keep != " KEEP 1000 ROWS", text
+                continue
+            query = parse_query(text)
+            bound = bind(query, {"trades": TICKS})
+            right = reference.ask(query, TICKS, events).rows
+            if events and bound.frame.attribute is None and bound.frame.slide is None:
+                right = right_at(query, events, micros(answer.answered_up_to))
+            assert_same(bound, rows_of(bound, answer.to_arrow()), right)
+        if asking.synopses.get("grams", run + 1) <= run:
+            for rows in (1, 4, 12):
+                self._check_bounds(engine, f"{BOUNDS} FROM trades [ROWS {rows}]", events, rows)
+
+    def _check_bounds(self, engine: Engine, text: str, events: Sequence[Event], rows: int) -> None:
+        try:
+            (row,) = engine.ask(text).to_arrow().to_pylist()
+        except MullionError as problem:
+            assert "has not seen" in str(problem) and self.trial.asking.synopses["grams"]
+            return
+        last = sorted(events, key=lambda event: event["ts"])[-rows:]
+        held = [event["volume"] for event in last if event["volume"] is not None]
+        assert row["n_low"] == row["n_high"] == len(held), (text, row, held)
+        if held:
+            for name, value in (("high", max(held)), ("low", min(held)), ("total", sum(held))):
+                assert row[f"{name}_low"] <= value <= row[f"{name}_high"], (text, row, held)
+
+
+def right_at(query: Query, events: Sequence[Event], up_to: int) -> list[tuple[Any, ...]]:
+    """What a question would have been answered when it was up to some time, now or earlier."""
+    if up_to == max(event["ts"] for event in events):
+        return reference.ask(query, TICKS, events).rows
+    # A window that ends at an edge before now holds what came before the edge, as if it slid there.
+    assert isinstance(query.source, Named) and query.source.window is not None
+    sliding = replace(query, source=replace(query.source, window=replace(query.source.window, slide=1)))
+    known = [event for event in events if event["ts"] <= up_to]
+    return reference.ask(sliding, TICKS, [*known, {**events[0], "ts": up_to + 1}]).rows

@@ -1,0 +1,190 @@
+"""Random runs that share a checkpoint: what comes, how it is cut into files and runs, where one is killed, who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
+
+import any_relation
+from any_window import KINDS, TICKS, ticks, windows_of
+from by_slices import bind
+from mullion.language.parse import parse_query
+from mullion.planner.rules import make_plan
+from mullion.slices.inputs import kernel_columns
+from mullion.testing import STEPS
+from promises import Ending, endings
+from strategies import DECAYS, EVERY_AGGREGATE, Draw, Event, Frame, Setting, queries, settings_of_time
+
+T = TypeVar("T")
+STREAMS = {"trades": TICKS, **any_relation.STREAMS}
+SYNOPSES = {
+    "best": "ON trades(price) USING ordered_sharing (rows 8)",
+    "most": "ON trades(volume) USING ordered_sharing (rows 20)",
+    "grams": "ON trades(volume) USING timegram (buckets 4, rows 12)",
+}
+ENDINGS = {
+    "trades": endings("flag", (True,), (("symbol",), ("symbol", "volume"))),
+    **{name: endings(value, (1.0, 2.0, 0.25)) for name, value in any_relation.VALUE.items()},
+}
+EXTREMES = (("max", "min"), ("price", "volume"), (1, 3, 8, 12, 20))
+
+
+@dataclass(frozen=True)
+class OneRun:
+    """A run over what is there: how many files of each stream are new to it, and where it is killed, if it is."""
+
+    files: Mapping[str, int]
+    kill: tuple[str, int] | None = None
+    beats: Mapping[str, int] = field(default_factory=dict)
+    """Heartbeats at its end, by stream."""
+    said: bool = False
+    """Whether they are told to the engine, or requested in the checkpoint before it starts."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What is asked about trades after every run."""
+
+    keep: str
+    """KEEP and how much, or nothing."""
+    synopses: Mapping[str, int]
+    """The run with which each is made."""
+    questions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Trial:
+    files: Mapping[str, list[list[Event]]]
+    """The events of each file of each stream."""
+    lateness: Mapping[str, int]
+    texts: Mapping[str, str]
+    joining: Mapping[str, int]
+    """The run with which a query joins; those that are not named are there from the beginning."""
+    table: list[Event]
+    runs: list[OneRun]
+    sharing: str
+    expiry: str
+    at_a_time: int
+    """Files in a batch."""
+    sharded: bool
+    asking: Asking
+    watched: bool
+    """Whether somebody reads the streams of relations from the beginning: what joins later has missed something."""
+    endings: Mapping[str, Ending] = field(default_factory=dict)
+    """Which events end the keys of streams, where any do."""
+
+
+@st.composite
+def files_of(draw: Draw[Any], events: Sequence[Event]) -> list[list[Event]]:
+    """Events in files, some of them empty."""
+    ends = sorted(draw(st.lists(st.integers(0, len(events)), max_size=6)))
+    return [list(events[low:high]) for low, high in zip([0, *ends], [*ends, len(events)], strict=True)]
+
+
+def is_for_the_kernel(text: str) -> bool:
+    """Whether a query can be answered without Spark."""
+    if "decay" in text and ("WATTR seq" in text or "WATTR number" in text):
+        return False  # whole numbers have no half-life
+    query = bind(parse_query(text), {"trades": TICKS})
+    return (
+        kernel_columns(make_plan(TICKS, [replace(query, start=None, stop=None)], axis=query.axis).groupings) is not None
+    )
+
+
+@st.composite
+def asked_once(
+    draw: Draw[Any], setting: Setting, windows: st.SearchStrategy[Frame], standing: Sequence[str], runs: int
+) -> Asking:
+    """Questions about trades, some of them what queries answer all the time, and what is kept for them."""
+    plain = queries(setting, windows=windows, among=EVERY_AGGREGATE, created=False).filter(is_for_the_kernel)
+    extreme = st.builds("SELECT {}({}) AS c0 FROM trades [ROWS {}]".format, *map(st.sampled_from, EXTREMES))
+    keep = f" KEEP '{draw(st.integers(1, 20)) * setting.unit} us'"
+    made = draw(st.sampled_from(((), (), tuple(SYNOPSES), *((name,) for name in SYNOPSES))))
+    return Asking(
+        draw(st.sampled_from(("", "", keep, " KEEP 5 ROWS", " KEEP 1000 ROWS"))),
+        {name: draw(st.sampled_from((0, 0, *range(runs)))) for name in made},
+        (*draw(st.lists(plain | extreme, max_size=2)), *(text.split(" AS ", 1)[1] for text in standing)),
+    )
+
+
+@st.composite
+def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = True) -> Trial:
+    setting = draw(settings_of_time)
+    windows = windows_of(setting, kinds=kinds)
+    among = (*EVERY_AGGREGATE, *DECAYS)
+    plain = queries(setting, "q", windows=windows, among=among).filter(is_for_the_kernel)
+    origin = draw(st.sampled_from(any_relation.ORIGINS))
+    texts = {
+        f"q{i}": draw(plain).replace("CREATE QUERY q", f"CREATE QUERY q{i}", 1) for i in range(draw(st.integers(0, 3)))
+    }
+    related = any_relation.relations(origin=origin)
+    for i in range(draw(st.integers(0 if texts else 1, 2))):
+        text = draw(related)
+        named = text.replace("CREATE QUERY q", f"CREATE QUERY r{i}", 1)
+        named = named if named != text else f"CREATE QUERY r{i} AS {text}"
+        texts[f"r{i}"] = named.replace(" AS ", " BACKFILL AS ", 1) if draw(st.booleans()) else named
+    events: dict[str, list[Event]] = {
+        "trades": draw(ticks(setting, most=25)),
+        **draw(any_relation.events(origin=origin)),
+    }
+    files = {name: draw(files_of(some)) for name, some in events.items()}
+    unit = {"trades": setting.unit}
+    lateness = {name: draw(st.sampled_from((0, 1, 4, 50))) * unit.get(name, 1) for name in STREAMS}
+    times = {name: [event["ts"] for event in some if event["ts"] is not None] or [0] for name, some in events.items()}
+    reach = {name: st.integers(min(own) - 5, max(own) + 30 * unit.get(name, 1)) for name, own in times.items()}
+    beats = st.fixed_dictionaries({}, optional=reach) | st.just({})
+    runs = []
+    left = {name: len(some) for name, some in files.items()}
+    kills = st.sampled_from((None, None, None, *((step, at) for step in STEPS for at in (1, 2))))
+    while any(left.values()):
+        new = {name: draw(st.integers(0, min(number, 3))) for name, number in left.items()}
+        left = {name: number - new[name] for name, number in left.items()}
+        runs.append(OneRun(new, draw(kills), draw(beats), draw(st.booleans())))
+        if len(runs) == 6:
+            runs[-1] = replace(runs[-1], files={name: new[name] + number for name, number in left.items()})
+            break
+    if draw(st.booleans()):
+        runs.append(OneRun({}, draw(kills)))
+    later = {
+        name: draw(st.integers(1, len(runs) - 1))
+        for name, text in texts.items()
+        if joining and len(runs) > 1 and may_join(text) and draw(st.sampled_from((False, False, True)))
+    }
+    return Trial(
+        files,
+        lateness,
+        texts,
+        later,
+        draw(any_relation.table_rows()),
+        runs,
+        draw(st.sampled_from(("auto", "auto", "off"))),
+        draw(st.sampled_from(("upa", "upa", "nt", "direct"))),
+        draw(st.sampled_from((1, 2, 10))),
+        draw(st.sampled_from((False, False, True))),
+        draw(asked_once(setting, windows, [text for name, text in texts.items() if name < "r"], len(runs))),
+        draw(st.booleans()),
+        draw(st.fixed_dictionaries({}, optional=ENDINGS) | st.just({})),
+    )
+
+
+def may_join(text: str) -> bool:
+    """A query over another column, or from a landmark on, cannot always join a stream that has begun."""
+    return "WATTR" not in text and "FROM TIMESTAMP" not in text
+
+
+def drawn(strategy: st.SearchStrategy[T], number: int) -> T:
+    """What a strategy gives for a seed, always the same."""
+    found: list[T] = []
+
+    @seed(number)
+    @settings(max_examples=3, database=None, phases=[Phase.generate], deadline=None, derandomize=False)
+    @given(strategy)
+    def keep(value: T) -> None:
+        found.append(value)
+
+    keep()
+    return found[-1]
