@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.bucket_index import Bucketed
 from mullion.expressions.arrays import Times
 from mullion.storage.lifetime_index import DoublyPartitioned, LifetimeIndex, wave_by_expiry, wave_by_insertion
 
@@ -58,7 +59,7 @@ class Technique:
 
     @property
     def clustering(self) -> str:
-        return "rebuild" if self.kind.startswith("R") else "norebuild"
+        return "rebuild" if self.kind.startswith("R") else Bucketed.kind
 
     @property
     def partitioning(self) -> DoublyPartitioned:

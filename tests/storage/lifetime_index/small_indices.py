@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.bucket_index import Bucketed
 from mullion.storage.lifetime_index import (
     END,
     START,
@@ -31,7 +32,7 @@ PARTITIONINGS = {
 }
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where files cost least."""
-CLUSTERINGS = ("rebuild", "norebuild")
+CLUSTERINGS = ("rebuild", Bucketed.kind)
 
 each_partitioning = pytest.mark.parametrize("partitioning", PARTITIONINGS.values(), ids=PARTITIONINGS)
 each_clustering = pytest.mark.parametrize("clustering", CLUSTERINGS)

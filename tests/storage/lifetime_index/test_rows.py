@@ -174,7 +174,8 @@ def test_norebuild_adds_to_a_bucket_with_room_without_reading_it(tmp_path: Path)
 def test_large_sub_indices_are_edited_piece_by_piece(
     tmp_path: Path, clustering: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"mullion.storage.lifetime_index.{clustering}.AT_A_TIME", 400)
+    monkeypatch.setattr("mullion.storage.lifetime_index.rebuild.AT_A_TIME", 400)
+    monkeypatch.setattr("benchmarks.bucket_index.norebuild.AT_A_TIME", 400)
     index = create(tmp_path, DoublyPartitioned(2, 2), clustering)
     there: list[Row] = []
     for now in range(0, 16, INTERVAL):

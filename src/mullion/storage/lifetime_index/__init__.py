@@ -4,7 +4,6 @@
 |---|---|
 | partitioning | which sub-index a row belongs to: waves, doubly partitioned; chronological, round-robin |
 | rebuild | a sub-index that an update writes anew |
-| norebuild | a sub-index of fixed-size buckets, of which an update writes some |
 | snapshot | the sub-indices after one update, for readers |
 | index | updates, commits, checkpoints |
 """

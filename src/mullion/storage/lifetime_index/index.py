@@ -18,17 +18,16 @@ from mullion.errors import CheckpointError
 from mullion.expressions.arrays import Times
 from mullion.storage.fault_points import fault_point
 from mullion.storage.files import check, write_whole
-from mullion.storage.lifetime_index.norebuild import Bucketed
 from mullion.storage.lifetime_index.partitioning import Calendar, DoublyPartitioned, Touched
 from mullion.storage.lifetime_index.rebuild import Rebuilt
-from mullion.storage.lifetime_index.records import Layout
 from mullion.storage.lifetime_index.rows import Fresh, stored_schema, timed
 from mullion.storage.lifetime_index.snapshot import Snapshot
 from mullion.storage.lifetime_index.sub_index import Change, Shape, SubIndex, Work
 
 COMMIT = "commit.json"
 FORMAT = 1
-CLUSTERINGS: dict[str, type[SubIndex]] = {kind.kind: kind for kind in (Rebuilt, Bucketed)}
+CLUSTERINGS: dict[str, type[SubIndex]] = {Rebuilt.kind: Rebuilt}
+"""How sub-indices are kept, by the word for it in a commit. Benchmarks add the paper's other way."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,6 @@ class Definition:
             raise ValueError(f"a bucket holds at least one row, not {self.bucket_rows}")
         if self.schema.get_field_index(self.key) < 0:
             raise ValueError(f"there is no column {self.key} among {self.schema.names}")
-        if self.clustering == Bucketed.kind:
-            _ = Layout(stored_schema(self.schema)).dtype
 
     def to_json(self) -> dict[str, Any]:
         calendar = self.calendar
@@ -109,8 +106,8 @@ class LifetimeIndex:
     Requires: times that do not go back. Unforeseen ends are not in the paper: `gone` finds such rows in all
     sub-indices and has those that hold one written anew.
     Lives longer than `lifetime` are right too, only the sub-indices less even.
-    Time: an update about (G + E - 1) / (G E) of the rows with Rebuild, about 1 / E with NoRebuild; searches go to all
-    G E directories. Space: the rows, once more for the version before.
+    Time: an update about (G + E - 1) / (G E) of the rows; searches go to all G E directories. Space: the rows, once
+    more for the version before.
     """
 
     directory: Path

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from benchmarks.bucket_index.bucket_directory import Buckets
+from benchmarks.bucket_index.bucket_file import BucketFile
+from benchmarks.bucket_index.filling import Filled, Free
+from benchmarks.bucket_index.records import RECORDS, Layout, Records, opaque
 from mullion.expressions.arrays import Codes, Mask, Whole
 from mullion.storage.fault_points import fault_point
-from mullion.storage.lifetime_index.bucket_directory import Buckets
-from mullion.storage.lifetime_index.bucket_file import BucketFile
-from mullion.storage.lifetime_index.filling import Filled, Free
 from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
-from mullion.storage.lifetime_index.records import RECORDS, Layout, Records, opaque
 from mullion.storage.lifetime_index.rows import Fresh, matching
 from mullion.storage.lifetime_index.sub_index import NO_ROWS, Change, Shape, SubIndex, Work, read_directory, write_file
 
@@ -57,6 +57,7 @@ class Bucketed(SubIndex):
 
     @classmethod
     def empty(cls, shape: Shape, number: int) -> Bucketed:
+        _ = Layout(shape.stored).dtype  # refuses what has no fixed width
         return cls(shape, number, Buckets.none(shape.key_type), None)
 
     @classmethod
