@@ -15,7 +15,7 @@ from mullion.language.dialect import SECOND
 from mullion.language.parse import parse_query
 from mullion.language.query import Period
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
-from mullion.planner.clusters import Clustering, Division
+from mullion.planner.clusters import Cluster, Clustering, Division
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import slices_of
 from mullion.planner.statistics import ONE_GROUP, Groups, Statistics
@@ -96,7 +96,7 @@ def test_where_dividing_is_not_tried_it_would_not_have_been_chosen(
         texts.append(head + where + by + keys)
 
     class Trying(Clustering):
-        def _least_divided(self, name: str, queries: Sequence[SlicedAggregation]) -> float:
+        def _least_divided(self, cluster: Cluster) -> float:
             return 0.0
 
     own, statistics = queries(*texts), known(events=events)

@@ -101,9 +101,10 @@ class Clustering:
         clusters: list[tuple[SlicedAggregation, ...]] = []
         by_keys = _by_key_set(queries)
         for name, own in by_keys.items():
-            least, parts = self.whole(name, own), [tuple(own)]
+            all_ = self._cluster(name, own)
+            least, parts = self._whole(all_), [tuple(own)]
             together += least
-            if least > self._least_divided(name, own):
+            if least > self._least_divided(all_):
                 merged = self._merge(name, own)
                 divided = sum(map(self.cost, merged))
                 if divided < least:
@@ -197,7 +198,7 @@ class Clustering:
                 cluster.states |= dict.fromkeys(states)
                 before = states
         cluster.slots = {slot: WindowSet.of(windows) for slot, windows in slots.items()}
-        cluster.windows = NOTHING.union(*cluster.slots.values())
+        cluster.windows = WindowSet.of(dict.fromkeys(query.window for query in queries))
         cluster.cells = self._cells_of(name, cluster.slots)
         return cluster
 
@@ -230,21 +231,22 @@ class Clustering:
         selected = sum(self._selectivity(name, slot) * windows.kept_share for slot, windows in slots)
         return self.events * (len(cluster.slots) * TESTED + selected * (GROUPED_EVENT + GROUPED_FIELD * fields))
 
-    def _least_divided(self, name: str, queries: Sequence[SlicedAggregation]) -> float:
-        """No division takes less: it has two clusters, and adds events at least once to each slot."""
-        cluster = self._cluster(name, queries)
+    def _least_divided(self, cluster: Cluster) -> float:
+        """No division of it takes less: that has two clusters, and adds events at least once to each slot."""
         if not all(state.partial.is_dense for state in cluster.states):
             return 2 * CLUSTER
-        fewest = min(_fields(states) for states in {_states(query.template) for query in queries})
+        fewest = min(_fields(states) for states in {_states(query.template) for query in cluster.queries})
         return 2 * CLUSTER + self._added(cluster, fewest)
 
     def whole(self, name: str, queries: Sequence[SlicedAggregation]) -> float:
         """All of them as one cluster, by dense rows or by fragments."""
         key = name, frozenset(query.name for query in queries)
         if key not in self._wholes:
-            cluster = self._cluster(name, queries)
-            self._wholes[key] = min(self.cost(cluster), self._by_fragments(cluster))
+            self._wholes[key] = self._whole(self._cluster(name, queries))
         return self._wholes[key]
+
+    def _whole(self, cluster: Cluster) -> float:
+        return min(self.cost(cluster), self._by_fragments(cluster))
 
     def _by_fragments(self, cluster: Cluster) -> float:
         """All slots are cut at the edges of all windows; a fragment is given to every slot that it satisfies."""
@@ -320,4 +322,4 @@ def _fields(states: Iterable[StateColumn]) -> int:
     return sum(len(state.partial.stored) for state in states)
 
 
-__all__ = ["LEAST_GAIN", "WORTH_MOVING", "Clustering", "Division", "key_set"]
+__all__ = ["LEAST_GAIN", "WORTH_MOVING", "Cluster", "Clustering", "Division", "key_set"]

@@ -37,8 +37,8 @@ class WindowSet:
         return NOTHING.union(*map(_alone, windows))
 
     def union(self, *others: WindowSet) -> WindowSet:
-        if not others:
-            return self
+        if not others or not self.windows:
+            return others[0].union(*others[1:]) if others else self
         windows, grid = dict(self.windows), self.grid
         new: dict[Progression, None] = {}
         for other in others:
