@@ -55,6 +55,8 @@ REFUSED = [
         "SELECT DISTINCT s.n FROM (SELECT k, count(*) AS n FROM a «[RANGE 1 h INTERNAL]» GROUP BY k) s",
         "what DISTINCT or EXISTS gives",
     ),
+    ("SELECT count(*) AS n FROM a [] WHERE «a.nothing» > 1", "unknown column 'nothing'"),
+    ("SELECT count(*) AS n FROM a [] WHERE «b.k» > 1", "unknown stream or alias 'b'"),
     ("SELECT k FROM «a»", "stream 'a' needs a window\n  write one after its name"),
     ("SELECT k FROM a «[RANGE 1 min SLIDE 5 TUPLES]»", "SLIDE by TUPLES in this query"),
     ("SELECT k FROM a «[PARTITION BY k ROWS 5 SLIDE 2]»", "PARTITION BY with SLIDE"),

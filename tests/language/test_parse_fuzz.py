@@ -198,7 +198,7 @@ TOKENS = {
 
 @pytest.mark.parametrize("text", TOKENS)
 def test_kinds_of_tokens(text: str) -> None:
-    found = [token.text if token.kind is Kind.SYMBOL else token.kind.value for token in tokenize(text)[:-1]]
+    found = [token.text if token.kind is Kind.SYMBOL else token.kind for token in tokenize(text)[:-1]]
     assert " ".join(found) == TOKENS[text]
 
 

@@ -53,6 +53,10 @@ class Relation(Value):
     entered_after: int | None = None
     """The last batch before such a query entered."""
 
+    def __hash__(self) -> int:
+        """Of what tells most queries apart: the hash of the whole would walk over its plan."""
+        return hash((self.name, self.text))
+
     @cached_property
     def plan(self) -> Node:
         """The plan that is run: the root, for WSTREAM under the window over its new results."""

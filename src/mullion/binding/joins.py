@@ -23,16 +23,20 @@ from mullion.language.query import Call, Column, Derived, Expr, Join, Named, Sou
 from mullion.language.render import render
 
 
+def relation_named(name: str, streams: Mapping[str, Stream], tables: Mapping[str, Table]) -> Stream | Table | None:
+    """The stream or table of this name, whatever its case. As it is registered it is found at once."""
+    relation = streams.get(name) or tables.get(name)
+    if relation is not None:
+        return relation
+    every: tuple[Mapping[str, Stream | Table], ...] = streams, tables
+    return next((other for known in every for spelt, other in known.items() if spelt.lower() == name.lower()), None)
+
+
 def known_relation(
     source: Named, streams: Mapping[str, Stream], tables: Mapping[str, Table], others: Sequence[str] = ()
 ) -> Stream | Table:
     """The stream or table that a source names. `others` are names that it might have been meant to be."""
-    relation = streams.get(source.name) or tables.get(source.name)
-    if relation is not None:
-        return relation
-    by_lower: dict[str, Stream | Table] = {name.lower(): table for name, table in tables.items()}
-    by_lower.update((name.lower(), stream) for name, stream in streams.items())
-    relation = by_lower.get(source.name.lower())
+    relation = relation_named(source.name, streams, tables)
     if relation is None:
         what = "stream or table" if tables else "stream"
         declare = "declare it first with CREATE STREAM" + (" or CREATE TABLE" if tables else "")

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
+from mullion.binding.joins import relation_named
 from mullion.binding.selecting import is_aggregating
 from mullion.language.query import Exists, Expr, Named, Query, walk
 from mullion.language.sources import leaves
@@ -24,20 +25,23 @@ def groups_one_window(
     tables: Mapping[str, Table],
     materialized: Mapping[str, Relation],
 ) -> bool:
-    """Whether it groups the events of one stream and emits whole results. Tables may be joined, if not retroactive."""
+    """Whether it groups the events of one stream and emits whole results. Tables may be joined, if not retroactive.
+    `materialized` are results that can be read, by the lower case of their names."""
     if query.union or query.excepted or query.distinct or query.materialized or not is_aggregating(query):
         return False
     if query.output is not None and (query.output.kind != "rstream" or query.output.restore):
         return False
     if any(isinstance(node, Exists) for expr in _written(query) for node in walk(expr)):
         return False
-    sources = leaves(query.source)
-    named = [source.name.lower() for source in sources if isinstance(source, Named)]
-    stream_names = {name.lower() for name in streams}
-    retroactive = {name.lower() for name, table in tables.items() if table.retroactive}
-    readable = {name.lower() for name in materialized} - stream_names - {name.lower() for name in tables}
-    others = len(sources) - len(named) + sum(name in retroactive | readable for name in named)
-    return not others and sum(name in stream_names for name in named) < 2
+    over = 0
+    for source in leaves(query.source):
+        relation = relation_named(source.name, streams, tables) if isinstance(source, Named) else None
+        if isinstance(relation, Table) and relation.retroactive:
+            return False
+        if relation is None and (not isinstance(source, Named) or source.name.lower() in materialized):
+            return False
+        over += isinstance(relation, Stream)
+    return over < 2
 
 
 def _written(query: Query) -> Iterator[Expr]:

@@ -43,7 +43,7 @@ def bind(
     text = render(query)
     query = answered_from_kept(query, streams)
     tables = tables or {}
-    known = {name.lower() for name in (*streams, *tables)}
+    known = {name.lower() for name in (*streams, *tables)} if materialized else set()
     read_by = {name.lower(): r for name, r in (materialized or {}).items() if name.lower() not in known}
     one_window = groups_one_window(query, streams, tables, read_by)
     binder = _Binder(streams, tables, read_by)

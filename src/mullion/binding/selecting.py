@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
-from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, scans
+from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate
+from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, Scan, scans
 from mullion.algebra.streams import WEIGHT
 from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.grouping import Grouping, item_name, known_functions
@@ -61,7 +62,29 @@ def select(query: Query, layout: Layout, clock: Clock) -> Selected:
     def over_rows(expr: Expr) -> tuple[Expr, Type]:
         return typed(layout.plain(expr), layout.node.types)
 
-    return _projected(query, items, layout, layout.node, over_rows)
+    projected = _projected(query, items, layout, over_rows)
+    return _selected(query, Project(layout.node, projected.items), projected)
+
+
+class Groups(NamedTuple):
+    """What SELECT makes of groups, whatever rows they are of."""
+
+    keys: tuple[tuple[Expr, Type], ...]
+    aggregates: tuple[BoundAggregate, ...]
+    having: Expr | None
+    projected: Projected
+
+    def over(self, layout: Layout, clock: Clock) -> Node:
+        node: Node = Aggregated(layout.node, self.keys, self.aggregates, clock.slide, clock.offset)
+        return Project(node if self.having is None else Filter(node, self.having), self.projected.items)
+
+
+class Projected(NamedTuple):
+    """The items as columns, and what ORDER BY needs besides them."""
+
+    items: tuple[tuple[str, Expr, Type], ...]
+    names: tuple[str, ...]
+    order_by: Ordering
 
 
 def _grouped_in_one_window(query: Query, layout: Layout, clock: Clock) -> Selected:
@@ -70,25 +93,58 @@ def _grouped_in_one_window(query: Query, layout: Layout, clock: Clock) -> Select
         known_functions(*(item.expr for item in query.items))
         hint = "take an aggregate such as count(*), or GROUP BY"
         raise NotSupported("a query without aggregates", query.items[0].place or query.place, hint=hint)
-    grouping = Grouping(query, layout, layout.node.types, scan.stream, bounds_of(scan))
-    selected = _over_groups(query, grouping, layout, clock)
-    refuse_what_spark_cannot_see(
-        [*grouping.keys, *(expr for a in grouping.aggregates for expr in a.expressions())], layout.node, query.place
-    )
-    return selected
+    if layout.scope.alone:
+        groups = SELECTS.made(query, scan, layout)
+    else:
+        groups = _groups_in_one_window(query, scan, layout)
+    expressions = (expr for a in groups.aggregates for expr in a.expressions())
+    refuse_what_spark_cannot_see([*(key for key, _ in groups.keys), *expressions], layout.node, query.place)
+    return _selected(query, groups.over(layout, clock), groups.projected)
+
+
+def _groups_in_one_window(query: Query, scan: Scan, layout: Layout) -> Groups:
+    return _groups(query, Grouping(query, layout, layout.node.types, scan.stream, bounds_of(scan)), layout)
+
+
+class Selects:
+    """What SELECTs over one stream were made before. Thousands of queries differ in their windows and in WHERE alone.
+
+    Nothing that is made says where it is written, so that whoever writes the same gets the same object. What is wrong
+    with a query is found each time.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Any, tuple[Any, Groups]] = {}
+
+    def made(self, query: Query, scan: Scan, layout: Layout) -> Groups:
+        (source,) = layout.scope.sources
+        written = query.items, query.group_by, query.having, query.order_by
+        key = id(scan.columns), called(source), scan.stream, bounds_of(scan), written
+        columns, groups = self._known.get(key, (None, None))
+        if groups is None or columns is not scan.columns:
+            groups = _groups_in_one_window(query, scan, layout)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = scan.columns, groups
+        return groups
+
+
+MOST_KNOWN = 4096
+"""SELECTs that are remembered."""
+SELECTS = Selects()
 
 
 def _grouped(query: Query, layout: Layout, clock: Clock) -> Selected:
     grouping = Grouping(query, layout, layout.node.types, "the sources", bounds=None)
     _refuse_event_only(query)
-    selected = _over_groups(query, grouping, layout, clock)
+    groups = _groups(query, grouping, layout)
     for expr in (*grouping.keys, *(e for a in grouping.aggregates for e in a.expressions())):
         if is_event_only(expr):
             raise NotSupported("a function that Spark alone computes", query.place)
-    return selected
+    return _selected(query, groups.over(layout, clock), groups.projected)
 
 
-def _over_groups(query: Query, grouping: Grouping, layout: Layout, clock: Clock) -> Selected:
+def _groups(query: Query, grouping: Grouping, layout: Layout) -> Groups:
     for key in query.group_by:
         grouping.add_key(key)
     items = [item for item in query.items if not _is_window(item, layout)]
@@ -115,14 +171,10 @@ def _over_groups(query: Query, grouping: Grouping, layout: Layout, clock: Clock)
     for expr in ordered:
         above(expr)
     keys = tuple(zip(map(shared, grouping.keys), grouping.key_types, strict=True))
-    node: Node = Aggregated(layout.node, keys, tuple(grouping.aggregates), clock.slide, clock.offset)
-    if having is not None:
-        node = Filter(node, having)
-    return _projected(query, items, layout, node, above)
+    return Groups(keys, tuple(grouping.aggregates), having, _projected(query, items, layout, above))
 
 
-def _projected(query: Query, items: Sequence[Item], layout: Layout, node: Node, resolved: Typed) -> Selected:
-    """The items as columns, and what ORDER BY needs besides them."""
+def _projected(query: Query, items: Sequence[Item], layout: Layout, resolved: Typed) -> Projected:
     names = checked_names(items, query.place, at_least=0 if layout.of_one_window else 1)
     columns = [resolved(item.expr) for item in items]
     projected_items = [(f"c{i}", expr, type_) for i, (expr, type_) in enumerate(columns)]
@@ -137,8 +189,11 @@ def _projected(query: Query, items: Sequence[Item], layout: Layout, node: Node, 
             known = f"o{len(projected_items) - len(columns)}"
             projected_items.append((known, expr, type_))
         order_by.append((shared(Column(known)), term.descending, term.nulls_first))
-    projected: Node = Project(node, tuple(projected_items))
-    return Selected(Distinct(projected) if query.distinct else projected, names, tuple(order_by))
+    return Projected(tuple(projected_items), names, tuple(order_by))
+
+
+def _selected(query: Query, node: Node, projected: Projected) -> Selected:
+    return Selected(Distinct(node) if query.distinct else node, projected.names, projected.order_by)
 
 
 def _terms(query: Query) -> Iterator[Order]:

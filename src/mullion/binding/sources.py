@@ -117,7 +117,9 @@ def read(
     scope = Scope(parts.sources, relations, outer=outer, alone=alone)
     for source, relation in zip(parts.sources, relations, strict=True):
         check_no_window(source, relation)
-    written = [] if query.where is None else [query.where] if alone else list(conjuncts(query.where))
+    if alone and isinstance(relations[0], Stream):
+        return Read(_of_one_stream(query, scope, relations[0]))
+    written = [] if query.where is None else list(conjuncts(query.where))
     for condition in written:
         no_aggregate(condition, "WHERE")
     everything = range(len(relations))
@@ -130,6 +132,20 @@ def read(
     for existence in filter(None, map(_existence, written)):
         layout = existing(layout, *existence, clock)
     return Read(layout, tuple(_sides(condition, scope) for condition in correlated))
+
+
+def _of_one_stream(query: Query, scope: Scope, stream: Stream) -> Layout:
+    """The events of one stream: nothing is joined or looked up, so that WHERE is taken as it is written."""
+    (source,) = scope.sources
+    assert isinstance(source, Named)
+    conditions = []
+    if query.where is not None:
+        no_aggregate(query.where, "WHERE")
+        conditions.append(scope.plain(query.where))
+    window, partition = grouped_window(source, stream)
+    scan = Scan(stream.name, window, stream.columns, partition)
+    columns = {(0, name): name for name, _ in stream.columns}
+    return Layout(scan, scope, columns, of_one_window=True).filtered_as_written(conditions)
 
 
 def _refuse_outer_joins(source: Source, context: Context) -> None:

@@ -53,7 +53,7 @@ def checked_window(window: Window | None, stream: Stream, place: Place | None) -
     if window is None:
         hint = "write one after its name, such as [RANGE '10 min' SLIDE '1 min']"
         raise CheckError(f"stream '{stream.name}' needs a window", place, hint=hint)
-    window = replace(window, internal=False)
+    window = replace(window, internal=False) if window.internal else window
     if window.attribute is None:
         return _in_time(window)
     attribute = stream.column(window.attribute, window.place)
@@ -123,6 +123,8 @@ def _check(window: Window) -> None:
 
 
 def _partition(window: Window, source: Named, stream: Stream, *, alone: bool = False) -> tuple[Expr, ...]:
+    if not window.partition_by:
+        return ()
     scope = Scope([source], [stream], alone=alone)
     keys = []
     for key in window.partition_by:

@@ -22,8 +22,9 @@ class Cursor:
         self.tokens = tokenize(text)
         self.select = select
         self.at = 0
-        self._words = [token.text.lower() if token.kind is Kind.WORD else "" for token in self.tokens]
-        self._symbols = [token.text if token.kind is Kind.SYMBOL else "" for token in self.tokens]
+        word, symbol = Kind.WORD, Kind.SYMBOL
+        self._words = [text.lower() if kind is word else "" for kind, text, _, _ in self.tokens]
+        self._symbols = [text if kind is symbol else "" for kind, text, _, _ in self.tokens]
         self.depth = 0
         self._guessed: tuple[int, tuple[str, ...]] | None = None
 

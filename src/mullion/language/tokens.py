@@ -8,25 +8,27 @@ that by where the word stands, so that columns may be called `range` or `rows`.
 from __future__ import annotations
 
 import re
-from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mullion.errors import ParseError, Place
 
 
-class Kind(Enum):
-    WORD = "word"
-    QUOTED = "quoted name"
-    STRING = "string"
-    NUMBER = "number"
-    SYMBOL = "symbol"
-    END = "end"
+class Kind:
+    """The kinds of tokens. They are asked for a hundred times a query, and members of an Enum are found four times more
+    slowly."""
+
+    WORD: Final = "word"
+    QUOTED: Final = "quoted name"
+    STRING: Final = "string"
+    NUMBER: Final = "number"
+    SYMBOL: Final = "symbol"
+    END: Final = "end"
 
 
 class Token(NamedTuple):
     """`text` is the word as written, the name without backquotes, the string's value, or the symbol."""
 
-    kind: Kind
+    kind: str
     text: str
     start: int
     end: int

@@ -42,9 +42,11 @@ def is_sliced(relation: Relation) -> bool:
 
 
 def _window_aggregate(relation: Relation) -> WindowAggregate | None:
-    if relation not in _PARTS:
-        _PARTS[relation] = window_aggregate(relation.root) if why_operators(relation) is None else None
-    return _PARTS[relation]
+    try:
+        return _PARTS[relation]
+    except KeyError:
+        parts = window_aggregate(relation.root) if why_operators(relation) is None else None
+        return _PARTS.setdefault(relation, parts)
 
 
 def sliced_of(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> list[SlicedAggregation]:
