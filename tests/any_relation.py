@@ -243,6 +243,22 @@ def internal(style: Style) -> str:
     return f"SELECT a.k, v, w FROM {first}, b [RANGE {style.one(*LENGTHS)} us{theirs}] WHERE a.k = b.k"
 
 
+def promising(style: Style) -> str:
+    """A join with a preference, whose budget is never short."""
+    slide = "" if style.slide is None else f" SLIDE {style.slide} us"
+    names = style.dice.sample(list(STREAMS), style.one(2, 2, 3))
+    windows = [style.one(f"RANGE {style.one(*LENGTHS)} us{slide}", "RANGE UNBOUNDED") for _ in names]
+    every = ", ".join(f"{name} [{window}]" for name, window in zip(names, windows, strict=True))
+    written = [f"{names[0]}.k = {name}.k" for name in names[1:]]
+    if style.happens(0.3):
+        written.append(f"{VALUE[names[0]]} {style.one('<', '>=', '<>')} {VALUE[names[-1]]}")
+    preference = style.one("DESC 1", "ASC 1", "WEIGHTED 1")
+    budget = style.one("1000000 ROWS", "1000000 EVENTS", "1 h")
+    last = VALUE[names[-1]]
+    text = f"SELECT {names[0]}.k AS k, {last} AS v FROM {every}{where(style, written, last)}"
+    return f"{text} WITH PREFERENCE {preference} BUDGET {budget}"
+
+
 def told(style: Style, text: str, *, of_groups: bool) -> str:
     """The query as one of the streams that tell of it."""
     output = style.one("", "", "RSTREAM", "ISTREAM", "ISTREAM", "DSTREAM", "WSTREAM")
@@ -269,7 +285,7 @@ def relation(
     style = Style(dice, dice.choice((None, None, 3, 5, 7)), tables=tables)
     kind = style.one("rows", "rows", "rows", "aggregates", "internal" if internals else "rows")
     if kind == "internal":
-        return internal(style)
+        return promising(style) if style.happens(0.4) else internal(style)
     text = rows(style, depth) if kind == "rows" else aggregates(style, depth)
     if outputs:
         text = told(style, text, of_groups=text.startswith("SELECT g.k AS k, ") or kind == "aggregates")

@@ -22,6 +22,7 @@ from mullion.algebra.nodes import (
     JoinView,
     Node,
     Project,
+    Promising,
     ResultWindow,
     TableLookup,
     Union,
@@ -29,10 +30,11 @@ from mullion.algebra.nodes import (
     scans,
 )
 from mullion.algebra.nodes.join_view import HIDDEN_START
+from mullion.algebra.nodes.promising import ESTIMATE
 from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.vector import arrow_type
 from mullion.language.parse import parse_query
-from mullion.language.query import Call, Column
+from mullion.language.query import Budget, Call, Column
 from mullion.language.types import INT
 from mullion.operators.network import Network
 from mullion.operators.registry import IMPLEMENTATIONS
@@ -209,6 +211,7 @@ def by_hand() -> Iterator[Node]:
     yield from (r, where(r, "b > 1"), Project(r, (("x", Column("b"), INT),)), join(r, s), unless(r, s), Distinct(r))
     yield from (Difference(r, s), Union((r, s)), Aggregated(r, ((Column("a"), INT),), (), slide=60_000_000))
     yield from (JoinView(join(r, s), (60_000_000, 1_000_000)), TableLookup(r, names), ResultWindow(r, window("ROWS 3")))
+    yield Promising(join(r, s), "desc", (Column(ESTIMATE), Column("b")), Budget(rows=9), 0.5, ((7,), (8,)))
 
 
 NAMES = {
@@ -224,6 +227,7 @@ NAMES = {
     "restricted-593534184da2bc6f6b62",
     "lookedup-47399632aa2e472ae432",
     "rewindowed-cf8587da6caf699838b8",
+    "promising-19d4722d868047179e50",
 }
 """By which checkpoints know these nodes. State is found by them: they must never change."""
 

@@ -10,7 +10,20 @@ import pytest
 from mullion.errors import CheckError, NotSupported, ParseError, TextError
 from mullion.language import types
 from mullion.language.parse import parse_duration, parse_expression, parse_query, parse_script
-from mullion.language.query import Aggregate, Call, Case, Cast, Column, Derived, Exists, Join, Literal, Named, Window
+from mullion.language.query import (
+    Aggregate,
+    Budget,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Derived,
+    Exists,
+    Join,
+    Literal,
+    Named,
+    Window,
+)
 from mullion.language.render import render
 from mullion.language.script import Ask, CreateQuery, CreateStream, CreateTable, DropQuery, Explain
 
@@ -187,6 +200,42 @@ def test_modifiers_and_preference() -> None:
     assert query.distinct and query.approximate
     assert query.preference is not None and (query.preference.kind, query.preference.fade) == ("weighted", 0.5)
     assert not parse_query("SELECT approx, approx + 1 FROM t").approximate
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        ("BUDGET 5 ROWS", Budget(rows=5)),
+        ("BUDGET 7 EVENTS FADE FACTOR 1", Budget(events=7)),
+        ("BUDGET '200 ms'", Budget(time=200_000)),
+        ("BUDGET 2 s WINDOW '1 min'", Budget(time=2_000_000)),
+        ("WINDOW '1 min' BUDGET auto", Budget()),
+        ("", None),
+    ],
+)
+def test_budgets(written: str, wanted: Budget | None) -> None:
+    preference = "desc estimate(t.a) * b, SUMMARY.Estimate.Count(s.a)"
+    text = f"SELECT a FROM t, s WHERE t.a = s.a WITH PREFERENCE {preference} {written}"
+    query = parse_query(text)
+    assert query.preference is not None and query.preference.budget == wanted
+    assert [render(expr) for expr in query.preference.exprs] == ["estimate(t.a) * b", "estimate(s.a)"]
+    assert parse_query(render(query)) == query
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        ("BUDGET", "expected a time a step such as '200 ms', a number of ROWS or EVENTS, or AUTO"),
+        ("BUDGET 0 ROWS", "greater than zero"),
+        ("FADE FACTOR 0", "more than 0 and at most 1"),
+        ("FADE FACTOR 1.5", "more than 0 and at most 1"),
+        ("BUDGET 5 ROWS BUDGET 5 ROWS", "BUDGET is written twice"),
+        ("WINDOW 0 s", "longer than zero"),
+    ],
+)
+def test_preferences_that_say_nothing(written: str, wanted: str) -> None:
+    with pytest.raises(ParseError, match=wanted):
+        parse_query(f"SELECT a FROM t WITH PREFERENCE desc a {written}")
 
 
 @pytest.mark.parametrize(

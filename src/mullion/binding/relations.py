@@ -6,7 +6,7 @@ Query --FROM, WHERE--> Layout --SELECT--> Selected --UNION, EXCEPT--> Selected -
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mullion.algebra.nodes import Node, ResultWindow, is_aggregates, nodes, scans
@@ -16,6 +16,7 @@ from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.entering import entering_at
 from mullion.binding.internal_windows import check_internal
 from mullion.binding.one_window import groups_one_window
+from mullion.binding.preferences import SummaryOn, preferred, with_windows
 from mullion.binding.scope import Scope
 from mullion.binding.selecting import Selected, select
 from mullion.binding.set_operations import combined
@@ -38,15 +39,16 @@ def bind(
     streams: Mapping[str, Stream],
     tables: Mapping[str, Table] | None = None,
     materialized: Mapping[str, Relation] | None = None,
+    summaries: Iterable[SummaryOn] = (),
 ) -> Relation:
     """Check the query and make its plan. Raises CheckError or NotSupported with the place."""
     text = render(query)
-    query = answered_from_kept(query, streams)
+    query = answered_from_kept(with_windows(query, streams), streams)
     tables = tables or {}
     known = {name.lower() for name in (*streams, *tables)} if materialized else set()
     read_by = {name.lower(): r for name, r in (materialized or {}).items() if name.lower() not in known}
     one_window = groups_one_window(query, streams, tables, read_by)
-    binder = _Binder(streams, tables, read_by)
+    binder = _Binder(streams, tables, read_by, tuple(summaries))
     clock = binder.timing.clock(query)
     selected = binder.result(query, clock, one_window=one_window)
     if one_window:
@@ -91,14 +93,20 @@ class _Binder:
     """Binds queries and the queries within them."""
 
     def __init__(
-        self, streams: Mapping[str, Stream], tables: Mapping[str, Table], materialized: Mapping[str, Relation]
+        self,
+        streams: Mapping[str, Stream],
+        tables: Mapping[str, Table],
+        materialized: Mapping[str, Relation],
+        summaries: Sequence[SummaryOn],
     ) -> None:
         self._known = streams, tables, materialized
+        self.summaries = summaries
         self.timing = Timing(materialized)
 
     def result(self, query: Query, clock: Clock, *, one_window: bool = False) -> Selected:
         _refuse(query)
-        head = select(query, self._read(query, clock, one_window=one_window).layout, clock)
+        layout = preferred(query, self._read(query, clock, one_window=one_window).layout, self.summaries)
+        head = select(query, layout, clock)
         if not query.union and not query.excepted:
             return head
         united = [self._part(part, clock) for part in query.union]
@@ -129,6 +137,9 @@ class _Binder:
             raise NotSupported(f"LIMIT in {where}", query.place, hint="write it after the whole query")
         if query.order_by:
             raise NotSupported(f"ORDER BY in {where}", query.order_by[0].place, hint="write it after the whole query")
+        if query.preference is not None:
+            hint = "write it after the whole query"
+            raise NotSupported(f"WITH PREFERENCE in {where}", query.preference.place, hint=hint)
 
     def _sub_query(self, source: Derived, clock: Clock) -> Rows:
         """A sub-query in FROM: as it is, or a window over its new results."""
@@ -152,8 +163,6 @@ class _Binder:
 def _refuse(query: Query) -> None:
     if query.approximate:
         raise NotSupported("SELECT APPROX in this query", query.place, hint="it is for one-time questions")
-    if query.preference is not None:
-        raise NotSupported("WITH PREFERENCE", query.preference.place)
 
 
 def _output(query: Query, root: Node, clock: Clock) -> tuple[str, Window | None, Clock]:

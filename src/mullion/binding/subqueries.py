@@ -91,6 +91,7 @@ def _refuse(exists: Exists) -> None:
         (bool(query.excepted), "EXCEPT ALL"),
         (query.limit is not None, "LIMIT"),
         (query.output is not None, "an output stream"),
+        (query.preference is not None, "WITH PREFERENCE"),
     ]:
         if there:
             raise NotSupported(f"{what} directly in EXISTS", query.place, hint="write it in a sub-query in FROM")

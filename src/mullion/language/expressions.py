@@ -245,6 +245,12 @@ def _case(c: Cursor) -> Expr:
 def _named(c: Cursor) -> Expr:
     """A column or a call."""
     start, word = c.at, c.word()
+    if word == "summary" and _at_estimate(c):
+        c.at += 6
+        with c.nested():
+            value = expression(c)
+        c.expect_symbol(")")
+        return Call("estimate", (value,), place=c.since(start))
     if c.is_symbol("(", 1) and (c.can_name() or word in FUNCTIONS_NAMED_BY_RESERVED):
         with c.nested():
             return call(c, expression, lambda c: _binary(c, COMPARISON))
@@ -259,6 +265,12 @@ def _named(c: Cursor) -> Expr:
             raise ParseError("a function's name has one part", c.since(start))
     column = Column(name, table, place=c.since(start))
     return window_column(column, column.place)
+
+
+def _at_estimate(c: Cursor) -> bool:
+    """Whether SUMMARY.Estimate.Count( stands here, the paper's spelling of estimate (ali 3)."""
+    words = [c.word(n) for n in (0, 2, 4)] == ["summary", "estimate", "count"]
+    return words and c.is_symbol(".", 1) and c.is_symbol(".", 3) and c.is_symbol("(", 5)
 
 
 def _member(c: Cursor) -> str:

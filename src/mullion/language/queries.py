@@ -9,7 +9,7 @@ from mullion.language import cql
 from mullion.language.cursor import Cursor
 from mullion.language.dialect import OUTPUTS, RESERVED
 from mullion.language.expressions import expression
-from mullion.language.literals import number
+from mullion.language.preferences import preference
 from mullion.language.query import (
     Column,
     Derived,
@@ -20,7 +20,6 @@ from mullion.language.query import (
     Named,
     Order,
     Output,
-    Preference,
     Query,
     Source,
 )
@@ -89,7 +88,7 @@ def _union(c: Cursor) -> Query:
             part = _select(c)[0]
             _refuse_output(part)
         (united if word == "union" else excepted).append(part)
-    order_by, limit, preference = _order_by(c, items), _limit(c), _preference(c)
+    order_by, limit, preferred = _order_by(c, items), _limit(c), preference(c)
     place = c.since(start)
     if head.place == place:
         return head
@@ -99,7 +98,7 @@ def _union(c: Cursor) -> Query:
         excepted=tuple(excepted),
         order_by=order_by,
         limit=limit,
-        preference=preference,
+        preference=preferred,
         place=place,
     )
 
@@ -308,22 +307,3 @@ def _limit(c: Cursor) -> int | None:
         c.step()
         return 0
     return c.integer("a whole number")
-
-
-def _preference(c: Cursor) -> Preference | None:
-    start = c.at
-    if not c.accept("with"):
-        return None
-    c.expect("preference")
-    kind = c.word()
-    if kind not in ("asc", "desc", "weighted"):
-        raise c.expected("ASC, DESC or WEIGHTED", "asc", "desc", "weighted")
-    c.step()
-    expr = expression(c)
-    fade = None
-    if c.accept("fade"):
-        c.expect("factor")
-        if c.token.kind is not Kind.NUMBER:
-            raise c.expected("a number")
-        fade = float(number(c.step().text, c.place(c.at - 1)).value)
-    return Preference(kind=kind, expr=expr, fade=fade, place=c.since(start))

@@ -334,12 +334,26 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How much a promising query may do in a step: so many result rows, so many events that probe, or so many
+    microseconds. None of them: AUTO, the time that is left."""
+
+    rows: int | None = None
+    events: int | None = None
+    time: int | None = None
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """WITH PREFERENCE asc|desc|weighted expression FADE FACTOR a."""
+    """WITH PREFERENCE asc|desc|weighted expressions FADE FACTOR a BUDGET b. Where no budget is written, it is AUTO.
+    `window`: the length of the windows of streams that have none, written at the end."""
 
     kind: str
-    expr: Expr
+    exprs: tuple[Expr, ...]
     fade: float | None = None
+    budget: Budget | None = None
+    window: int | None = None
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from mullion.language.literals import largest_unit
 from mullion.language.punctuating import Punctuation
 from mullion.language.query import (
     Aggregate,
+    Budget,
     Call,
     Case,
     Cast,
@@ -19,6 +21,7 @@ from mullion.language.query import (
     Literal,
     Named,
     Order,
+    Preference,
     Query,
     Source,
     Window,
@@ -169,10 +172,28 @@ def _body(query: Query) -> str:
     if query.limit is not None:
         parts.append(f"LIMIT {query.limit}")
     if query.preference is not None:
-        parts.append(f"WITH PREFERENCE {query.preference.kind.upper()} {_expr(query.preference.expr)}")
-        if query.preference.fade is not None:
-            parts.append(f"FADE FACTOR {query.preference.fade!r}")
+        parts.append(_preference(query.preference))
     return " ".join(parts)
+
+
+def _preference(preference: Preference) -> str:
+    parts = [f"WITH PREFERENCE {preference.kind.upper()}", ", ".join(map(_expr, preference.exprs))]
+    if preference.fade is not None:
+        parts.append(f"FADE FACTOR {preference.fade!r}")
+    if preference.budget is not None:
+        parts.append(f"BUDGET {budget_text(preference.budget, _span)}")
+    if preference.window is not None:
+        parts.append(f"WINDOW {_span(preference.window)}")
+    return " ".join(parts)
+
+
+def budget_text(budget: Budget, span: Callable[[int], str] | None = None) -> str:
+    """A budget as it is written; times as people read them unless `span` says how."""
+    if budget.rows is not None:
+        return f"{budget.rows} ROWS"
+    if budget.events is not None:
+        return f"{budget.events} EVENTS"
+    return "AUTO" if budget.time is None else (span or duration_text)(budget.time)
 
 
 def _branch(query: Query) -> str:

@@ -20,6 +20,8 @@ from mullion.operators.base import Parts
 from mullion.operators.materialized import MaterializedResult
 from mullion.operators.network import Events, Network
 from mullion.operators.observing import Observing
+from mullion.operators.promise_tally import PromiseTally
+from mullion.operators.promising_network import tallies
 from mullion.operators.result import Result
 from mullion.operators.table_lookup import TableLookupOperator
 from mullion.options import Expiry
@@ -138,6 +140,14 @@ class Answering:
         held = network.held_for(self.plans[name]) + result.held
         if held > self.limits.most_held:
             self.limits.stop_holding(name, text, held)
+
+    @property
+    def promising(self) -> dict[str, dict[str, int | float | None]]:
+        """What became of the pairs that promising joins were offered, by relation."""
+        found: dict[Node, PromiseTally] = {}
+        for network in self.networks.values():
+            found |= tallies(network.plans, {node: working.operator for node, working in network.working.items()})
+        return {name: found[plan].facts() for name, plan in self.plans.items() if plan in found}
 
     def take_bad(self) -> dict[str, int]:
         """How many bad values each relation met since this was asked before."""

@@ -99,10 +99,10 @@ class JoinOperator(Operator):
         self.passed.step()
         for i, (store, delta) in enumerate(zip(self.stores, inputs, strict=True)):
             self.bad += self._bad_keys[i].among(delta.fresh.rows)
-            fresh = store.sorted(delta.fresh)
+            fresh = self._sorted(i, delta.fresh)
             if fresh is not None:
                 for rows in self._results(i, fresh):
-                    results.append(self._seen_by(views, rows) if self.too_many else rows)
+                    results.append(_seen_by(views, rows) if self.too_many else rows)
                     results = self._within_limit(results, views)
                 lasting = self._met_later(i, fresh)
                 if lasting is not None:
@@ -114,6 +114,10 @@ class JoinOperator(Operator):
             self.results.insert(TimedRows(joined.rows, joined.ids, joined.start, joined.end))
             self.results.expire(now)
         return Delta(joined, retracted, now, released)
+
+    def _sorted(self, i: int, rows: TimedRows) -> KeyedSubWindow | None:
+        """New rows of input i in the order of their keys; None when there are none."""
+        return self.stores[i].sorted(rows)
 
     # Keys that are over
 
@@ -156,15 +160,8 @@ class JoinOperator(Operator):
             if len(views) < 2:
                 raise TooManyRows(count)
             self.too_many[views.pop(0)] = count
-            results = [self._seen_by(views, rows) for rows in results]
+            results = [_seen_by(views, rows) for rows in results]
         return results
-
-    @staticmethod
-    def _seen_by(views: Sequence[tuple[int, ...]], timed: TimedRows) -> TimedRows:
-        """The results that some of the views see."""
-        ages = [timed.start - timed.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(len(views[0]))]
-        seen = [np.logical_and.reduce([age < own for age, own in zip(ages, view, strict=True)]) for view in views]
-        return timed.take(np.logical_or.reduce(seen))
 
     def structures(self) -> dict[str, str]:
         inputs = {f"{i}": store.kept_in + self._without(i) for i, store in enumerate(self.stores)}
@@ -244,11 +241,14 @@ class JoinOperator(Operator):
             self.met.see(0, len(combinations))
             self.passed.see(len(combinations), len(passing))
             if len(passing):
-                rows, ids = self._gathered(i, fresh, passing, self.schema.names)
-                if self.releases:
-                    yield TimedRows(rows, ids, passing.start, self._ends(i, fresh, passing), passing.end)
-                else:
-                    yield TimedRows(rows, ids, passing.start, passing.end)
+                yield self._timed(i, fresh, passing)
+
+    def _timed(self, i: int, own: KeyedSubWindow, passing: Partial) -> TimedRows:
+        """Combinations as rows."""
+        rows, ids = self._gathered(i, own, passing, self.schema.names)
+        if self.releases:
+            return TimedRows(rows, ids, passing.start, self._ends(i, own, passing), passing.end)
+        return TimedRows(rows, ids, passing.start, passing.end)
 
     def _ends(self, i: int, fresh: KeyedSubWindow, partial: Partial) -> Times:
         """When the first of the rows ends, which may be after it is held no more."""
@@ -274,7 +274,7 @@ class JoinOperator(Operator):
             stored = (
                 []
                 if self.results is None
-                else self._stored_retractions(self.results, [delta.retracted for delta in inputs])
+                else _stored_retractions(self.results, self.widths, [delta.retracted for delta in inputs])
             )
             retracted, released = Retractions.concat([Retractions.none(self.width), *stored]), retracted
         for store in self._all_stores().values():
@@ -299,13 +299,23 @@ class JoinOperator(Operator):
             if len(passing):
                 yield Retractions(self._gathered(i, cut.window, passing, ())[1], passing.end)
 
-    def _stored_retractions(self, results: RowStore, inputs: Sequence[Retractions]) -> Iterator[Retractions]:
-        """The results that end, when results are kept."""
-        last = np.cumsum(self.widths)
-        for i, retracted in enumerate(inputs):
-            results.cut_all(retracted, slice(last[i] - self.widths[i], last[i]))
-        for window in results.windows:
-            yield window.retracted()
+
+def _seen_by(views: Sequence[tuple[int, ...]], timed: TimedRows) -> TimedRows:
+    """The results that some of the views see."""
+    ages = [timed.start - timed.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(len(views[0]))]
+    seen = [np.logical_and.reduce([age < own for age, own in zip(ages, view, strict=True)]) for view in views]
+    return timed.take(np.logical_or.reduce(seen))
+
+
+def _stored_retractions(
+    results: RowStore, widths: Sequence[int], inputs: Sequence[Retractions]
+) -> Iterator[Retractions]:
+    """The results that end, when results are kept."""
+    last = np.cumsum(widths)
+    for i, retracted in enumerate(inputs):
+        results.cut_all(retracted, slice(last[i] - widths[i], last[i]))
+    for window in results.windows:
+        yield window.retracted()
 
 
 __all__ = ["JoinOperator"]

@@ -10,7 +10,15 @@ import numpy as np
 
 from mullion.expressions.arrays import Index, Times
 from mullion.expressions.coding.hashes import Keys
-from mullion.operators.kernels.join import PORTION, Pairs, Runs, common_runs, equal_pairs, overlapping_pairs
+from mullion.operators.kernels.join import (
+    PORTION,
+    Pairs,
+    Runs,
+    common_runs,
+    equal_pairs,
+    overlap_counts,
+    overlapping_pairs,
+)
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.row_store import RowStore
 
@@ -62,7 +70,7 @@ def probe(partial: Partial, store: RowStore, *, before_cuts: bool) -> Iterator[P
     """
     portion: list[Pairs] = []
     for window, offset in zip(store.windows, store.offsets().tolist(), strict=True):
-        for pairs in _probe_window(partial, window, before_cuts=before_cuts):
+        for pairs in probe_window(partial, window, before_cuts=before_cuts):
             portion.append(Pairs(pairs.probe, pairs.stored + offset, pairs.start, pairs.end))
             if sum(map(len, portion)) >= PORTION:
                 yield Pairs.concat(portion)
@@ -71,14 +79,13 @@ def probe(partial: Partial, store: RowStore, *, before_cuts: bool) -> Iterator[P
         yield Pairs.concat(portion)
 
 
-def _probe_window(partial: Partial, window: KeyedSubWindow, *, before_cuts: bool) -> Iterator[Pairs]:
+def probe_window(partial: Partial, window: KeyedSubWindow, *, before_cuts: bool) -> Iterator[Pairs]:
+    """As `probe`, of one sub-window: in the order of the rows that probe, which stand where they do in the window."""
     assert partial.keys is not None
     runs = common_runs(partial.runs, window.runs)
     is_clean = partial.is_clean and window.is_clean
-    if is_clean and not window.keys.exact and len(runs[0]):
-        heads = partial.keys.take(partial.runs.first[runs[0]])
-        same = heads.equals(window.keys.take(window.runs.first[runs[1]]))
-        runs = runs[0][same], runs[1][same]
+    if is_clean:
+        runs = _same_keys(partial, window, runs)
     timed = window.start, window.meets_before if before_cuts else window.meets
     for pairs in overlapping_pairs(partial.runs, window.runs, runs, (partial.start, partial.end), timed):
         yield pairs if is_clean else equal_pairs(pairs, partial.keys, window.keys)
@@ -93,4 +100,29 @@ def extended(partial: Partial, pairs: Pairs, j: int, *, is_last: bool) -> Partia
     return Partial(keys, partial.is_clean, pairs.start, pairs.end, {**at, j: pairs.stored})
 
 
-__all__ = ["Partial", "extended", "probe"]
+def count_met(partial: Partial, window: KeyedSubWindow, ages: Times) -> Index:
+    """How many rows of a sub-window each row meets, by the age that these have when they do: younger than the first of
+    the ages, younger than the second, and so on."""
+    assert partial.keys is not None
+    if partial.is_clean and window.is_clean:
+        runs = _same_keys(partial, window, common_runs(partial.runs, window.runs))
+        times = (partial.start, partial.end), (window.start, window.meets)
+        return overlap_counts(partial.runs, window.runs, runs, *times, ages)
+    counts = np.zeros((len(partial), len(ages) + 1), np.intp)
+    for pairs in probe_window(partial, window, before_cuts=False):
+        age = partial.start[pairs.probe] - window.start[pairs.stored]
+        np.add.at(counts, (pairs.probe, np.searchsorted(ages, age, "right")), 1)
+    return counts
+
+
+def _same_keys(partial: Partial, window: KeyedSubWindow, runs: tuple[Index, Index]) -> tuple[Index, Index]:
+    """Of runs with equal codes those with equal keys."""
+    if window.keys.exact or not len(runs[0]):
+        return runs
+    assert partial.keys is not None
+    heads = partial.keys.take(partial.runs.first[runs[0]])
+    same = heads.equals(window.keys.take(window.runs.first[runs[1]]))
+    return runs[0][same], runs[1][same]
+
+
+__all__ = ["Partial", "count_met", "extended", "probe", "probe_window"]

@@ -12,6 +12,7 @@ from mullion.operators import (  # noqa: F401
     distinct,
     join,
     join_view,
+    promising_join,
     result_window,
     stateless,
     table_lookup,

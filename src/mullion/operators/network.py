@@ -27,6 +27,7 @@ from mullion.algebra.nodes import (
     Join,
     JoinView,
     Node,
+    Promising,
     ResultWindow,
     Scan,
 )
@@ -34,6 +35,7 @@ from mullion.expressions.arrays import Ids, Times
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.aggregated import AggregatedOperator
+from mullion.operators.auto_time import AutoTime
 from mullion.operators.bad_values import BadEvents
 from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.closed_keys import ClosedKeys
@@ -43,6 +45,7 @@ from mullion.operators.expressions import schema_of
 from mullion.operators.join import JoinOperator
 from mullion.operators.join_migration import refit_state
 from mullion.operators.make import make
+from mullion.operators.promising_network import share_time
 from mullion.operators.stateless import Narrowed
 from mullion.operators.structures import StreamEvents
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
@@ -94,6 +97,7 @@ class Network:
         """The keys that are over, of streams with PUNCTUATE."""
         self._fresh: dict[Node, TimedRows] = {}
         self._bad_events = BadEvents(())
+        self._time = AutoTime()
 
     # Which plans there are
 
@@ -173,6 +177,8 @@ class Network:
     def advance(self, events: Mapping[str, Events], now: int) -> dict[Node, Delta]:
         """Go on to `now` with the events before it. Returns what became known of every root."""
         streams = {stream: self._numbered(stream, events.get(stream)) for stream in self.columns_needed()}
+        first = (int(arrived[0].times[0]) for arrived in streams.values() if arrived is not None)
+        share_time(self._time, (working.operator for working in self.working.values()), now, first)
         deltas: dict[Node, Delta] = {}
         self._fresh = {}
         for stream, arrived in streams.items():
@@ -190,6 +196,7 @@ class Network:
                 deltas[node] = self._advanced(node, working.operator, inputs, now)
                 if isinstance(node, ResultWindow):
                     self._widen(node, deltas[node].fresh)
+        self._time.end()
         self._close_keys(streams, now)
         return {root: _narrowed(deltas[plan], list(plan.types)) for root, plan in self.plans.items()}
 
@@ -321,7 +328,7 @@ def _views_in(plan: Node) -> Iterator[JoinView]:
         return
     if isinstance(plan, Join):
         yield JoinView(plan, _lengths(plan))
-    for below in plan.inputs:
+    for below in plan.operator_inputs if isinstance(plan, Promising) else plan.inputs:
         yield from _views_in(below)
 
 

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mullion.algebra.nodes import AntiJoin, Filter, Join, Node
+from mullion.algebra.nodes import AntiJoin, Filter, Join, Node, Promising
 from mullion.language.render import render
 from mullion.operators.anti_join import AntiJoinOperator
 from mullion.operators.base import Operator
@@ -75,10 +75,11 @@ class Observing:
         for node, operator in working:
             if isinstance(node, Filter) and isinstance(operator, FilterOperator):
                 shares[predicate_name(node.input, node.predicate)] = operator.passed.value
-            elif isinstance(node, Join) and isinstance(operator, JoinOperator):
-                _see_keys(node, operator, distinct)
-                if node.residual is not None:
-                    shares[predicate_name(node, node.residual)] = operator.passed.value
+            elif isinstance(node, Join | Promising) and isinstance(operator, JoinOperator):
+                join = node.input if isinstance(node, Promising) else node
+                _see_keys(join, operator, distinct)
+                if join.residual is not None:
+                    shares[predicate_name(join, join.residual)] = operator.passed.value
             elif isinstance(node, AntiJoin) and isinstance(operator, AntiJoinOperator):
                 premature |= dict.fromkeys(streams_of(node.right), operator.seen.ended.value)
         stats = Stats(dict(self.rates), distinct, _known(shares), _known(premature))
@@ -119,8 +120,9 @@ def _overlaps(
     for node, operator in working:
         if isinstance(node, AntiJoin) and isinstance(operator, AntiJoinOperator):
             yield streams_of(node.left, node.right), node.overlap(model, operator.seen.free.value)
-        if isinstance(node, Join) and isinstance(operator, JoinOperator):
-            yield streams_of(*node.parts), node.overlap(model, operator.met.value)
+        if isinstance(node, Join | Promising) and isinstance(operator, JoinOperator):
+            join = node.input if isinstance(node, Promising) else node
+            yield streams_of(*join.parts), join.overlap(model, operator.met.value)
 
 
 def different(store: RowStore) -> float:

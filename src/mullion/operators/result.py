@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.algebra.nodes import Node, ResultWindow, Scan, has_total, nodes
+from mullion.algebra.nodes import Node, Promising, ResultWindow, Scan, has_total, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Index, Mask, Times
@@ -66,6 +66,7 @@ class Result:
         self._emitted_until = EVER_BEFORE if relation.after is None else relation.after
         """Up to when all is emitted."""
         self._left = 0
+        self._may_come_late = any(isinstance(node, Promising) for node in nodes(relation.plan))
         self._occupancy = Occupancy()
         self._has_total = has_total(relation.plan) and not asked_once
         self.watches = self._has_total or (self._periodic is not None and not all(map(_rows_end, nodes(relation.plan))))
@@ -81,7 +82,15 @@ class Result:
             self._store = Hash(self._rows, delta.fresh.ids.shape[1])
         self._store.cut(delta.retracted)
         self._store.settle()
-        self._store.insert(delta.fresh.lasting())
+        self._store.insert(self._as_found(delta.fresh).lasting())
+
+    def _as_found(self, fresh: TimedRows) -> TimedRows:
+        """Rows that a promising join tells after they started are there from when they are told. Where rows are emitted
+        as they come, they say when they started."""
+        if not self._may_come_late or self._is_plain:
+            return fresh
+        begin = self._emitted_until + (1 if self._periodic is None else 0)
+        return fresh if not len(fresh) else replace(fresh, start=np.maximum(fresh.start, begin))
 
     def widen(self, windows: Sequence[TimedRows]) -> None:
         """What came into the windows of the plan."""

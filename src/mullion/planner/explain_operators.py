@@ -20,6 +20,7 @@ from mullion.algebra.relation import Relation
 from mullion.language.render import duration_text, render_window
 from mullion.options import Expiry
 from mullion.planner.drawing import Box
+from mullion.planner.explain_promising import promising_reasons
 from mullion.planner.explained import Explained, branched
 from mullion.planner.join_order import choose_order
 from mullion.planner.operator_cost import CostModel
@@ -44,6 +45,8 @@ class OperatorPlans:
     states: States | None = None
     stats: Stats = NO_STATS
     expiry: Expiry = Expiry.PATTERN_AWARE
+    told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What became of the pairs of promising joins, by query."""
 
     def explained(self, pasts: Mapping[str, str]) -> list[ExplainedOperators]:
         numbers: dict[Node, int] = {}
@@ -96,7 +99,9 @@ class ExplainedOperators(Explained):
     @property
     def _why(self) -> list[dict[str, Any]]:
         why = why_operators(self.relation)
-        return [] if why is None else [{"rule": "choose_operators", "text": why}]
+        model, told = CostModel(self.plans.stats, self.plans.expiry), self.plans.told.get(self.relation.name)
+        promising = promising_reasons(self.chosen.root, model, told)
+        return [*([] if why is None else [{"rule": "choose_operators", "text": why}]), *promising]
 
     def lines(self) -> list[str]:
         return list(self._lines())

@@ -108,6 +108,9 @@ def _check_once(query: Query) -> None:
         if source.window is not None and source.window.at_most:
             hint = "leave its SLIDE out: it is answered now"
             raise NotSupported("SLIDE AT MOST in a question that is asked once", source.window.place, hint=hint)
+    if query.preference is not None:
+        hint = "a question is answered whole: leave it out, or let it stand: CREATE QUERY name AS ..."
+        raise NotSupported("WITH PREFERENCE in a question that is asked once", query.preference.place, hint=hint)
     output = query.output
     if output is not None and (output.kind != "rstream" or output.restore):
         written = f"{output.kind.upper()}{' RESTORE' if output.restore else ''}"

@@ -137,13 +137,13 @@ class RelationRuns:
         ordered = tuple(chosen[relation.name] for relation in relations)
         known = reduce(Stats.together, (run.stats for run in self.runs.values()), NO_STATS)
         expiry = self._options.expiry
-        return OperatorPlans(tuple(relations), ordered, Structures(expiry), known, expiry)
+        return OperatorPlans(tuple(relations), ordered, Structures(expiry), known, expiry, self.promising)
 
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""
         counted = {name: counts for name, counts in self.counts.items() if counts["steps"]}
         return {
-            name: {n: c for n, c in counts.items() if n not in ("seconds", "bad_by_query")}
+            name: {n: c for n, c in counts.items() if n not in ("seconds", "bad_by_query", "promising")}
             for name, counts in counted.items()
         }
 
@@ -156,6 +156,11 @@ class RelationRuns:
     def bad(self) -> dict[str, int]:
         """How many bad values each relation met, taken as NULL."""
         return {name: number for run in self.runs.values() for name, number in run.bad.items()}
+
+    @property
+    def promising(self) -> dict[str, dict[str, int | float | None]]:
+        """Of queries with a PREFERENCE, how many of their results were offered, told, wait, expired and were shed."""
+        return {name: facts for run in self.runs.values() for name, facts in run.own.promising.items()}
 
     @property
     def answers(self) -> int:

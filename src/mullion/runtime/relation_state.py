@@ -141,6 +141,7 @@ class RelationState:
             "rows_held": self.held,
             "seconds": self.seconds,
             "bad_by_query": dict(self.bad),
+            "promising": self.own.promising,
         }
 
     def begin_shards(self, sharding: Sharding) -> InShards:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live
@@ -127,10 +127,11 @@ def warnings(
     relations: Mapping[str, int] | None = None,
     missing: Mapping[str, int] | None = None,
     stopped: Mapping[str, str] | None = None,
+    promising: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[str]:
     """What was not answered as one may think, a sentence each, and where the records are. `relations` are the bad
     values that queries over relations met, `missing` the rows of answers that were gone at a restart, `stopped` the
-    queries that passed a limit."""
+    queries that passed a limit, `promising` what queries with a PREFERENCE told of."""
     for query, rows in (missing or {}).items():
         yield f"{plural(rows, 'row')} that query {query} had answered before this run were not in {out} any more"
     for query, reason in (stopped or {}).items():
@@ -158,6 +159,18 @@ def warnings(
             yield f"{what} of {name} did not parse or had no event time; kept in {out / '_malformed'}"
         yield from _bad_values(counted.bad_by_query)
     yield from _bad_values(relations or {})
+    yield from _told_in_part(promising or {})
+
+
+def _told_in_part(promising: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for query, facts in promising.items():
+        if facts["told"] < facts["offered"]:
+            share = f"{100 * facts['told'] / facts['offered']:.0f} %"
+            left = [f"{facts[what]:,} {how}" for what, how in _LEFT.items() if facts[what]]
+            yield f"query {query} told about {share} of its results (BUDGET): {', '.join(left)}"
+
+
+_LEFT = {"waiting": "wait", "expired": "expired unseen", "shed": "were shed"}
 
 
 def _bad_values(by_query: Mapping[str, int]) -> Iterator[str]:

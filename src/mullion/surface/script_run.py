@@ -96,7 +96,12 @@ class ScriptRun:
         """Say what came of it."""
         request, lines = self.request, self.lines
         for sentence in warnings(
-            engine.counts, request.out, engine.relations.bad, engine.missing_answers, engine.stopped
+            engine.counts,
+            request.out,
+            engine.relations.bad,
+            engine.missing_answers,
+            engine.stopped,
+            engine.relations.promising,
         ):
             if lines is None:
                 say("warning", "yellow", sentence)

@@ -30,6 +30,7 @@ from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.join import Join
 from mullion.algebra.nodes.join_view import JoinView
 from mullion.algebra.nodes.project import Project
+from mullion.algebra.nodes.promising import Promising
 from mullion.algebra.nodes.registry import KINDS
 from mullion.algebra.nodes.result_window import ResultWindow
 from mullion.algebra.nodes.scan import Scan
@@ -49,6 +50,7 @@ __all__ = [
     "JoinView",
     "Node",
     "Project",
+    "Promising",
     "ResultWindow",
     "Scan",
     "TableLookup",

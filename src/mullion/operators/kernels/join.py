@@ -128,6 +128,29 @@ def overlapping_pairs(
             yield Pairs(*(column[:count] for column in out))
 
 
+def overlap_counts(
+    probe: Runs,
+    stored: Runs,
+    runs: tuple[Index, Index],
+    probe_times: tuple[Times, Times],
+    stored_times: tuple[Times, Times],
+    ages: Times,
+) -> Index:
+    """How many rows of the same run overlap with each row of the probe, by the age that they have when it comes.
+
+    >>> runs, when = Runs.of(np.array([3, 3])), (np.array([5, 9]), np.array([15, 19]))
+    >>> both = np.array([0]), np.array([0])
+    >>> overlap_counts(runs, runs, both, when, (np.array([0, 8]), np.array([10, 18])), np.array([5])).tolist()
+    [[1, 1], [1, 1]]
+    """
+    (p_start, p_end), (k_start, k_end) = frozen(*probe_times), frozen(*stored_times)
+    p = _Side(probe.first[runs[0]], probe.first[runs[0] + 1], p_start, p_end)
+    k = _Side(stored.first[runs[1]], stored.first[runs[1] + 1], k_start, k_end)
+    counts = np.zeros((len(p_start), len(ages) + 1), np.intp)
+    _count(p, k, ages, counts)
+    return counts
+
+
 def equal_pairs(pairs: Pairs, probe: Keys, stored: Keys) -> Pairs:
     """The pairs whose keys are equal, when some with equal codes may not be."""
     return pairs.take(np.flatnonzero(probe.take(pairs.probe).equals(stored.take(pairs.stored))))
@@ -188,4 +211,26 @@ def _pair_up(probe: _Side, stored: _Side, at: Array, out: _Found) -> int:
     return count
 
 
-__all__ = ["PORTION", "Pairs", "Runs", "common_runs", "equal_pairs", "overlapping_pairs", "ranges_expanded"]
+@njit(cache=True, nogil=True)
+def _count(probe: _Side, stored: _Side, ages: Array, counts: Array) -> None:
+    for run in range(len(probe.first)):
+        for p in range(probe.first[run], probe.last[run]):
+            start, end = probe.start[p], probe.end[p]
+            for k in range(stored.first[run], stored.last[run]):
+                if max(start, stored.start[k]) < min(end, stored.end[k]):
+                    grain, age = 0, start - stored.start[k]
+                    while grain < len(ages) and age >= ages[grain]:
+                        grain += 1
+                    counts[p, grain] += 1
+
+
+__all__ = [
+    "PORTION",
+    "Pairs",
+    "Runs",
+    "common_runs",
+    "equal_pairs",
+    "overlap_counts",
+    "overlapping_pairs",
+    "ranges_expanded",
+]

@@ -1,0 +1,68 @@
+"""What a promising join has not looked at yet: the promising set (ali 2).
+
+An entry is a row that came with all rows of the other input that it is to meet there. Rows go by the numbers in which
+they came, so entries stay what they are while sub-windows are merged and rows leave:
+
+    side  probe  since  until  promise  pairs   end
+       0     17      3      9      4.0      4    60      row 17 of input 0 meets rows 3..8 of input 1 that have its key
+
+A pair of rows belongs to one entry. `pairs` are those that were alive when the entry was last looked at. At `end` the
+row that probes is held no more, and with it go all pairs that nobody looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.expressions.arrays import Array, Codes, Counts, Index, Mask, Real, Times
+
+
+@dataclass(frozen=True)
+class Entries:
+    side: Codes
+    probe: Codes
+    since: Codes
+    until: Codes
+    promise: Real
+    """The more, the sooner."""
+    pairs: Counts
+    end: Times
+
+    def __len__(self) -> int:
+        return len(self.side)
+
+    def take(self, index: Index | Mask) -> Entries:
+        return Entries(*(column[index] for column in self.columns()))
+
+    def columns(self) -> list[Array]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+    @staticmethod
+    def none() -> Entries:
+        whole = np.zeros(0, np.int64)
+        return Entries(whole, whole, whole, whole, np.zeros(0, np.float64), whole, whole)
+
+    @staticmethod
+    def concat(parts: Sequence[Entries]) -> Entries:
+        return Entries(*map(np.concatenate, zip(*(part.columns() for part in parts), strict=True)))
+
+    def cut(self, at: int, until: int, pairs: int) -> Entries:
+        """With one entry cut off: only rows before number `until` are left to it."""
+        changed, left = self.until.copy(), self.pairs.copy()
+        changed[at], left[at] = until, pairs
+        return replace(self, until=changed, pairs=left)
+
+    def to_table(self) -> pa.Table:
+        """Names begin with #, so that none is a column of a stream."""
+        return pa.table({f"#{field.name}": getattr(self, field.name) for field in fields(self)})
+
+    @staticmethod
+    def from_table(table: pa.Table) -> Entries:
+        return Entries(*(table.column(f"#{field.name}").to_numpy() for field in fields(Entries)))
+
+
+__all__ = ["Entries"]

@@ -1,0 +1,79 @@
+"""In which order a promising join looks at its entries, or how it divides its budget among them (ali 3, 5.1).
+
+| order | what comes first |
+|---|---|
+| DESC | the largest promise: the most results for the work |
+| ASC | the smallest: what is rare |
+| WEIGHTED | nothing: each entry gets a share of the budget by its promise, as a random sample would give it |
+
+What was met in an older granularity has faded once for each: DESC and WEIGHTED multiply by the factor, and ASC divides,
+or it would prefer the old (the paper multiplies always).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mullion.expressions.arrays import Counts, Index, Real
+from mullion.expressions.vector import Vector
+
+ASC, DESC, WEIGHTED = "asc", "desc", "weighted"
+
+
+def promises(order: str, values: Vector, fade: float, grain: Index) -> Real:
+    """The larger, the sooner, of rows that were met in some granularities. NULL and NaN come last."""
+    known = values.valid & ~np.isnan(values.values.astype(np.float64))
+    value = np.where(known, values.values, 0.0).astype(np.float64)
+    if order == ASC:
+        return np.where(known, -value / fade**grain, -np.inf)
+    return np.where(known, value * fade**grain, 0.0 if order == WEIGHTED else -np.inf)
+
+
+def ranked(promise: Real) -> Index:
+    """The places of entries, the most promising first; of equal ones the first that came."""
+    return np.argsort(-promise, kind="stable")
+
+
+def shares(weight: Real, most: Counts, budget: float, phase: float) -> Counts:
+    """How many of its parts each entry gets, by weight and at most as many as it has, `budget` in all.
+
+    What one cannot use goes to the others. Fractions become whole numbers by systematic sampling: of entries in a row
+    with half a part each, every other one gets a part. `phase`, between 0 and 1, says which.
+
+    >>> shares(np.array([6.0, 3.0, 1.0]), np.array([60, 30, 10]), 10, 0.5).tolist()
+    [6, 3, 1]
+    >>> shares(np.array([1.0, 1.0, 1.0]), np.array([1, 8, 8]), 9, 0.5).tolist()
+    [1, 4, 4]
+    """
+    if most.sum() <= budget:
+        return most.copy()
+    positive = np.where(weight > 0, weight, 0.0)
+    share = np.zeros(len(weight))
+    is_full = (most == 0) | (positive == 0)
+    left = float(budget)
+    while left > 0 and not is_full.all():
+        rate = left / positive[~is_full].sum()
+        filled = ~is_full & (positive * rate >= most)
+        if not filled.any():
+            share[~is_full] = positive[~is_full] * rate
+            break
+        share[filled] = most[filled]
+        left -= float(most[filled].sum())
+        is_full |= filled
+    passed = np.floor(np.cumsum(share) + phase + 1e-9)
+    whole = np.diff(passed, prepend=np.floor(phase)).astype(np.int64)
+    return np.minimum(whole, most)
+
+
+def is_drawn(place: Counts, drawn: Counts, of: Counts, phase: Real) -> Index:
+    """Which of the parts of entries are taken, when `drawn` are `of` so many: evenly spaced, each equally likely.
+
+    >>> is_drawn(np.arange(6), np.full(6, 2), np.full(6, 6), np.full(6, 0.5)).tolist()
+    [2, 5]
+    """
+    rate = drawn / np.maximum(of, 1)
+    found: Index = np.flatnonzero(np.floor((place + 1) * rate + phase + 1e-9) > np.floor(place * rate + phase + 1e-9))
+    return found
+
+
+__all__ = ["ASC", "DESC", "WEIGHTED", "is_drawn", "promises", "ranked", "shares"]

@@ -1,0 +1,54 @@
+"""What became of the pairs that a promising join could have told.
+
+    offered = told + waiting + expired + shed
+
+A pair that the residual predicate turns down was never an offer: whoever looks at it takes it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+
+import pyarrow as pa
+
+
+@dataclass
+class PromiseTally:
+    offered: int = 0
+    told: int = 0
+    waiting: int = 0
+    expired: int = 0
+    """Pairs that nobody looked at while their rows were there."""
+    shed: int = 0
+    """Pairs that were not drawn, and those of rows that were let go to save memory."""
+    apart: float = 0.0
+    """The microseconds between the two rows of each pair that was told, together."""
+
+    @property
+    def share(self) -> float:
+        """The part that was told."""
+        return self.told / self.offered if self.offered else 1.0
+
+    @property
+    def freshness(self) -> float | None:
+        """The mean time between the rows of a pair that was told (microseconds); None before the first."""
+        return self.apart / self.told if self.told else None
+
+    def plus(self, other: PromiseTally) -> PromiseTally:
+        return PromiseTally(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))
+
+    def facts(self) -> dict[str, int | float | None]:
+        """For statistics."""
+        counts = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "apart"}
+        fresh = self.freshness
+        return {**counts, "share": round(self.share, 4), "freshness": None if fresh is None else round(fresh / 1e6, 6)}
+
+    def to_table(self) -> pa.Table:
+        return pa.table({f"#{name}": [value] for name, value in asdict(self).items()})
+
+    @staticmethod
+    def from_table(table: pa.Table) -> PromiseTally:
+        return PromiseTally(*(table.column(f"#{field.name}")[0].as_py() for field in fields(PromiseTally)))
+
+
+__all__ = ["PromiseTally"]

@@ -1,0 +1,390 @@
+"""The promising join: the whole join while the budget of a step reaches, otherwise its most promising part (ali 5.1).
+
+    new rows of input 0 --how many would each meet in 1?--. entries, with promises --order--> told, as far as the budget
+    new rows of input 1 --how many would each meet in 0?--'                                   the rest waits or is shed
+
+Where all that is offered fits, it is told by `JoinOperator` itself. Otherwise every new row that meets others is an
+entry of the agenda. DESC and ASC tell entries in order, the last one in part; what is left waits for a step with time
+to spare, and goes when its rows do. WEIGHTED draws from each its share, and what is not drawn is shed: a sample that
+is told later would be one of another time.
+
+Estimates are exact counts: the rows are in memory, sorted by key, and counting those that a row meets takes a few
+nanoseconds for each, a tenth of what telling one does. The paper has sketches there, since its tuples lie in lists.
+
+Requires: two inputs whose rows end when they promised to.
+Time: as the join for what is told; for what is offered, counting.
+Space: the windows of the inputs, and one entry for each row that waits.
+Guarantee: every row that is told is one of the join's, once; without shortage it is the join.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.algebra.nodes import Promising
+from mullion.algebra.nodes.promising import ESTIMATE
+from mullion.expressions.arrays import Codes, Counts, Index, Real, Times
+from mullion.expressions.coding.hashes import mixed
+from mullion.expressions.vector import Vector
+from mullion.instants import EVER_BEFORE
+from mullion.kernels.columns import Columns, names_read
+from mullion.language.query import Budget
+from mullion.language.types import BIGINT
+from mullion.operators.agenda import Entries
+from mullion.operators.auto_time import AutoTime
+from mullion.operators.base import Operator, Parts
+from mullion.operators.construction import DEFAULT, Construction
+from mullion.operators.expressions import key_function
+from mullion.operators.join import JoinOperator
+from mullion.operators.join_probe import Partial, count_met, extended, probe_window
+from mullion.operators.kernels.join import PORTION, Pairs, common_runs
+from mullion.operators.keyed_sub_window import KeyedSubWindow, equal_codes
+from mullion.operators.promise_budget import FIRST_GUESS, LEARNT, StepBudget
+from mullion.operators.promise_orders import WEIGHTED, is_drawn, promises, ranked, shares
+from mullion.operators.promise_tally import PromiseTally
+from mullion.operators.registry import implements
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.timed_tables import numbers
+
+NUMBER = "#number"
+"""The column of rows that are kept for the number in which they came."""
+
+
+class PromisingJoinOperator(JoinOperator):
+    def __init__(self, node: Promising, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
+        super().__init__(node.input, inputs, construction)
+        self.promising = node
+        number = pa.field(NUMBER, pa.int64())
+        self.stores = [
+            construction.store(part.kept_as, source.schema.append(number), source.width, key_function(keys, part.types))
+            for part, keys, source in zip(node.input.parts, node.input.keys, inputs, strict=True)
+        ]
+        self.agenda, self.tally = Entries.none(), PromiseTally()
+        self.came = [0, 0]
+        """How many rows of each input have come."""
+        self.before = EVER_BEFORE
+        """The `now` of the last step."""
+        self.is_auto = node.budget == Budget()
+        self.time = AutoTime()
+        """What AUTO has of the time of a step."""
+        self.pair_seconds = FIRST_GUESS
+        self._looked_at = 0
+
+    # A step
+
+    def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
+        began = time.perf_counter()
+        assert not any(len(delta.retracted) for delta in inputs), "rows end when they promised to"
+        numbered = [self._numbered(i, delta) for i, delta in enumerate(inputs)]
+        told = self._told(numbered, now, began)
+        self._leave(now)
+        self.before = now
+        self.time.spend(time.perf_counter() - began)
+        return told
+
+    def _told(self, inputs: Sequence[Delta], now: int, began: float) -> Delta:
+        budget = StepBudget(self.promising.budget, began, self.time.turn(), self.pair_seconds, self.most_rows)
+        if self._surely_fits(inputs, budget):
+            looked_at = self._looked_at
+            whole = super().advance(inputs, now)
+            self.tally.offered += self._looked_at - looked_at
+            return whole
+        offers = [self.agenda]
+        for i, delta in enumerate(inputs):
+            self.bad += self._bad_keys[i].among(delta.fresh.rows)
+            fresh = self._sorted(i, delta.fresh)
+            if fresh is not None:
+                offers.append(self._offers(i, fresh, self.came[0] if i else self.came[1] - len(inputs[1].fresh)))
+                self.stores[i].add(fresh)
+        self._see(inputs, sum(int(entries.pairs.sum()) for entries in offers[1:]))
+        entries = Entries.concat(offers)
+        rows = self._drawn(entries, budget) if self.promising.order == WEIGHTED else self._in_order(entries, budget)
+        for store in self.stores:
+            store.expire(now)
+        joined = TimedRows.concat(rows) if rows else TimedRows.empty(self.schema, self.width)
+        return Delta(joined, Retractions.none(self.width), now)
+
+    def _numbered(self, i: int, delta: Delta) -> Delta:
+        """Rows with the numbers in which they came, in the order of their starts."""
+        rows, count = delta.fresh, len(delta.fresh)
+        number = np.empty(count, np.int64)
+        number[np.argsort(rows.start, kind="stable")] = self.came[i] + np.arange(count)
+        self.came[i] += count
+        return replace(delta, fresh=rows.with_rows(rows.rows.append_column(NUMBER, pa.array(number))))
+
+    def _sorted(self, i: int, rows: TimedRows) -> KeyedSubWindow | None:
+        """Once, although they are counted before they are told."""
+        if "sorted" not in rows.noted:
+            rows.noted["sorted"] = super()._sorted(i, rows)
+        found: KeyedSubWindow | None = rows.noted["sorted"]
+        return found
+
+    def _surely_fits(self, inputs: Sequence[Delta], budget: StepBudget) -> bool:
+        """Whether nothing waits, and all that new rows can meet fits."""
+        if len(self.agenda):
+            return False
+        new = [len(delta.fresh) for delta in inputs]
+        held = [store.held for store in self.stores]
+        at_most = new[0] * held[1] + new[1] * (held[0] + new[0])
+        return budget.fits(sum(new), at_most) or budget.fits(sum(new), self._at_most(inputs))
+
+    def _at_most(self, inputs: Sequence[Delta]) -> int:
+        """How many pairs new rows make by their keys, whether they live at the same time or not."""
+        first, second = (self._sorted(i, delta.fresh) for i, delta in enumerate(inputs))
+        total = 0
+        for fresh, others in ((first, self.stores[1].windows), (second, [*self.stores[0].windows, first])):
+            for other in others:
+                if fresh is not None and other is not None:
+                    own, stored = common_runs(fresh.runs, other.runs)
+                    total += int((np.diff(fresh.runs.first)[own] * np.diff(other.runs.first)[stored]).sum())
+        return total
+
+    def _see(self, inputs: Sequence[Delta], met: int) -> None:
+        """Count what is offered; the planner asks what share of all combinations that is."""
+        self.tally.offered += met
+        new, held = [len(delta.fresh) for delta in inputs], [store.held for store in self.stores]
+        self.met.step()
+        self.passed.step()
+        self.met.see(new[0] * max(held[1] - new[1], 0) + new[1] * held[0], met)
+
+    # Offers
+
+    def _offers(self, i: int, fresh: KeyedSubWindow, until: int) -> Entries:
+        """An entry for each new row of input i and each granularity in which it meets rows of the other, which came
+        before number `until`."""
+        other, ages = self.stores[1 - i], np.array(self.promising.ages[1 - i], np.int64)
+        partial = Partial.of(i, fresh)
+        counts = np.zeros((len(fresh), len(ages) + 1), np.int64)
+        for window in other.windows:
+            counts += count_met(partial, window, ages)
+        row, grain = np.nonzero(counts)
+        value = self._promise(i, fresh, counts.sum(axis=1)).take(row)
+        limits = self._limits(1 - i, fresh.start[row], ages, until)
+        return Entries(
+            np.full(len(row), i, np.int64),
+            numbers(fresh.table, NUMBER)[row],
+            limits[grain + 1, np.arange(len(row))],
+            limits[grain, np.arange(len(row))],
+            promises(self.promising.order, value, self.promising.fade, grain),
+            counts[row, grain],
+            fresh.meets[row],
+        )
+
+    def _promise(self, i: int, fresh: KeyedSubWindow, met: Counts) -> Vector:
+        """What each new row promises."""
+        promise, types = self.promising.promises[i], self.promising.input.parts[i].types
+        columns = Columns(len(fresh))
+        for name in names_read(promise):
+            if name == ESTIMATE:
+                columns.add(name, pa.array(met), BIGINT)
+            else:
+                columns.add(name, fresh.table.column(name), types[name])
+        return columns.value(promise)
+
+    def _limits(self, j: int, start: Times, ages: Times, until: int) -> Codes:
+        """For rows that start at some times, the numbers between which the rows of input j came that each granularity
+        holds then, the youngest granularity first."""
+        limits = np.zeros((len(ages) + 2, len(start)), np.int64)
+        limits[0] = until
+        if len(ages) and len(start):
+            windows = self.stores[j].windows
+            number = np.concatenate([numbers(window.table, NUMBER) for window in windows])
+            order = np.argsort(number)
+            began, number = np.concatenate([window.start for window in windows])[order], number[order]
+            number = np.append(number, until)
+            for grain, age in enumerate(ages.tolist()):
+                limits[grain + 1] = number[np.searchsorted(began, start - age, "right")]
+        return limits
+
+    # What is told
+
+    def _in_order(self, entries: Entries, budget: StepBudget) -> list[TimedRows]:
+        """Entries in the order of their promises, until the budget is spent. The others wait."""
+        order, at, rows = ranked(entries.promise), 0, list[TimedRows]()
+        while at < len(order) and not budget.is_spent:
+            whole = budget.fitting(entries.pairs[order[at:]])
+            if whole:
+                rows += self._tell(entries.take(order[at : at + whole]), budget)
+                at += whole
+            else:
+                part, until, left = self._split(entries.take(order[at : at + 1]), budget.pairs)
+                rows += self._tell(part, budget)
+                entries = entries.cut(int(order[at]), until, left)
+                at += 0 if left else 1
+        self.agenda = entries.take(np.sort(order[at:]))
+        return rows
+
+    def _split(self, entry: Entries, most: int) -> tuple[Entries, int, int]:
+        """So many pairs of an entry, with the rows that came last; before which number those came that are left to it,
+        and how many they are."""
+        met = [chunk.number for chunk in self._met(entry)]
+        number = np.sort(np.concatenate(met)) if met else np.zeros(0, np.int64)
+        self.tally.expired += int(entry.pairs[0]) - len(number)
+        first = int(entry.since[0]) if len(number) <= most else int(number[-most])
+        left = int(np.count_nonzero(number < first))
+        part = replace(entry, since=np.array([first]), pairs=np.array([len(number) - left]))
+        return part, first, left
+
+    def _drawn(self, entries: Entries, budget: StepBudget) -> list[TimedRows]:
+        """Of each entry its share. What is not drawn is shed."""
+        pairs, phase = entries.pairs, float(_phases(np.array([sum(self.came)]))[0])
+        if budget.fits(len(entries), int(pairs.sum())):
+            drawn = pairs
+        elif budget.counts_events:
+            drawn = pairs * shares(entries.promise, np.ones(len(entries), np.int64), budget.left, phase)
+            drawn = shares(drawn.astype(np.float64), drawn, budget.rows, phase)
+        else:
+            drawn = shares(entries.promise, pairs, budget.pairs, phase)
+        self.tally.shed += int(pairs.sum() - drawn.sum())
+        some = np.flatnonzero(drawn)
+        return self._tell(entries.take(some), budget, drawn[some])
+
+    def _tell(self, entries: Entries, budget: StepBudget, drawn: Counts | None = None) -> list[TimedRows]:
+        """The pairs of some entries that still live, or as many as are drawn of them, as rows."""
+        began, looked_at = time.perf_counter(), self._looked_at
+        alive, phase = np.zeros(len(entries), np.int64), _phases(entries.probe + sum(self.came))
+        rows: list[TimedRows] = []
+        together: list[_Met] = []
+        for chunk in self._met(entries):
+            if together and (together[0].window is not chunk.window or sum(map(len, together)) > PORTION):
+                rows += self._rows(together)
+                together = []
+            which = chunk.which
+            kept = chunk
+            if drawn is not None:
+                place = alive[which] + _places_in_runs(which)
+                kept = chunk.take(is_drawn(place, drawn[which], entries.pairs[which], phase[which]))
+            alive += np.bincount(which, minlength=len(entries))
+            together += [kept] if len(kept) else []
+        rows += self._rows(together) if together else []
+        if drawn is None:
+            self.tally.expired += int(entries.pairs.sum() - alive.sum())
+            budget.spend(alive)
+        if looked := self._looked_at - looked_at:
+            self.pair_seconds += LEARNT * ((time.perf_counter() - began) / looked - self.pair_seconds)
+        return rows
+
+    def _met(self, entries: Entries) -> Iterator[_Met]:
+        """The pairs of some entries that still live: those of one entry stand together in every chunk."""
+        for i in (0, 1):
+            mine, other = np.flatnonzero(entries.side == i), self.stores[1 - i]
+            stored = [numbers(window.table, NUMBER) for window in other.windows]
+            for window in self.stores[i].windows if len(mine) else ():
+                rows, which = equal_codes(numbers(window.table, NUMBER), entries.probe[mine])
+                if not len(rows):
+                    continue
+                partial, which = Partial.of(i, window, rows), mine[which]
+                for number, met, first in zip(stored, other.windows, other.offsets().tolist(), strict=True):
+                    for pairs in probe_window(partial, met, before_cuts=False):
+                        chunk = _Met(i, window, partial, which[pairs.probe], pairs, number[pairs.stored])
+                        entry = chunk.which
+                        meant = (entries.since[entry] <= chunk.number) & (chunk.number < entries.until[entry])
+                        kept = chunk.take(np.flatnonzero(meant & (pairs.end > self.before)))
+                        if len(kept):
+                            yield replace(kept, pairs=replace(kept.pairs, stored=kept.pairs.stored + first))
+
+    def _rows(self, together: Sequence[_Met]) -> list[TimedRows]:
+        """Pairs of the rows of one sub-window as rows of the join."""
+        i, window, partial = together[0].side, together[0].window, together[0].partial
+        met = extended(partial, Pairs.concat([chunk.pairs for chunk in together]), 1 - i, is_last=True)
+        passing = self._where_residual(i, window, met)
+        self.passed.see(len(met), len(passing))
+        return [self._timed(i, window, passing)] if len(passing) else []
+
+    def _where_residual(self, i: int, own: KeyedSubWindow, partial: Partial, *, are_new: bool = True) -> Partial:
+        passing = super()._where_residual(i, own, partial, are_new=are_new)
+        self._looked_at += len(partial)
+        self.tally.offered -= len(partial) - len(passing)
+        self.tally.told += len(passing)
+        if len(passing):
+            other = np.concatenate([window.start for window in self.stores[1 - i].windows])
+            apart = own.start[passing.at[i]] - other[passing.at[1 - i]]
+            self.tally.apart += float(np.abs(apart).sum())
+        return passing
+
+    def _lets_go(self, i: int) -> bool:
+        """Rows of keys that are over stay: what waits may be with them."""
+        return False
+
+    def _leave(self, now: int) -> None:
+        """Entries leave with their rows."""
+        over = self.agenda.end <= now
+        if over.any():
+            self.tally.expired += int(self.agenda.pairs[over].sum())
+            self.agenda = self.agenda.take(~over)
+        self.tally.waiting = int(self.agenda.pairs.sum())
+
+    # State
+
+    @property
+    def held(self) -> int:
+        return super().held + len(self.agenda)
+
+    def structures(self) -> dict[str, str]:
+        return {**super().structures(), "agenda": "entries by promise"}
+
+    def parts(self) -> Parts:
+        at = pa.table({"#came": self.came, "#before": [self.before] * 2})
+        return {**super().parts(), "agenda": [self.agenda.to_table()], "tally": [self.tally.to_table()], "at": [at]}
+
+    def restore(self, parts: Parts) -> None:
+        super().restore(parts)
+        for table in parts.get("agenda", ()):
+            self.agenda = Entries.from_table(table)
+        for table in parts.get("tally", ()):
+            self.tally = PromiseTally.from_table(table)
+        for table in parts.get("at", ()):
+            self.came, self.before = table["#came"].to_pylist(), table["#before"][0].as_py()
+
+
+@dataclass(frozen=True)
+class _Met:
+    """Pairs of rows of input `side`, which stand in a sub-window, with rows of the other, which came as `number`. For
+    each pair the place of its entry."""
+
+    side: int
+    window: KeyedSubWindow
+    partial: Partial
+    which: Index
+    pairs: Pairs
+    number: Codes
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def take(self, index: Index) -> _Met:
+        return replace(self, which=self.which[index], pairs=self.pairs.take(index), number=self.number[index])
+
+
+def _places_in_runs(which: Index) -> Counts:
+    """For numbers of which equal ones stand together, how many equal ones stand before each.
+
+    >>> _places_in_runs(np.array([4, 4, 1, 1, 1])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    first = np.flatnonzero(np.concatenate([[True], which[1:] != which[:-1]])) if len(which) else which
+    places: Counts = np.arange(len(which)) - np.repeat(first, np.diff(np.append(first, len(which))))
+    return places
+
+
+def _phases(of: Codes) -> Real:
+    """Numbers between 0 and 1 by numbers of rows: as if they were random, but the same again."""
+    phase: Real = (mixed([of], len(of)).view(np.uint64) >> np.uint64(11)) / float(1 << 53)
+    return phase
+
+
+@implements(Promising)
+def promising_join(node: Promising, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> Operator:
+    """Where negative tuples tell when rows end, all of the join is told: to take back what was told of a row, one must
+    know which part that was."""
+    if any(construction.has_retractions(part.pattern) for part in node.input.parts):
+        return JoinOperator(node.input, inputs, construction)
+    return PromisingJoinOperator(node, inputs, construction)
+
+
+__all__ = ["PromisingJoinOperator"]

@@ -1,0 +1,106 @@
+"""What a promising join tells in steps, by definition: all pairs, ordered by exact counts, cut at the budget (ali 5.1).
+
+Where no budget is short, it is the join: that is its meaning as a relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from mullion.algebra.nodes import Promising
+from mullion.algebra.nodes.promising import ESTIMATE
+from mullion.instants import EVER_BEFORE
+from mullion.language.types import BIGINT
+from mullion.reference.expressions import values_of
+from mullion.reference.meanings import join
+from mullion.reference.registry import as_inputs, meaning_of
+from mullion.reference.rows import Row
+from mullion.reference.world import World
+
+
+@meaning_of(Promising, strict=as_inputs)
+def promising(world: World, node: Promising) -> list[Row]:
+    return join(world, node.input)
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """A row that probes with the rows that it meets in one granularity of the other input, the last to come first."""
+
+    promise: float
+    pairs: tuple[Row, ...]
+
+
+def told_in_steps(world: World, node: Promising, steps: Sequence[int]) -> list[list[Row]]:
+    """The rows that ASC or DESC tell in the steps up to each of these times."""
+    told, waiting, before = [], list[_Offer](), EVER_BEFORE
+    passing = {row.id for row in join(world, node.input)}
+    for now in steps:
+        waiting += _offers(world, node, before, now)
+        waiting.sort(key=lambda offer: offer.promise, reverse=node.order == "desc")
+        alive = [replace(offer, pairs=tuple(p for p in offer.pairs if p.held_until > before)) for offer in waiting]
+        found, waiting = _cut([offer for offer in alive if offer.pairs], node.budget.rows, node.budget.events)
+        told.append([row for row in found if row.id in passing])
+        before = now
+    return told
+
+
+def _cut(offers: list[_Offer], rows: int | None, events: int | None) -> tuple[list[Row], list[_Offer]]:
+    """What comes first, and what is left of the others."""
+    if events is not None:
+        return [row for offer in offers[:events] for row in offer.pairs], offers[events:]
+    assert rows is not None
+    found, left = list[Row](), list[_Offer]()
+    for offer in offers:
+        room = rows - len(found)
+        found += offer.pairs[:room]
+        left += [replace(offer, pairs=offer.pairs[room:])]
+    return found, left
+
+
+def _offers(world: World, node: Promising, before: int, now: int) -> Iterator[_Offer]:
+    """By the rows that come between two times. Those of input 0 meet what had come before, and those of input 1 also
+    what comes with them."""
+    parts = node.input.parts
+    sides = [world.rows(part) for part in parts]
+    at = [[n for _, n in sorted((row.start, n) for n, row in enumerate(rows))] for rows in sides]
+    for side in (0, 1):
+        own = [n for n in at[side] if before <= sides[side][n].start < now]
+        others = [n for n in at[1 - side] if sides[1 - side][n].start < (now if side else before)]
+        keys = [world.keys(part, keys) for part, keys in zip(parts, node.input.keys, strict=True)]
+        met = {n: [m for m in others if _meet(sides, keys, side, n, m)] for n in own}
+        for n in sorted(own, key=lambda n: [(key is None, key) for key in keys[side][n]]):
+            row = sides[side][n]
+            columns = (*parts[side].columns, (ESTIMATE, BIGINT))
+            (value,) = values_of(node.promises[side], columns, [(*row.values, len(met[n]))])
+            for grain in range(len(node.ages[1 - side]) + 1):
+                ages = (-inf, *node.ages[1 - side], inf)
+                pairs = [m for m in met[n] if ages[grain] <= row.start - sides[1 - side][m].start < ages[grain + 1]]
+                if pairs:
+                    rows = tuple(_pair(sides, side, n, m) for m in reversed(pairs))
+                    yield _Offer(_promise(node, value, grain), rows)
+
+
+def _promise(node: Promising, value: Any, grain: int) -> float:
+    if value is None or value != value:
+        return -inf if node.order == "desc" else inf
+    return float(value * node.fade**grain if node.order == "desc" else value / node.fade**grain)
+
+
+def _meet(sides: Sequence[Sequence[Row]], keys: Sequence[Sequence[tuple[Any, ...]]], side: int, n: int, m: int) -> bool:
+    own, other = sides[side][n], sides[1 - side][m]
+    same = keys[side][n] == keys[1 - side][m] and None not in keys[side][n]
+    return same and max(own.start, other.start) < min(own.held_until, other.held_until)
+
+
+def _pair(sides: Sequence[Sequence[Row]], side: int, n: int, m: int) -> Row:
+    first, second = (sides[0][n], sides[1][m]) if side == 0 else (sides[0][m], sides[1][n])
+    held = min(first.held_until, second.held_until)
+    start, end = max(first.start, second.start), min(first.end, second.end)
+    return Row((*first.values, *second.values), (*first.id, *second.id), start, end, held)
+
+
+__all__ = ["told_in_steps"]

@@ -1,0 +1,118 @@
+"""WITH PREFERENCE: what it becomes, and what is refused with its place and a hint."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import pytest
+
+from any_relation import STREAMS, TABLES
+from mullion.algebra.nodes import Join, Promising, nodes
+from mullion.binding.relations import bind
+from mullion.errors import TextError
+from mullion.language.parse import parse_query
+from mullion.language.query import Budget
+from mullion.language.render import render
+
+
+class Summary(NamedTuple):
+    stream: str
+    column: str
+    granularity: int = 10
+    rate: int = 4
+    depth: int = 3
+
+
+ON_KEYS = (Summary("b", "w"), Summary("a", "k"))
+JOIN = "SELECT a.k, b.w FROM a [RANGE 10 us], b [RANGE 10 us] WHERE a.k = b.k"
+
+
+def bound(text: str) -> Promising:
+    (found,) = (
+        n for n in nodes(bind(parse_query(text), STREAMS, TABLES, summaries=ON_KEYS).root) if isinstance(n, Promising)
+    )
+    return found
+
+
+def test_each_input_has_its_expression() -> None:
+    node = bound(f"{JOIN} WITH PREFERENCE DESC estimate(b.k), estimate(a.k) * a.v FADE FACTOR 0.5 BUDGET '200 ms'")
+    assert [render(promise) for promise in node.promises] == [
+        "CAST(`#estimate` AS DOUBLE) * v",
+        "CAST(`#estimate` AS DOUBLE)",
+    ]
+    assert (node.order, node.fade, node.budget) == ("desc", 0.5, Budget(time=200_000))
+    assert node.ages == ((10, 50), (10, 50)), "granularities of 10, 40 and 160"
+    assert node.explained == "PROMISING DESC estimate * v and estimate, fade 0.5, budget 200 ms a step"
+
+
+def test_the_papers_spelling() -> None:
+    text = "SELECT a.k FROM a, b WHERE a.k = b.k WITH PREFERENCE {} FADE FACTOR 0.8 {}"
+    theirs = bound(text.format("desc SUMMARY.Estimate.Count(a.k), Summary.estimate.count(b.k)", "WINDOW '1 min'"))
+    ours = bound(text.replace(" b ", " b [RANGE 1 min] ").format("DESC estimate(a.k), estimate(b.k)", "WINDOW '1 min'"))
+    assert theirs == ours and theirs.budget == Budget()
+    assert [part.window.range for part in theirs.input.parts] == [60_000_000] * 2  # type: ignore[attr-defined]
+
+
+def test_a_join_of_three_is_exact_but_for_the_last() -> None:
+    three = "SELECT a.k, x FROM a [NOW], b [NOW], c [NOW] WHERE a.k = b.k AND b.k = c.k AND v < x"
+    node = bound(f"{three} WITH PREFERENCE ASC estimate(a.k), estimate(b.k), estimate(c.k)")
+    first, _ = node.input.parts
+    assert isinstance(first, Join) and len(first.parts) == 2 and first.residual is None
+    assert node.input.residual is not None and render(node.input.residual) == "`0.0.v` < `1.x`"
+
+
+REFUSED = [
+    (f"{JOIN} WITH PREFERENCE DESC estimate(a.k)", "has 0 expressions for the new rows of 'b'\n.*estimate(b.k)"),
+    (f"{JOIN} WITH PREFERENCE DESC estimate(a.k), a.v, 1", "has 3 expressions for the new rows of 'a'"),
+    (f"{JOIN} WITH PREFERENCE DESC «estimate(a.v)», 1", "estimate is about a key of the join\n.*estimate(a.k)"),
+    (f"{JOIN} WITH PREFERENCE DESC «estimate(a.k, 1)», 1", "estimate takes one value"),
+    (f"{JOIN} WITH PREFERENCE DESC «a.v + b.w»", "over the columns of several streams"),
+    (f"{JOIN} WITH PREFERENCE DESC «'x'»", "a PREFERENCE is a number, and this is string"),
+    (f"{JOIN} WITH PREFERENCE DESC «a.nix»", "unknown column"),
+    ("SELECT k FROM a [NOW] «WITH PREFERENCE DESC 1»", "without a join"),
+    (f"{JOIN.replace('SELECT', 'SELECT DISTINCT')} «WITH PREFERENCE DESC 1»", "DISTINCT does not go with"),
+    (f"{JOIN} LIMIT 3 «WITH PREFERENCE DESC 1»", "LIMIT does not go with"),
+    (f"ISTREAM ({JOIN} «WITH PREFERENCE DESC 1»)", "ISTREAM does not go with"),
+    (f"WSTREAM ({JOIN} «WITH PREFERENCE DESC 1») [ROWS 3]", "WSTREAM does not go with"),
+    (f"CREATE QUERY q MATERIALIZED AS {JOIN} «WITH PREFERENCE DESC 1»", "MATERIALIZED does not go with"),
+    (f"{JOIN} EXCEPT ALL {JOIN} «WITH PREFERENCE DESC 1»", "EXCEPT ALL does not go with"),
+    (f"{JOIN} UNION ALL {JOIN} «WITH PREFERENCE DESC 1»", "UNION ALL with a PREFERENCE"),
+    (f"{JOIN} UNION ALL ({JOIN} «WITH PREFERENCE DESC 1»)", "WITH PREFERENCE in a part of a union"),
+    (f"SELECT s.k FROM ({JOIN} «WITH PREFERENCE DESC 1») s", "WITH PREFERENCE in a sub-query"),
+    (
+        f"{JOIN} AND NOT EXISTS (SELECT 1 FROM c [NOW] WHERE c.k = a.k) «WITH PREFERENCE DESC 1»",
+        "NOT EXISTS does not go with a PREFERENCE\n.*does not tell",
+    ),
+    (
+        f"{JOIN} AND EXISTS (SELECT 1 FROM c [NOW] WHERE c.k = a.k) «WITH PREFERENCE DESC 1»",
+        "DISTINCT or EXISTS does not",
+    ),
+    (f"{JOIN.replace('RANGE 10 us', 'ROWS 5')} «WITH PREFERENCE DESC 1»", "a window with ROWS does not go with"),
+    (f"{JOIN.replace('10 us]', '10 us INTERNAL]')} «WITH PREFERENCE DESC 1»", "a window with INTERNAL does not"),
+    (
+        "SELECT a.k FROM a [NOW], (SELECT k, count(*) AS n FROM b [NOW] GROUP BY k) g WHERE a.k = g.k "
+        "«WITH PREFERENCE DESC 1»",
+        "an aggregate below the join does not go with",
+    ),
+    (
+        "SELECT c.k FROM c [NOW], b [NOW] WHERE c.k = b.k WITH PREFERENCE DESC «estimate(c.k)», estimate(b.k)",
+        "no summary counts the key of the join\n.*CREATE SUMMARY name ON c(k)",
+    ),
+    (
+        "SELECT c.k FROM c [NOW], b [NOW] WHERE c.k = b.k «WITH PREFERENCE DESC 1 FADE FACTOR 0.5»",
+        "FADE goes by the granularities of a summary, and none is on the key of the join\n.*CREATE SUMMARY",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), REFUSED)
+def test_what_is_refused_says_where_and_what_to_do(text: str, wanted: str) -> None:
+    plain = text.replace("«", "").replace("»", "")
+    with pytest.raises(TextError) as refused:
+        bind(parse_query(plain), STREAMS, TABLES, summaries=ON_KEYS)
+    assert re.search(wanted.replace("(", r"\(").replace(")", r"\)"), str(refused.value), re.DOTALL), refused.value
+    place = refused.value.place
+    assert place is not None
+    if "«" in text:
+        assert plain[place.start : place.end] == text[text.index("«") + 1 : text.index("»")]

@@ -1,0 +1,135 @@
+"""The promising join: Figure 1 of the paper by hand, then the reference on random streams, budgets and steps."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mullion.instants import THE_END
+from mullion.reference.promising import told_in_steps
+from promising import as_told, events_of, promising, ranges, steps, streams, told, world_of
+
+FIGURE_1 = {
+    "s2": events_of((0, 5), (0, 5), (0, 9), (0, 3)),
+    "s1": events_of((10, 9), (10, 5), (10, 9), (10, 5), (10, 3), (10, 5)),
+}
+"""Two 5s, a 9 and a 3 wait in stream 2. Of stream 1 only three tuples can be processed (ali 1.1)."""
+
+
+def keys_told(order: str, **budget: int) -> list[int]:
+    """The keys of what is told in the step of stream 1."""
+    (_, rows), _ = told(promising(order, **budget), FIGURE_1, [5, 20])
+    return sorted(values[0] for _, values, _, _ in rows)
+
+
+def test_figure_1() -> None:
+    """Most output; what is rare; and a part that is spread like the whole, of which two thirds are 5s."""
+    assert keys_told("desc", events=3) == [5, 5, 5, 5, 5, 5]
+    assert keys_told("asc", events=3) == [3, 9, 9]
+    assert keys_told("weighted", events=3) in ([5, 5, 5, 5, 9], [3, 5, 5, 5, 5])
+    assert keys_told("desc", rows=100) == keys_told("weighted", rows=100) == [3, 5, 5, 5, 5, 5, 5, 9, 9]
+
+
+def test_what_waits_is_told_later_or_expires() -> None:
+    """Nine pairs, four a step; rows of stream 2 are gone at 100, so nothing is told in the step after that."""
+    node = promising("desc", rows=4)
+    found, tallies = told(node, FIGURE_1, [5, 20, 50, 101, THE_END])
+    assert [len(rows) for rows in found] == [0, 4, 4, 1, 0]
+    assert [tally["waiting"] for tally in tallies] == [0, 5, 1, 0, 0]
+    assert all(row[2:] == (10, 100) for rows in found for row in rows)
+    found, tallies = told(node, FIGURE_1, [5, 20, 100, 101])
+    assert [len(rows) for rows in found] == [0, 4, 4, 0]
+    wanted = {"offered": 9, "told": 8, "waiting": 0, "expired": 1, "shed": 0, "share": 0.8889, "freshness": 1e-5}
+    assert tallies[-1] == wanted
+
+
+BY = st.sampled_from(("e", "e * v", "v", "1", "k", "e / (v - 3)"))
+ORDERS = st.sampled_from(("asc", "desc", "weighted"))
+RESIDUALS = st.sampled_from((None, None, "`0.v` < `1.v`"))
+BUDGETS = st.one_of(
+    st.builds(lambda n: {"rows": n}, st.integers(1, 30)), st.builds(lambda n: {"events": n}, st.integers(1, 12))
+)
+
+
+@given(
+    streams,
+    streams,
+    steps,
+    st.tuples(ranges, ranges),
+    st.sampled_from(("asc", "desc")),
+    BY,
+    RESIDUALS,
+    BUDGETS,
+    st.sampled_from(((1.0, ()), (0.5, (4,)), (0.8, (2, 10)))),
+    st.booleans(),
+)
+def test_no_pair_that_is_left_has_a_better_promise(
+    s1: list,
+    s2: list,
+    nows: list[int],
+    range_: tuple,
+    order: str,
+    by: str,
+    residual: str | None,
+    budget: dict,
+    fading: tuple,
+    restarts: bool,
+) -> None:
+    node = promising(order, range_=range_, by=by, residual=residual, fade=fading[0], ages=fading[1], **budget)
+    events = {"s1": s1, "s2": s2}
+    found, tallies = told(node, events, nows, restarts=restarts)
+    wanted = told_in_steps(world_of(node, events), node, nows)
+    assert found == [as_told(rows) for rows in wanted]
+    for tally in tallies:
+        assert tally["offered"] == tally["told"] + tally["waiting"] + tally["expired"] + tally["shed"]
+    assert sum(map(len, found)) == tallies[-1]["told"]
+
+
+@given(
+    streams,
+    streams,
+    steps,
+    st.tuples(ranges, ranges),
+    st.sampled_from(("asc", "desc", "weighted")),
+    BY,
+    RESIDUALS,
+    BUDGETS,
+    st.sampled_from(((1.0, ()), (0.5, (4,)))),
+    st.booleans(),
+)
+def test_all_that_is_told_is_of_the_join_and_once(
+    s1: list,
+    s2: list,
+    nows: list[int],
+    range_: tuple,
+    order: str,
+    by: str,
+    residual: str | None,
+    budget: dict,
+    fading: tuple,
+    restarts: bool,
+) -> None:
+    node = promising(order, range_=range_, by=by, residual=residual, fade=fading[0], ages=fading[1], **budget)
+    events = {"s1": s1, "s2": s2}
+    found, tallies = told(node, events, nows, restarts=restarts)
+    whole = as_told(world_of(node, events).rows(node))
+    rows = [row for some in found for row in some]
+    assert len(set(rows)) == len(rows) and set(rows) <= set(whole)
+    for tally in tallies:
+        assert tally["offered"] == tally["told"] + tally["waiting"] + tally["expired"] + tally["shed"]
+    for some in found:
+        assert len(some) <= budget.get("rows", len(some))
+    if order == "weighted" and residual is None:
+        assert sum(tally["waiting"] for tally in tallies) == 0
+
+
+@given(streams, streams, steps, st.tuples(ranges, ranges), ORDERS, RESIDUALS, st.booleans())
+def test_without_shortage_it_is_the_join(
+    s1: list, s2: list, nows: list[int], range_: tuple, order: str, residual: str | None, restarts: bool
+) -> None:
+    events = {"s1": s1, "s2": s2}
+    for budget in ({"rows": 10_000}, {"events": 1_000}, {"time": 10**12}):
+        node = promising(order, range_=range_, residual=residual, **budget)
+        found, tallies = told(node, events, nows, restarts=restarts)
+        assert sorted(row for some in found for row in some) == sorted(as_told(world_of(node, events).rows(node)))
+        assert tallies[-1]["offered"] == tallies[-1]["told"] and tallies[-1]["share"] == 1

@@ -1,0 +1,164 @@
+"""Promising joins in whole runs: cut, crashed anywhere, entered and left, every row is one of the join, once."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mullion.algebra.streams import Stream
+from mullion.language.types import BIGINT, TIMESTAMP
+from mullion.surface.progress import warnings
+from mullion.testing import STEPS, Crash, crash_at
+from without_spark import EngineOfFiles, engine_without_spark, local_engine, write_events
+
+EVENTS = Stream("s", (("ts", TIMESTAMP), ("k", BIGINT), ("v", BIGINT)), "ts")
+STREAMS = "CREATE STREAM {0} (ts TIMESTAMP, k BIGINT, v BIGINT) USING parquet OPTIONS (path '{1}') TIMESTAMP BY ts"
+JOIN = "SELECT s.k, s.v AS v, t.v AS w FROM s [RANGE 20 us{0}], t [RANGE 20 us] WHERE s.k = t.k"
+PREFERENCES = ("DESC 1", "ASC s.v, t.v", "WEIGHTED 1")
+BUDGETS = ("1 ROWS", "3 ROWS", "2 EVENTS", "1000 ROWS", "'1 us'", "AUTO")
+Rows = list[tuple[Any, ...]]
+
+
+def query(preference: str = "DESC 1", budget: str = "3 ROWS", join: str = JOIN.format("")) -> str:
+    return f"{join} WITH PREFERENCE {preference} BUDGET {budget}"
+
+
+class World:
+    """Streams s and t in a directory that grows by a file of each with every run."""
+
+    def __init__(self, base: Path) -> None:
+        self.base, self.files = base, 0
+
+    def add(self, *streams: Sequence[tuple[int, int]]) -> None:
+        for name, events in zip("st", streams, strict=True):
+            rows = [{"ts": at, "k": key, "v": 1000 * self.files + i} for i, (at, key) in enumerate(events)]
+            write_events(self.base / name, self.files, EVENTS, rows)
+        self.files += 1
+
+    def run(self, queries: dict[str, str], crash: tuple[str, int] | None = None, **how: Any) -> dict[str, Rows] | None:
+        """What queries have answered after one more run; None if it crashed."""
+        with engine_without_spark(out=self.base / "out", checkpoint=self.base / "state") as engine:
+            for name in "st":
+                engine.execute(STREAMS.format(name, self.base / name))
+            for name, text in queries.items():
+                engine.query(f"CREATE QUERY {name} AS {text}")
+            try:
+                with crash_at(*crash) if crash else nullcontext():
+                    engine.run(**how)
+            except Crash:
+                return None
+            for facts in engine.relations.promising.values():
+                parts = (facts["told"], facts["waiting"], facts["expired"], facts["shed"])
+                assert facts["offered"] == sum(part or 0 for part in parts)
+            return {name: told(engine, name) for name in queries}
+
+
+def told(engine: EngineOfFiles, name: str) -> Rows:
+    rows = engine.results(name).to_arrow().to_pylist()
+    return sorted((row["k"], row["v"], row["w"], row["inserted_at"], row["expires_at"]) for row in rows)
+
+
+batches = st.lists(
+    st.tuples(*[st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1, max_size=5)] * 2),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(batches, st.sampled_from(PREFERENCES), st.sampled_from(BUDGETS), st.data())
+def test_however_a_run_is_cut_and_crashed(parts: list, preference: str, budget: str, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as base:
+        world = World(Path(base))
+        asked = {"whole": JOIN.format(""), "part": query(preference, budget)}
+        found = None
+        for number, (s, t) in enumerate(parts):
+            world.add(*(sorted((10 * number + at, key) for at, key in events) for events in (s, t)))
+            crash = data.draw(st.sampled_from((None, *((step, n) for step in STEPS for n in (1, 2, 3)))))
+            close = number == len(parts) - 1
+            found = world.run(asked, crash, close=close)
+            while found is None:
+                found = world.run(asked, close=close)
+        assert found is not None
+        assert len(set(found["part"])) == len(found["part"])
+        assert set(found["part"]) <= set(found["whole"])
+        if budget == "1000 ROWS":
+            assert found["part"] == found["whole"]
+
+
+def test_what_waits_at_a_restart_is_told_after_it(tmp_path: Path) -> None:
+    """Nine pairs, three a step: the last three come in the third step, of another run."""
+    world, asked = World(tmp_path), {"part": query(budget="3 ROWS")}
+    world.add([(1, 0)] * 3, [(1, 0)] * 3)
+    world.add([(5, 1)], [(5, 1)])
+    first = world.run(asked)
+    assert first is not None and len(first["part"]) <= 6
+    for at in (7, 8, 9):
+        world.add([(at, 2)], [(at, 3)])
+        found = world.run(asked)
+    assert found is not None and len(found["part"]) == 10
+    assert all(row[3].microsecond in (1, 5) for row in found["part"])
+
+
+SCRIPT = f"{STREAMS.format('s', 'nowhere')}; {STREAMS.format('t', 'nowhere')};"
+
+
+def deliver(engine: Any, number: int, at: int, keys: Sequence[int]) -> None:
+    for name in "st":
+        engine.deliver(name, [{"ts": at, "k": key, "v": 100 * number + i} for i, key in enumerate(keys)], number)
+
+
+def test_queries_come_and_go() -> None:
+    """One that comes later tells what it finds itself; when the first has left, the other goes on."""
+    with local_engine(f"{SCRIPT} CREATE QUERY one AS {query(budget='4 ROWS')};") as engine:
+        deliver(engine, 0, 10, [1, 1, 1])
+        engine.execute(f"CREATE QUERY two AS {query('ASC 1', '2 ROWS')}; CREATE QUERY whole AS {JOIN.format('')}")
+        deliver(engine, 1, 50, [1, 1, 1])
+        deliver(engine, 2, 55, [2, 2])
+        engine.execute("DROP QUERY one")
+        deliver(engine, 3, 58, [3])
+        engine.end("s")
+        engine.end("t")
+        whole, two = told(engine, "whole"), told(engine, "two")
+        assert len(set(two)) == len(two) and set(two) < set(whole) and len(two) >= 6
+        assert set(engine.relations.promising) == {"two"}
+
+
+def test_periodic_answers_see_what_was_found_by_then() -> None:
+    """Four pairs at 1, one a step: the answers at 5, 10 and 15 see what the steps before them found."""
+    text = query(budget="1 ROWS", join=JOIN.format(" SLIDE 5 us"))
+    with local_engine(f"{SCRIPT} CREATE QUERY q AS {text};") as engine:
+        deliver(engine, 0, 1, [1, 1])
+        for number, at in enumerate((6, 11, 16), 1):
+            deliver(engine, number, at, [100 + number])
+        rows = engine.results("q").to_arrow().to_pylist()
+        ends = [row["window_end"].microsecond for row in rows]
+        assert [ends.count(5 * i) for i in (1, 2, 3)] == [1, 2, 3]
+
+
+def test_the_end_of_a_run_says_what_was_not_told(tmp_path: Path) -> None:
+    with local_engine(f"{SCRIPT} CREATE QUERY q AS {query(budget='3 ROWS')};") as engine:
+        deliver(engine, 0, 10, [1, 1, 1])
+        deliver(engine, 1, 100, [2])
+        facts = engine.stats["relations"]["s + t"]["promising"]["q"]
+        assert (facts["offered"], facts["told"], facts["expired"]) == (9, 3, 6)
+        (sentence,) = warnings({}, tmp_path, promising=engine.relations.promising)
+        assert sentence == "query q told about 33 % of its results (BUDGET): 6 expired unseen"
+        assert "told_so_far: 3 of 9 pairs (33 %)" in str(engine.explain("q"))
+
+
+@pytest.mark.parametrize("budget", ["1000 ROWS", "1000 EVENTS", "'1 h'", "AUTO"])
+def test_without_shortage_nobody_is_warned(budget: str, tmp_path: Path) -> None:
+    with local_engine(f"{SCRIPT} CREATE QUERY q AS {query(budget=budget)};") as engine:
+        for number in range(3):
+            deliver(engine, number, 1_000_000 * number + 10, [1, 1, 1])
+        engine.end("s")
+        engine.end("t")
+        assert not list(warnings({}, tmp_path, promising=engine.relations.promising))
+        assert len(told(engine, "q")) == 27
