@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from mullion.binding.entering import entering_at
 from mullion.engine import Engine
 from mullion.errors import MullionError
 from mullion.language.parse import parse_query
-from mullion.language.query import Named, Query
+from mullion.language.query import Named, Query, Window
 from mullion.planner.physical import sliced
 from operators.test_relations_differential import as_rows, comparable
 from promises import Promised
@@ -122,9 +123,22 @@ class Oracle:
             found = comparable(as_rows(table), wanted.names, without)
             right = comparable(wanted.rows, wanted.names, without)
             assert found == right, f"{bound.text}\ntoo many: {found - right}\nmissing: {right - found}"
+        elif (window := window_of(query)) is not None and window.at_most:
+            instants = sorted({micros(end) for end in table["window_end"].to_pylist()})
+            asked = replace(query, start_at=start)
+            right = reference.answer_at(asked, TICKS, self.kept["trades"], instants).rows
+            assert_same(plan, rows_of(plan, table), right)
+            self._check_deadlines(asked, instants)
         else:
             right = reference.answer(replace(query, start_at=start), TICKS, self.kept["trades"]).rows
             assert_same(plan, rows_of(plan, table), right)
+
+    def _check_deadlines(self, asked: Query, instants: Sequence[int]) -> None:
+        """No more than the period lies between two answers; those of groups without a row are not seen."""
+        window = window_of(asked)
+        assert window is not None and window.slide is not None
+        if not asked.group_by and asked.having is None and asked.limit is None:
+            assert all(after - before <= window.slide for before, after in pairwise(instants)), (asked, instants)
 
     def _with_its_past(self, bound: Relation) -> Relation:
         """As if it had been there from the start, but that it answers only what ends after the newest event."""
@@ -162,6 +176,10 @@ class Oracle:
         if held:
             for name, value in (("high", max(held)), ("low", min(held)), ("total", sum(held))):
                 assert row[f"{name}_low"] <= value <= row[f"{name}_high"], (text, row, held)
+
+
+def window_of(query: Query) -> Window | None:
+    return query.source.window if isinstance(query.source, Named) else None
 
 
 def right_at(query: Query, events: Sequence[Event], up_to: int) -> list[tuple[Any, ...]]:

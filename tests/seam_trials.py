@@ -154,10 +154,11 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         for name, text in texts.items()
         if joining and len(runs) > 1 and may_join(text) and draw(st.sampled_from((False, False, True)))
     }
+    scheduled = {name: at_most(text) if name < "r" and draw(st.booleans()) else text for name, text in texts.items()}
     return Trial(
         files,
         lateness,
-        texts,
+        scheduled,
         later,
         draw(any_relation.table_rows()),
         runs,
@@ -174,6 +175,12 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
 def may_join(text: str) -> bool:
     """A query over another column, or from a landmark on, cannot always join a stream that has begun."""
     return "WATTR" not in text and "FROM TIMESTAMP" not in text
+
+
+def at_most(text: str) -> str:
+    """The same query with SLIDE AT MOST, if its window slides in event time from a multiple of its slide on."""
+    is_periodic = "[RANGE" in text and not any(w in text for w in ("UNBOUNDED", "OFFSET", "WATTR", "TUPLE", "decay"))
+    return text.replace(" SLIDE ", " SLIDE AT MOST ", 1) if is_periodic else text
 
 
 def drawn(strategy: st.SearchStrategy[T], number: int) -> T:
