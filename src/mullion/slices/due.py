@@ -180,7 +180,7 @@ def due_windows(
         if query.at_most is not None:
             own = scheduled_windows(query, cursors[query.name], seen, scheduled.get(query.name, ()))
             parts.append((np.full(len(own[0]), i), *own))
-        elif not is_plain[i] and query.name not in waiting:
+        elif not is_plain[i] and query.name not in waiting and not _is_ahead(cursors[query.name], watermark):
             first, count = _special_windows(query, cursors[query.name], seen, watermark)
             parts.append((np.full(len(first), i), first, count, np.full(len(first), query.window.slide)))
     at, first, count, slide = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
@@ -195,6 +195,11 @@ def due_windows(
         count = np.clip(most - before, 0, count)
     kept = count > 0
     return Runs(queries, at[kept], first[kept], count[kept], slide[kept], tuple(exceeded))
+
+
+def _is_ahead(cursor: Cursor, watermark: int | None) -> bool:
+    """The next window is not due yet: with hundreds of queries most are not, at any one time."""
+    return watermark is not None and cursor.begun and cursor.next_end is not None and cursor.next_end > watermark
 
 
 def _is_plain(query: SlicedAggregation, cursor: Cursor) -> bool:

@@ -35,7 +35,7 @@ from mullion.slices.order import times_of, values_on
 from mullion.slices.partitions import canonical_key
 from mullion.slices.pieces import Piece, pieces
 from mullion.slices.rows import Rows
-from mullion.slices.subwindow import PartialSubWindows
+from mullion.slices.subwindow import PartialSubWindows, as_one
 
 
 class Shown(NamedTuple):
@@ -202,7 +202,9 @@ def from_sub_windows(
 ) -> pa.Table:
     plan = _planned(query, stream)
     grouping = plan.answering[0]
-    return _finalized(query, grouping, plan.counting(grouping), entries, *window, shown)
+    start, end = window
+    inside = [entry for entry in entries if entry.oldest < end and entry.newest >= start]
+    return _finalized(query, grouping, plan.counting(grouping), as_one(inside), start, end, shown)
 
 
 @lru_cache(maxsize=256)

@@ -272,6 +272,17 @@ def _reduced(table: pa.Table, states: Sequence[StateColumn]) -> pa.Table:
     return pa.table([columns[n] for n in table.schema.names], schema=table.schema)
 
 
+def as_one(entries: Sequence[PartialSubWindows]) -> list[PartialSubWindows]:
+    """Neighbours of one layout side by side in one table, which costs much less to look at than each for itself."""
+    alike: list[list[pa.Table]] = []
+    for entry in entries:
+        if alike and alike[-1][0].schema.equals(entry.table.schema, check_metadata=True):
+            alike[-1].append(entry.table)
+        else:
+            alike.append([entry.table])
+    return [PartialSubWindows(pa.concat_tables(own).unify_dictionaries()) for own in alike]
+
+
 def as_one_slice(entry: PartialSubWindows, slot: str, states: Sequence[StateColumn], slice_: int) -> PartialSubWindows:
     """What sub-windows of any slices hold of a slot, as one: a row for each fragment and group, with these states
     alone."""
