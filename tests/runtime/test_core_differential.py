@@ -64,6 +64,10 @@ class Manner:
     """Groups above which they are kept in shards."""
     at_once: int = 4_000_000
     """Rows of slots that are answered in one turn."""
+    sweeps: int = 4
+    """Queries of a slot that are swept over its rows; more look up ranges of them."""
+    swept: int = 300_000
+    """Answers that are swept up in one turn."""
 
     @property
     def sharing(self) -> Sharing:
@@ -197,6 +201,8 @@ def run(example: Example, manner: Manner) -> dict[str, Rows]:
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
         patch.setattr(tiers, "MOST_OLD", manner.most_entries)
         patch.setattr(finalize, "MOST_MEMBERS", manner.at_once)
+        patch.setattr(finalize, "MOST_SWEEPS", manner.sweeps)
+        patch.setattr(finalize, "MOST_SWEPT", manner.swept)
         patch.setattr(sharding_choice, "SHARDS", 2)
         sliding(patch, manner)
         with moving(manner):
@@ -269,6 +275,8 @@ manners = st.builds(
     slides=st.booleans(),
     shard_above=st.sampled_from((200_000, 200_000, 1, 2, 4)),
     at_once=st.sampled_from((4_000_000, 1)),
+    sweeps=st.sampled_from((4, 100, 0)),
+    swept=st.sampled_from((300_000, 1)),
 )
 
 
@@ -288,6 +296,9 @@ MANNERS = {
     "moving and restarted": Manner(batches=5, restart=True, moving=2, lag=100_000_000),
     "in shards": Manner(batches=3, shard_above=1),
     "in shards, moving and restarted": Manner(batches=7, restart=True, moving=3, shard_above=2),
+    "swept": Manner(batches=2, sweeps=100, swept=2),
+    "swept from fragments": Manner(partitions=3, method="fragments", sweeps=100),
+    "in ranges": Manner(batches=2, sweeps=0),
     "sliding": Manner(batches=12, slides=True),
     "sliding, restarted": Manner(batches=9, slides=True, restart=True, most_entries=2),
 }

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -27,16 +29,22 @@ from mullion.planner.slices import distinct
 from mullion.slices.answer_table import AnswerTable, Found, Windows
 from mullion.slices.arrange import is_ordered
 from mullion.slices.due import Due
-from mullion.slices.found import FoundRows, found_windows
-from mullion.slices.pairs import Pairs
+from mullion.slices.found import found_pairs, found_windows
 from mullion.slices.rows import Rows
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
+from mullion.slices.sweep import FoundSwept, Sweep, can_sweep
 
 MOST_RANGES = 4_000_000
 """Ranges that are looked up in one call; more are taken in turns to bound memory."""
 
+MOST_SWEPT = 300_000
+"""Answers that are swept up in one call: what is made of them is still in the cache when it is gone through next."""
+
 MOST_MEMBERS = 4_000_000
 """Pairs of a row and a slot that are looked at in one call."""
+
+MOST_SWEEPS = 4
+"""Queries that may go over the rows of a slot one after the other; more look up ranges of them."""
 
 
 NOTHING: Mapping[str, Rows] = {}
@@ -95,15 +103,66 @@ def finalize(
         rows.align(list(counted.values()))
     span = (int(due.start.min()), int(due.end.max())) if len(due) else (0, 0)
     for slots in _slots_in_turns(distinct(slot), rows):
-        sequence = sequence_of(rows, grouping, slots, rows.within(*span))
-        sequence.counted = {name: CountedRows(r, grouping, slots, r.within(*span)) for name, r in counted.items()}
+        own = _RowsOfSlots(rows, grouping, slots, counted, span)
         mine = np.flatnonzero(np.isin(slot, slots)) if len(slots) < len(grouping.slots) else np.arange(len(due))
         for template, windows in due_by_shape(grouping, due, mine):
-            for turn, found in _found_in_turns(sequence, grouping, due, windows, work):
+            for turn, found in _found_in_turns(own, template, due, windows, work):
                 made = make_answers(grouping, template, due, turn, found, work, arranged=arranged)
                 if made is not None:
                     yield made
-        work.final += sequence.operations()
+        work.final += own.operations()
+
+
+class _RowsOfSlots:
+    """The rows of some slots, in the order in which windows are asked of them. `span`: all windows lie in it."""
+
+    def __init__(
+        self, rows: Rows, grouping: Grouping, slots: Index, counted: Mapping[str, Rows], span: tuple[int, int]
+    ) -> None:
+        self.grouping = grouping
+        self._rows, self._slots, self._counted, self._span = rows, slots, counted, span
+
+    @cached_property
+    def sequence(self) -> RowSequence:
+        sequence = sequence_of(self._rows, self.grouping, self._slots, self._rows.within(*self._span))
+        sequence.counted = self.counted
+        return sequence
+
+    @cached_property
+    def sweep(self) -> Sweep:
+        return Sweep.of(self._rows, self.grouping, self._slots)
+
+    @cached_property
+    def counted(self) -> dict[str, CountedRows]:
+        return {
+            name: CountedRows(rows, self.grouping, self._slots, rows.within(*self._span))
+            for name, rows in self._counted.items()
+        }
+
+    def is_swept(self, template: AnswerTemplate, queries: Index) -> bool:
+        """Whether the windows of these queries are swept over the rows."""
+        number = len(distinct(queries))
+        return number <= MOST_SWEEPS * len(distinct(self.grouping.slot_of[queries])) and can_sweep(template)
+
+    def count(self, due: Due, windows: Index, *, is_swept: bool) -> Index:
+        """How many groups have a row in each window."""
+        asked = self.grouping.slot_of[due.query[windows]], due.start[windows], due.end[windows]
+        if is_swept:
+            return self.sweep.count(self.sweep.segments(*asked))
+        return self.sequence.count_pairs(self.sequence.segments(*asked))
+
+    def found(self, due: Due, windows: Index, count: Index, *, is_swept: bool) -> Found:
+        """What these groups have in each window."""
+        asked = self.grouping.slot_of[due.query[windows]], due.start[windows], due.end[windows]
+        if is_swept:
+            return FoundSwept(self.sweep, self.grouping, self.sweep.segments(*asked), count, self.counted)
+        return found_pairs(self.sequence, self.grouping, self.sequence.segments(*asked), count)
+
+    def operations(self) -> int:
+        made = self.__dict__
+        counted = sum(counts.operations for counts in made["counted"].values()) if "counted" in made else 0
+        swept = self.sweep.operations if "sweep" in made else 0
+        return counted + swept + (self.sequence.operations() if "sequence" in made else 0)
 
 
 def make_answers(
@@ -137,26 +196,31 @@ def _closes(due: Due) -> Times:
 
 
 def _found_in_turns(
-    sequence: RowSequence, grouping: Grouping, due: Due, windows: Index, work: Work
-) -> Iterator[tuple[Index, FoundRows]]:
+    own: _RowsOfSlots, template: AnswerTemplate, due: Due, windows: Index, work: Work
+) -> Iterator[tuple[Index, Found]]:
     """Windows by query and end with what is found in them, in parts whose pairs are not too many."""
+    grouping = own.grouping
     if not grouping.keys:
         windows = _allowed(windows, grouping, due, work.over)
-        query = due.query[windows]
-        yield windows, found_windows(sequence, grouping, due.start[windows], due.end[windows], grouping.slot_of[query])
+        slot = grouping.slot_of[due.query[windows]]
+        yield windows, found_windows(own.sequence, grouping, due.start[windows], due.end[windows], slot)
         return
-    asked = sequence.segments(grouping.slot_of[due.query[windows]], due.start[windows], due.end[windows])
-    count = sequence.count_pairs(asked)
+    is_swept = own.is_swept(template, due.query[windows])
+    count = own.count(due, windows, is_swept=is_swept)
+    for at in _turns(count, MOST_SWEPT if is_swept else MOST_RANGES):
+        turn, number = windows[at], count[at]
+        allowed = _allowed(turn, grouping, due, work.over)
+        if len(allowed) < len(turn):
+            turn, number = allowed, own.count(due, allowed, is_swept=is_swept)
+        yield turn, own.found(due, turn, number, is_swept=is_swept)
+
+
+def _turns(count: Index, most: int) -> Iterator[slice]:
+    """Windows in parts that have about so many pairs."""
     pairs = np.cumsum(count)
-    full = np.arange(MOST_RANGES, int(pairs[-1]) if len(pairs) else 0, MOST_RANGES)
-    cuts = np.unique(np.searchsorted(pairs, full) + 1)
-    for turn in np.split(windows, cuts) if len(cuts) else [windows]:
-        turn = _allowed(turn, grouping, due, work.over)
-        start, end = due.start[turn], due.end[turn]
-        if len(turn) < len(windows):
-            asked = sequence.segments(grouping.slot_of[due.query[turn]], start, end)
-            count = sequence.count_pairs(asked)
-        yield turn, FoundRows(sequence, grouping, start, end, Pairs(count), *sequence.find_pairs(asked, count))
+    full = np.arange(most, int(pairs[-1]) if len(pairs) else 0, most)
+    cuts = [0, *np.unique(np.searchsorted(pairs, full) + 1).tolist(), len(count)]
+    return (slice(low, high) for low, high in pairwise(cuts) if low < high)
 
 
 def _allowed(windows: Index, grouping: Grouping, due: Due, over: set[str]) -> Index:

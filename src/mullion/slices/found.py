@@ -13,6 +13,7 @@ from mullion.expressions.arrays import Index, Times
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import Grouping, states_of
 from mullion.slices.arrange import ranked
+from mullion.slices.kernels.ranges import Segments
 from mullion.slices.pairs import Pairs
 from mullion.slices.sequence import RowSequence
 from mullion.slices.value_counts import Counted
@@ -86,9 +87,14 @@ class FoundWindows(FoundRows):
         return self._counted[name]
 
 
+def found_pairs(sequence: RowSequence, grouping: Grouping, asked: Segments, count: Index) -> FoundRows:
+    ranges = sequence.find_pairs(asked, count)
+    return FoundRows(sequence, grouping, asked.start, asked.end, Pairs(count), *ranges)
+
+
 def found_windows(sequence: RowSequence, grouping: Grouping, start: Times, end: Times, slot: Index) -> FoundWindows:
     low, high = sequence.ranges(start, end, slot)
     return FoundWindows(sequence, grouping, start, end, Pairs(np.ones(len(start), np.intp)), slot, low, high)
 
 
-__all__ = ["FoundRows", "FoundWindows", "found_windows"]
+__all__ = ["FoundRows", "FoundWindows", "found_pairs", "found_windows"]

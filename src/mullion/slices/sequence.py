@@ -61,7 +61,7 @@ class RowSequence:
     def answer(self, state: StateColumn, low: Index, high: Index) -> tuple[Vector, ...]:
         """The state over each range. Aggregates and queries that ask for the same ranges are answered once (golab
         8.3.1, rules CS1 and CS3)."""
-        state = self._counted_with(state)
+        state = counted_with(state, self.rows, self.same)
         if state in self.answers:
             last_low, last_high, states = self.answers[state]
             if _same(last_low, low) and _same(last_high, high):
@@ -72,16 +72,6 @@ class RowSequence:
         if len(low) <= MOST_REMEMBERED:
             self.answers[state] = low, high, states
         return states
-
-    def _counted_with(self, state: StateColumn) -> StateColumn:
-        """The count of all events in place of the count of a column that has no NULL."""
-        if not isinstance(state.partial, Count) or state == EVENTS:
-            return state
-        if state not in self.same:
-            (own,), (events,) = self.rows.state(state), self.rows.state(EVENTS)
-            is_same = own.valid.all() and events.valid.all() and np.array_equal(own.values, events.values)
-            self.same[state] = EVENTS if is_same else state
-        return self.same[state]
 
     def synopsis(self, state: StateColumn, low: Index, high: Index) -> Synopsis:
         """The synopsis that answers these ranges soonest; each is built once."""
@@ -104,13 +94,11 @@ class RowSequence:
         return self.stored[state]
 
     def segments(self, slot: Index, start: Times, end: Times) -> Segments:
-        """Windows, each of a slot, as segments in which they start and end one after the other."""
-        new = np.ones(len(slot), np.bool_)
-        new[1:] = (slot[1:] != slot[:-1]) | (start[1:] < start[:-1]) | (end[1:] < end[:-1])
-        first = np.flatnonzero(new)
-        begin = np.searchsorted(self.present, slot[first] * self.groups)
-        number = np.searchsorted(self.present, (slot[first] + 1) * self.groups) - begin
-        return Segments(np.append(first, len(slot)), begin, number, start, end)
+        """Windows, each of a slot, as they are asked of lines."""
+        first = first_of_segments(slot, start, end)
+        begin = np.searchsorted(self.present, slot[first[:-1]] * self.groups)
+        number = np.searchsorted(self.present, (slot[first[:-1]] + 1) * self.groups) - begin
+        return Segments(first, begin, number, start, end)
 
     def count_pairs(self, asked: Segments) -> Index:
         """How many groups have a row in each window."""
@@ -149,8 +137,7 @@ class RowSequence:
         return rank_of_keys(self.keys, len(self.present))
 
     def operations(self) -> int:
-        states = sum(synopsis.operations for synopsis in self.synopses.values())
-        return states + sum(counts.operations for counts in self.counted.values())
+        return sum(synopsis.operations for synopsis in self.synopses.values())
 
 
 def _room(length: int, kind: npt.DTypeLike) -> Index:
@@ -160,6 +147,24 @@ def _room(length: int, kind: npt.DTypeLike) -> Index:
 
 def _same(a: Index, b: Index) -> bool:
     return a is b or np.array_equal(a, b)
+
+
+def first_of_segments(slot: Index, start: Times, end: Times) -> Index:
+    """Where windows, each of a slot, begin to start and end one after the other, and where the last ones stop."""
+    new = np.ones(len(slot), np.bool_)
+    new[1:] = (slot[1:] != slot[:-1]) | (start[1:] < start[:-1]) | (end[1:] < end[:-1])
+    return np.append(np.flatnonzero(new), len(slot))
+
+
+def counted_with(state: StateColumn, rows: Rows, known: dict[StateColumn, StateColumn]) -> StateColumn:
+    """The count of all events in place of the count of a column that has no NULL; `known` remembers it."""
+    if not isinstance(state.partial, Count) or state == EVENTS:
+        return state
+    if state not in known:
+        (own,), (events,) = rows.state(state), rows.state(EVENTS)
+        is_same = own.valid.all() and events.valid.all() and np.array_equal(own.values, events.values)
+        known[state] = EVENTS if is_same else state
+    return known[state]
 
 
 class CountedRows:

@@ -171,10 +171,10 @@ def over_ranges(nodes: Array, first: Array, operation: int, low: Array, high: Ar
         left, right, level, value = low[i], high[i], 0, out[i]
         while left < right:
             if left & 1:
-                value = _combined(value, nodes[first[level] + left], operation)
+                value = combined(value, nodes[first[level] + left], operation)
                 taken += 1
             if right & 1:
-                value = _combined(value, nodes[first[level] + right - 1], operation)
+                value = combined(value, nodes[first[level] + right - 1], operation)
                 taken += 1
             left, right, level = (left + 1) >> 1, right >> 1, level + 1
         out[i] = value
@@ -182,7 +182,7 @@ def over_ranges(nodes: Array, first: Array, operation: int, low: Array, high: Ar
 
 
 @njit(cache=True, nogil=True)
-def _combined(a: float, b: float, operation: int) -> float:
+def combined(a: float, b: float, operation: int) -> float:
     if operation == ADD:
         return a + b
     if operation == LEAST:
@@ -225,6 +225,7 @@ __all__ = [
     "MOST",
     "Lines",
     "Segments",
+    "combined",
     "count_pairs",
     "differences",
     "find_pairs",
