@@ -57,3 +57,29 @@ def test_no_more_is_made_than_may_wait() -> None:
     threads = 2
     for number, _ in enumerate(iterated_side_by_side([partial(noting, 100 * i) for i in range(8)], threads)):
         assert len(made) - (number + 1) <= (threads + 1) * (WAITING + 1)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=7), max_size=6), st.integers(1, 4), st.integers(1, 12))
+def test_what_waits_is_weighed(items: list[list[int]], threads: int, most: int) -> None:
+    """Heavy items, of which one alone may weigh more than may wait, come in their order too."""
+    tasks = [partial(iter, own) for own in items]
+    found = iterated_side_by_side(tasks, threads, weight=lambda item: item, most=most)
+    assert list(found) == [item for own in items for item in own]
+
+
+def test_light_items_wait_in_greater_number() -> None:
+    """While the first task is at work, the second goes on as long as what it made is light enough."""
+    made, enough = [], threading.Event()
+
+    def slow() -> Iterator[int]:
+        assert enough.wait(60)
+        yield 0
+
+    def light() -> Iterator[int]:
+        for i in range(5):
+            made.append(i)
+            yield 1
+        enough.set()
+        yield 1
+
+    assert list(iterated_side_by_side([slow, light], 2, weight=lambda item: item, most=6)) == [0, *[1] * 6]

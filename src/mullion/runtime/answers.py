@@ -21,6 +21,9 @@ from mullion.slices.portions import Portions
 from mullion.slices.tier import is_endless
 from mullion.storage.marks import Mark
 
+MOST_WAITING = 4_000_000
+"""Answers of a set that wait until those of the sets before are written."""
+
 
 class _Due(NamedTuple):
     """The windows of a sharing set that are to be answered."""
@@ -115,7 +118,8 @@ class Answering:
         """The answers of all sets: of those on the driver side by side, then of those that have shards."""
         counted = [Work(over=work.over) for _ in sets]
         due = [(own, partial(self._answer_set, own, mark, of)) for own, of in zip(sets, counted, strict=True)]
-        yield from iterated_side_by_side([task for own, task in due if own.runs and not own.sharing_set.shards])
+        here = [task for own, task in due if own.runs and not own.sharing_set.shards]
+        yield from iterated_side_by_side(here, weight=lambda answers: len(answers.table), most=MOST_WAITING)
         for own, task in due:
             if own.runs and own.sharing_set.shards:
                 yield from task()

@@ -15,7 +15,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 WAITING = 2
-"""Items of each iterator that wait until it is their turn."""
+"""How much of each iterator waits until it is its turn: items, or what they weigh together."""
 
 
 def cores() -> int:
@@ -48,9 +48,15 @@ def side_by_side(tasks: Sequence[Callable[[], T]], threads: int | None = None) -
                 future.cancel()
 
 
-def iterated_side_by_side(tasks: Sequence[Callable[[], Iterator[T]]], threads: int | None = None) -> Iterator[T]:
-    """What each task yields, in their order. A few are worked on at a time, and each stops when some of what it
-    yielded waits: so much is held at once, however much there is.
+def iterated_side_by_side(
+    tasks: Sequence[Callable[[], Iterator[T]]],
+    threads: int | None = None,
+    *,
+    weight: Callable[[T], int] = lambda _: 1,
+    most: int = WAITING,
+) -> Iterator[T]:
+    """What each task yields, in their order. A few are worked on at a time, and each stops when what it yielded and
+    waits weighs as much as may wait: so much is held at once, however much there is.
 
     >>> list(iterated_side_by_side([lambda: iter([1, 2, 3, 4]), lambda: iter([]), lambda: iter([5])], threads=2))
     [1, 2, 3, 4, 5]
@@ -65,7 +71,7 @@ def iterated_side_by_side(tasks: Sequence[Callable[[], Iterator[T]]], threads: i
     with ThreadPoolExecutor(threads, thread_name_prefix="mullion-sets") as pool:
 
         def begin(task: Callable[[], Iterator[T]]) -> None:
-            out: Queue[_Item[T]] = Queue(WAITING)
+            out: Queue[_Item[T]] = _Weighed(most, weight)
             working.append((pool.submit(_iterate, task, out, stopped), out))
 
         for task in islice(rest, threads + 1):
@@ -90,6 +96,29 @@ def iterated_side_by_side(tasks: Sequence[Callable[[], Iterator[T]]], threads: i
 
 _Item = tuple[()] | tuple[T]
 """One item, or the end."""
+
+
+class _Weighed(Queue[_Item[T]]):
+    """A queue that is full when what is in it weighs too much."""
+
+    def __init__(self, most: int, weight: Callable[[T], int]) -> None:
+        self._weight, self._held = weight, 0
+        super().__init__(most)
+
+    def _weigh(self, item: _Item[T]) -> int:
+        return max(1, self._weight(item[0])) if item else 1
+
+    def _put(self, item: _Item[T]) -> None:
+        super()._put(item)
+        self._held += self._weigh(item)
+
+    def _get(self) -> _Item[T]:
+        item: _Item[T] = super()._get()
+        self._held -= self._weigh(item)
+        return item
+
+    def _qsize(self) -> int:
+        return self._held
 
 
 def _iterate(task: Callable[[], Iterator[T]], out: Queue[_Item[T]], stopped: Event) -> None:
