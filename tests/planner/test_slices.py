@@ -7,12 +7,14 @@ from itertools import accumulate, pairwise
 from math import lcm
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion.language.query import Period
 from mullion.planner import slices
 from mullion.planner.slices import (
+    Progressions,
     common_grid,
     edges_between,
     first_edges,
@@ -21,7 +23,8 @@ from mullion.planner.slices import (
     residues,
     slices_of,
 )
-from mullion.slices.kernels.slicing import slice_starts
+from mullion.slices import kernels
+from mullion.slices.kernels.slicing import Cut, slice_starts
 
 SECOND = 1_000_000
 
@@ -155,3 +158,29 @@ def test_very_many_slices_are_estimated_and_not_listed() -> None:
     assert slices_of(windows, 0, 45 * slices.MOST_COUNTED // 12, "paired") > 0
     assert slices_of(windows, 0, 45, "paired") == 12
     assert slices_of(windows, 5, 5, "paired") == 0
+
+
+@pytest.mark.parametrize("edge", [0, 10**9], ids=["by edges", "event by event"])
+@given(st.lists(periods, min_size=1, max_size=40), st.lists(st.integers(-200, 200), min_size=1, max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_slices_are_the_same_however_they_are_found(edge: int, windows: list[Period], times: list[int]) -> None:
+    """Many windows over few events, where laying out edges pays, and few over many, where it does not."""
+    ordered, progressions = np.sort(np.array(times, np.int64)), residues(windows)
+    wanted = [max(t - (t - first) % step for first, step in progressions.tolist()) for t in ordered.tolist()]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kernels.slicing, "EDGE", edge)
+        patched.setattr(kernels.slicing, "FEW_EDGES", 0)
+        cut = Cut.at(ordered, progressions)
+        assert cut.of_events().tolist() == wanted
+        assert slice_starts(np.array(times, np.int64), windows)[np.argsort(times, kind="stable")].tolist() == wanted
+    assert (np.diff(cut.starts) > 0).all() and (cut.lengths > 0).all()
+
+
+@given(st.lists(st.lists(periods, max_size=4), max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_edges_of_slots_are_those_of_each(slots: list[list[Period]]) -> None:
+    made = Progressions.of(slots)
+    for number, own in enumerate(slots):
+        found = made.rows[made.slot == number]
+        assert np.array_equal(found, residues(own) if own else found[:0])
+    assert len(made.slot) == len(made.rows) and (np.diff(made.slot) >= 0).all()

@@ -73,15 +73,19 @@ def residues(windows: Iterable[Period], slicing: str = "paired") -> Times:
 @lru_cache(maxsize=4096)
 def _residues(windows: tuple[Period, ...], slicing: str) -> Times:
     """Remembered: every batch asks for those of the same windows."""
+    if slicing != "paned":
+        return _pairs(windows, np.zeros(len(windows), np.int64))[:, 1:]
     range_, slide, offset = np.array(windows, np.int64).reshape(-1, 3).T
-    if slicing == "paned":
-        pane = np.where(range_ == EVERYTHING, slide, np.gcd(range_, slide))
-        pairs = np.stack([offset % pane, pane], axis=1)
-    else:
-        ends, starts = offset % slide, (offset - range_) % slide
-        starts = np.where(range_ == EVERYTHING, ends, starts)
-        pairs = np.concatenate([np.stack([ends, slide], axis=1), np.stack([starts, slide], axis=1)])
-    return np.unique(pairs, axis=0)
+    pane = np.where(range_ == EVERYTHING, slide, np.gcd(range_, slide))
+    return np.unique(np.stack([offset % pane, pane], axis=1), axis=0)
+
+
+def _pairs(windows: Sequence[Period], slot: Times) -> Times:
+    """Where windows, each of a slot, end and start: rows (slot, first, step), each once."""
+    range_, slide, offset = np.array(windows, np.int64).reshape(-1, 3).T
+    ends, starts = offset % slide, (offset - range_) % slide
+    starts = np.where(range_ == EVERYTHING, ends, starts)
+    return np.unique(np.concatenate([np.stack([slot, at, slide], axis=1) for at in (ends, starts)]), axis=0)
 
 
 def most_edges(windows: Iterable[Period], low: int, high: int, slicing: str = "paired") -> int:
@@ -162,9 +166,10 @@ class Progressions(NamedTuple):
     @staticmethod
     def of(windows: Sequence[Iterable[Period]]) -> Progressions:
         """The edges of each slot's windows, cut into pairs."""
-        by_slot = [residues(own) for own in windows]
-        slot = np.repeat(np.arange(len(by_slot)), [len(rows) for rows in by_slot])
-        return Progressions(slot, np.concatenate([*by_slot, np.empty((0, 2), np.int64)]))
+        by_slot = [tuple(own) for own in windows]
+        slot = np.repeat(np.arange(len(by_slot)), [len(own) for own in by_slot])
+        rows = _pairs([window for own in by_slot for window in own], slot)
+        return Progressions(rows[:, 0], rows[:, 1:])
 
     def of_slots(self, slots: npt.NDArray[np.intp]) -> Progressions:
         """Those of some slots, which are numbered anew."""

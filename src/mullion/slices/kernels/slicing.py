@@ -18,8 +18,8 @@ def slice_starts(
 ) -> npt.NDArray[np.int64]:
     """The start of the slice that each event falls into.
 
-    Time: O(n log e) for n events and e edges, or O(n p) for p progressions of edges where edges are too many: a slide
-    of a millisecond has more edges in a day than a batch has events. Requires: nothing of the order of events.
+    Time: O(n log e) for n events and e edges, or O(n p) for p progressions of edges where that is less: a slide of a
+    millisecond has more edges in a day than a batch has events. Requires: nothing of the order of events.
 
     >>> slice_starts(np.array([3, 11, 12, 14, 15]), [Period(18, 15)]).tolist()
     [0, 0, 12, 12, 15]
@@ -30,7 +30,7 @@ def slice_starts(
         return times
     low, high = int(times.min()), int(times.max())
     progressions = residues(windows, slicing)
-    if most_edges(windows, low, high, slicing) > len(times) * len(progressions):
+    if EDGE * most_edges(windows, low, high, slicing) > len(times) * len(progressions):
         return _last_edges(times, progressions)
     edges = edges_between(windows, low, high, slicing=slicing)
     return edges[np.searchsorted(edges, times, "right") - 1]
@@ -38,7 +38,10 @@ def slice_starts(
 
 def _last_edges(times: Times, progressions: Times) -> Times:
     """The last edge at or before each time."""
-    starts: Times = np.max([times - (times - first) % step for first, step in progressions], axis=0)
+    (first, step), *others = progressions
+    starts: Times = times - (times - first) % step
+    for first, step in others:
+        np.maximum(starts, times - (times - first) % step, out=starts)
     return starts
 
 
@@ -53,7 +56,7 @@ class Cut(NamedTuple):
     def at(times: Times, progressions: Times) -> Cut:
         """Cut at the edges that lie on progressions, given as rows (first, step).
 
-        Time: O(e log n) for e edges and n events, or O(n p) for p progressions where edges are more than events.
+        Time: O(e log e) for e edges, or O(n p) for n events and p progressions where that is less.
 
         >>> Cut.at(np.array([3, 11, 12, 14, 15]), residues([Period(18, 15)]))
         Cut(starts=array([ 0, 12, 15]), bounds=array([0, 2, 4, 5]))
@@ -65,7 +68,7 @@ class Cut(NamedTuple):
             return Cut(times, np.zeros(1, np.int64))
         own = Progressions(np.zeros(len(progressions), np.int64), progressions)
         low, high = int(times[0]), int(times[-1])
-        if own.most(low, high) > length + FEW_EDGES:
+        if EDGE * (own.most(low, high) - FEW_EDGES) > length * len(progressions):
             starts = _last_edges(times, progressions)
             first = np.flatnonzero(np.concatenate([[True], starts[1:] != starts[:-1]]))
             return Cut(starts[first], np.append(first, length))
@@ -86,3 +89,6 @@ class Cut(NamedTuple):
 
 FEW_EDGES = 1000
 """So many edges are found one by one however few the events are."""
+EDGE = 8
+"""Laying out an edge and giving it its place takes so many times as long as finding the last edge of a progression
+before an event."""
