@@ -164,6 +164,23 @@ class Oracle:
             for rows in (1, 4, 12):
                 self._check_bounds(engine, f"{BOUNDS} FROM trades [ROWS {rows}]", events, rows)
 
+        if asking.synopses.get("often", run + 1) <= run and events:
+            self._check_counts(engine, events)
+
+    def _check_counts(self, engine: Engine, events: Sequence[Event]) -> None:
+        """The truth lies within the bounds of a summary, for every value and windows of any length."""
+        newest, oldest = (pick(event["ts"] for event in events) for pick in (max, min))
+        for length in {1, (newest - oldest) // 3 + 1, newest - oldest + 1}:
+            inside = [event["volume"] for event in events if event["ts"] > newest - length]
+            for value in {*(event["volume"] for event in events), 12345} - {None}:
+                text = f"SELECT APPROX count(*) AS n FROM trades [RANGE {length} us] WHERE volume = {value}"
+                try:
+                    (row,) = engine.ask(text).to_arrow().to_pylist()
+                except MullionError as problem:
+                    assert "does not hold all events" in str(problem) and self.trial.asking.synopses["often"], text
+                    continue
+                assert row["n_low"] <= inside.count(value) <= row["n_high"], (text, row, inside)
+
     def _check_bounds(self, engine: Engine, text: str, events: Sequence[Event], rows: int) -> None:
         try:
             (row,) = engine.ask(text).to_arrow().to_pylist()

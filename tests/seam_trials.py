@@ -22,9 +22,11 @@ from strategies import DECAYS, EVERY_AGGREGATE, Draw, Event, Frame, Setting, que
 T = TypeVar("T")
 STREAMS = {"trades": TICKS, **any_relation.STREAMS}
 SYNOPSES = {
-    "best": "ON trades(price) USING ordered_sharing (rows 8)",
-    "most": "ON trades(volume) USING ordered_sharing (rows 20)",
-    "grams": "ON trades(volume) USING timegram (buckets 4, rows 12)",
+    "best": "SYNOPSIS best ON trades(price) USING ordered_sharing (rows 8)",
+    "most": "SYNOPSIS most ON trades(volume) USING ordered_sharing (rows 20)",
+    "grams": "SYNOPSIS grams ON trades(volume) USING timegram (buckets 4, rows 12)",
+    "often": "SUMMARY often ON trades(volume) WITH GRANULARITY 3 us AND COLLAPSE (4, 20)",
+    "sketched": "SUMMARY sketched ON trades(price) WITH GRANULARITY 2 us AND COLLAPSE (3, 2) USING count_sketch",
 }
 ENDINGS = {
     "trades": endings("flag", (True,), (("symbol",), ("symbol", "volume"))),

@@ -8,9 +8,11 @@ if TYPE_CHECKING:
     from mullion.aggregates.register import register_aggregate
     from mullion.aggregates.user import UserAggregate
     from mullion.engine import Engine
+    from mullion.summaries.base import Summary
+    from mullion.summaries.base import register as register_summary
 
 __version__ = "0.1.0"
-__all__ = ["Engine", "UserAggregate", "__version__", "register_aggregate"]
+__all__ = ["Engine", "Summary", "UserAggregate", "__version__", "register_aggregate", "register_summary"]
 
 
 def __dir__() -> list[str]:
@@ -31,4 +33,12 @@ def __getattr__(name: str) -> Any:
         from mullion.aggregates.register import register_aggregate
 
         return register_aggregate
+    if name == "Summary":
+        from mullion.summaries.base import Summary
+
+        return Summary
+    if name == "register_summary":
+        from mullion.summaries.base import register
+
+        return register
     raise AttributeError(f"module 'mullion' has no attribute '{name}'")

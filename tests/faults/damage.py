@@ -47,11 +47,15 @@ CREATE QUERY keys AS SELECT DISTINCT k FROM b [RANGE '4 us'];
 CREATE QUERY held MATERIALIZED AS SELECT a.k AS k, a.x AS x, b.x AS y FROM a [RANGE '30 us'], b [RANGE '20 us']
   WHERE a.k = b.k;
 CREATE SYNOPSIS grams ON a(x) USING timegram (buckets 4, rows 20);
+CREATE SUMMARY often ON a(x) WITH GRANULARITY 5 us AND COLLAPSE (2, 4);
+CREATE SUMMARY keys ON a(k) WITH GRANULARITY 5 us AND COLLAPSE (2, 2) USING count_sketch (width 16, buckets 2);
 """
 QUESTIONS = (
     "SELECT count(*) AS n, sum(x) AS total FROM a [RANGE '20 us']",
     "SELECT APPROX sum(x) AS total, count(x) AS n FROM a [ROWS 9]",
     "SELECT k, x, y FROM held",
+    "SELECT APPROX count(*) AS n FROM a [RANGE '40 us'] WHERE x = 3",
+    "SELECT APPROX count(*) AS n FROM a [RANGE '9 us'] WHERE k = 'x'",
 )
 
 

@@ -32,7 +32,9 @@ VALID = (
        CREATE STREAM r USING parquet TIMESTAMP BY ts KEEP '1 hour'; DROP SYNOPSIS t;
        CREATE SYNOPSIS t ON s(n) USING timegram (boundaries (-10, -6.5, 2L, 1e300), rows 4);
        CREATE SYNOPSIS u ON s(`n`) USING ordered_sharing (rows 10);
-       CREATE SYNOPSIS v ON s(n) USING timegram (rows 4, buckets 2)""",
+       CREATE SYNOPSIS v ON s(n) USING timegram (rows 4, buckets 2);
+       CREATE SUMMARY w ON s(n) WITH GRANULARITY '10 s' AND COLLAPSE (rate 4, depth 5) MEMORY '256 MB'; DROP SUMMARY w;
+       CREATE SUMMARY x ON s(n) WITH GRANULARITY 10 s AND COLLAPSE (4, 5) USING count_sketch (rows 5, longest '5 s')""",
     """SELECT APPROX first(a) IGNORE NULLS, last(a) FILTER (WHERE b) RESPECT NULLS, top_k(a, 3)
        FROM t [RANGE 10 SLIDE 5 WATTR n];
        SELECT 1 FROM t [WATTR n FROM -100 SLIDE 5 OFFSET -2]; SELECT 1 FROM t [SLIDE 3 ROWS 4];

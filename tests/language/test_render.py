@@ -160,7 +160,11 @@ def test_canonical_statements() -> None:
         "CREATE STREAM r USING csv TIMESTAMP BY timestamp_millis(ms + 1) AS t KEEP '1 h'; "
         "CREATE SYNOPSIS t ON trades(price) USING timegram (buckets 64, rows 100000); "
         "CREATE SYNOPSIS t ON trades(price) USING timegram (boundaries (-10, -6.5, 2, 1e+300D), rows 4); "
-        "CREATE SYNOPSIS u ON trades(`range`) USING ordered_sharing (rows 100000); DROP SYNOPSIS t"
+        "CREATE SYNOPSIS u ON trades(`range`) USING ordered_sharing (rows 100000); DROP SYNOPSIS t; "
+        "CREATE SUMMARY s ON trades(symbol) WITH GRANULARITY '10 s' AND COLLAPSE (4, 5); "
+        "CREATE SUMMARY s ON trades(symbol) WITH GRANULARITY '1 h' AND COLLAPSE (2, 1) USING counts MEMORY '1024 B'; "
+        "CREATE SUMMARY s ON trades(`range`) WITH GRANULARITY '10 s' AND COLLAPSE (4, 5) "
+        "USING count_sketch (rows 5, width 256, buckets 16, drift 0.2, longest '5 s'); DROP SUMMARY s"
     )
     assert "; ".join(map(render, parse_script(text))) == text
 

@@ -112,6 +112,7 @@ QUESTIONS = (
     "SELECT a.x AS x, b.v AS v FROM s [RANGE '4 us'] a, s [RANGE '4 us'] b WHERE a.k = b.k",
     "SELECT k, x FROM big",
     "SELECT APPROX max(v) AS m FROM s [ROWS 4]",
+    "SELECT APPROX count(*) AS n FROM s [RANGE '9 us'] WHERE x = 4",
 )
 STANDING = """
 CREATE QUERY w AS SELECT k, sum(x) AS t, max(x) AS m, count(DISTINCT x) AS d FROM s [RANGE '11 us' SLIDE '1 us']
@@ -120,6 +121,7 @@ CREATE QUERY p AS SELECT sum(x) AS t, median(v) AS m FROM s [RANGE '12 us' SLIDE
 CREATE QUERY big MATERIALIZED AS SELECT k, x FROM s [RANGE '12 us'] WHERE x > 2;
 CREATE SYNOPSIS top ON s(x) USING ordered_sharing (rows 20);
 CREATE SYNOPSIS gram ON s(v) USING timegram (buckets 4, rows 20);
+CREATE SUMMARY often ON s(x) WITH GRANULARITY 4 us AND COLLAPSE (2, 3);
 """
 
 

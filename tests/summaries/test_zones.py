@@ -21,6 +21,7 @@ from mullion.summaries.counts import ExactCounts
 from mullion.summaries.granularities import Collapse, Granularities
 from mullion.summaries.kinds import KINDS
 from mullion.summaries.pyramid import Pyramid
+from mullion.summaries.told import stats
 from mullion.summaries.zones import DRIFT, LONGEST, START, STEP, Cuts, Zone, Zones
 
 SMALL = {"counts": {}, "count_sketch": {"rows": 3, "width": 16, "buckets": 2}}
@@ -125,7 +126,7 @@ def events(gaps: list[tuple[int, int | None]]) -> pa.Table:
 
 def told(summary: ColumnSummary) -> tuple[object, ...]:
     zones = [(z.granularity, z.first, z.events, z.begins, z.ends, z.by) for z in summary.zones]
-    return zones, [z.summary.snapshot() for z in summary.zones], summary.told_since, summary.stats()
+    return zones, [z.summary.snapshot() for z in summary.zones], summary.told_since, stats(summary)
 
 
 def restored(summary: ColumnSummary, commits: list[tuple[str, bool, pa.Table]]) -> ColumnSummary:

@@ -13,9 +13,11 @@ from mullion.language.script import (
     Ask,
     CreateQuery,
     CreateStream,
+    CreateSummary,
     CreateSynopsis,
     CreateTable,
     DropQuery,
+    DropSummary,
     DropSynopsis,
     Explain,
     Statement,
@@ -42,7 +44,9 @@ class ScriptMistakes:
     def leave_out(self, statement: Statement) -> None:
         """From now on, take what the statement was to define as missing."""
         match statement:
-            case CreateStream(name=name) | CreateTable(name=name) | CreateSynopsis(name=name):
+            case (
+                CreateStream(name=name) | CreateTable(name=name) | CreateSynopsis(name=name) | CreateSummary(name=name)
+            ):
                 self._missing.add(name.lower())
             case CreateQuery(query=query) if query.name is not None:
                 self._missing.add(query.name.lower())
@@ -56,7 +60,9 @@ def _names_used(statement: Statement) -> Iterator[str]:
     match statement:
         case CreateQuery(query=query) | Ask(query=query):
             yield from _sources(query)
-        case CreateSynopsis(stream=name) | DropQuery(name=name) | DropSynopsis(name=name):
+        case CreateSynopsis(stream=name) | CreateSummary(stream=name):
+            yield name
+        case DropQuery(name=name) | DropSynopsis(name=name) | DropSummary(name=name):
             yield name
         case Explain(name=str(name)):
             yield name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
+from mullion.catalog.summaries import Fed, StreamSummary
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckError, Place, closest
 
@@ -21,7 +22,8 @@ class Catalog:
         self.queries: dict[str, Relation] = {}
         self.materialized: dict[str, Relation] = {}
         """The queries that others may read in FROM."""
-        self.synopses: dict[str, Synopsis] = {}
+        self.synopses: dict[str, Fed] = {}
+        """What is fed with the events of a stream: synopses and summaries, under names of which no two are alike."""
         self._relation_names: dict[str, str] = {}
         self._query_names: dict[str, str] = {}
         self._over: dict[str, dict[str, Relation]] = {}
@@ -56,18 +58,29 @@ class Catalog:
         _new(table.name, self._relation_names, "stream or table", place)
         self.tables[table.name] = table
 
-    def add_synopsis(self, synopsis: Synopsis, place: Place | None = None) -> None:
-        _new(synopsis.name, {name.lower(): name for name in self.synopses}, "synopsis", place)
+    def add_synopsis(self, synopsis: Fed, place: Place | None = None) -> None:
+        _new(synopsis.name, {name.lower(): name for name in self.synopses}, "synopsis or summary", place)
         self.synopses[synopsis.name] = synopsis
 
     def drop_synopsis(self, name: str, place: Place | None = None) -> None:
-        spelt = {known.lower(): known for known in self.synopses}.get(name.lower())
-        if spelt is None:
-            raise CheckError(f"unknown synopsis '{name}'", place, hint=closest(name, self.synopses))
-        del self.synopses[spelt]
+        self._drop_fed(name, Synopsis, "synopsis", place)
 
-    def synopses_on(self, stream: str) -> list[Synopsis]:
+    def drop_summary(self, name: str, place: Place | None = None) -> None:
+        self._drop_fed(name, StreamSummary, "summary", place)
+
+    def _drop_fed(self, name: str, kind: type, what: str, place: Place | None) -> None:
+        own = {known.lower(): known for known, fed in self.synopses.items() if isinstance(fed, kind)}
+        if name.lower() not in own:
+            raise CheckError(f"unknown {what} '{name}'", place, hint=closest(name, own.values()))
+        del self.synopses[own[name.lower()]]
+
+    def synopses_on(self, stream: str) -> list[Fed]:
         return [synopsis for synopsis in self.synopses.values() if synopsis.stream == stream]
+
+    def summaries_on(self, stream: str, column: str | None = None) -> list[StreamSummary]:
+        """The summaries of a stream's columns, or of one."""
+        own = (fed for fed in self.synopses_on(stream) if isinstance(fed, StreamSummary))
+        return [summary for summary in own if column in (None, summary.column)]
 
     def add_query(self, query: Relation, place: Place | None = None) -> None:
         _new(query.name, self._query_names, "query", place)

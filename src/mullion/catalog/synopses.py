@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mullion.algebra.streams import Stream
-from mullion.errors import CheckError
+from mullion.errors import CheckError, Place
 from mullion.language.script import CreateSynopsis
+
+
+def check_whole(stream: Stream, what: str, place: Place | None) -> None:
+    """Refuse a structure that is to see every event, over a stream that may lose some."""
+    if stream.shedding is not None:
+        hint = "take SELECT APPROX, or let the stream say WHEN BEHIND WAIT"
+        raise CheckError(f"{what} cannot tell of '{stream.name}', which may shed events", place, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -23,9 +30,7 @@ class Synopsis:
 
 
 def checked(create: CreateSynopsis, stream: Stream) -> Synopsis:
-    if stream.shedding is not None:
-        hint = "take SELECT APPROX, or let the stream say WHEN BEHIND WAIT"
-        raise CheckError(f"a synopsis cannot tell of '{stream.name}', which may shed events", create.place, hint=hint)
+    check_whole(stream, "a synopsis", create.place)
     column = stream.column(create.column, create.place)
     type_ = stream.types[column]
     if not type_.is_fractional and type_.kind not in ("tinyint", "smallint", "int"):

@@ -127,7 +127,13 @@ def _to_be_defined(c: Cursor, start: int) -> set[str]:
     words = [token.text.lower() for token in c.tokens[start : start + 4] if token.kind in (Kind.WORD, Kind.QUOTED)]
     if words[1:2] == ["retroactive"]:
         del words[1]
-    is_definition = words[:1] == ["create"] or words[1:2] in (["stream"], ["table"], ["query"], ["synopsis"])
+    is_definition = words[:1] == ["create"] or words[1:2] in (
+        ["stream"],
+        ["table"],
+        ["query"],
+        ["synopsis"],
+        ["summary"],
+    )
     return set(words[2:3]) if is_definition else set()
 
 

@@ -38,9 +38,11 @@ from mullion.language.script import (
     Ask,
     CreateQuery,
     CreateStream,
+    CreateSummary,
     CreateSynopsis,
     CreateTable,
     DropQuery,
+    DropSummary,
     DropSynopsis,
     Explain,
     Statement,
@@ -83,6 +85,10 @@ def render(node: Statement | Query | Expr) -> str:
             return _synopsis(node)
         case DropSynopsis():
             return f"DROP SYNOPSIS {render_name(node.name)}"
+        case CreateSummary():
+            return _summary(node)
+        case DropSummary():
+            return f"DROP SUMMARY {render_name(node.name)}"
         case Explain():
             return "EXPLAIN" if node.name is None else f"EXPLAIN {render_name(node.name)}"
         case Column() | Literal() | Call() | Cast() | Case() | Aggregate() | Exists():
@@ -128,6 +134,20 @@ def _synopsis(node: CreateSynopsis) -> str:
     options.append(f"rows {node.rows}")
     over = f"{render_name(node.stream)}({render_name(node.column)})"
     return f"CREATE SYNOPSIS {render_name(node.name)} ON {over} USING {node.kind} ({', '.join(options)})"
+
+
+def _summary(node: CreateSummary) -> str:
+    over = f"{render_name(node.stream)}({render_name(node.column)})"
+    parts = [f"CREATE SUMMARY {render_name(node.name)} ON {over} WITH GRANULARITY {_span(node.granularity)}"]
+    parts.append(f"AND COLLAPSE ({node.rate}, {node.depth})")
+    if node.kind is not None:
+        options = [f"{name} {value}" for name, value in node.options]
+        options += [] if node.drift is None else [f"drift {node.drift!r}"]
+        options += [] if node.longest is None else [f"longest {_span(node.longest)}"]
+        parts.append(f"USING {render_name(node.kind)}" + (f" ({', '.join(options)})" if options else ""))
+    if node.memory is not None:
+        parts.append(f"MEMORY '{node.memory} B'")
+    return " ".join(parts)
 
 
 def _query(query: Query) -> str:

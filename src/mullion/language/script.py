@@ -91,6 +91,35 @@ class DropSynopsis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSummary:
+    """How often the values of a column came: in zones of time that are `rate` times longer in each of `depth`
+    granularities, from the newest, which is `granularity` long. What is None is chosen."""
+
+    name: str
+    stream: str
+    column: str
+    granularity: int
+    rate: int
+    depth: int
+    kind: str | None = None
+    options: tuple[tuple[str, int], ...] = ()
+    """Those of the kind."""
+    drift: float | None = None
+    """A zone ends where the shares of values have changed by more than this."""
+    longest: int | None = None
+    """How long a zone of the newest granularity is at most (microseconds)."""
+    memory: int | None = None
+    """Bytes that it takes at most."""
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropSummary:
+    name: str
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
     """EXPLAIN of one query, or of the shared plan of all when name is None."""
 
@@ -106,4 +135,15 @@ class Ask:
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
-Statement = CreateStream | CreateTable | CreateQuery | DropQuery | CreateSynopsis | DropSynopsis | Explain | Ask
+Statement = (
+    CreateStream
+    | CreateTable
+    | CreateQuery
+    | DropQuery
+    | CreateSynopsis
+    | DropSynopsis
+    | CreateSummary
+    | DropSummary
+    | Explain
+    | Ask
+)

@@ -1,4 +1,4 @@
-"""Statements: CREATE STREAM, TABLE, QUERY and SYNOPSIS, DROP, EXPLAIN, and a SELECT by itself."""
+"""Statements: CREATE STREAM, TABLE, QUERY, SYNOPSIS and SUMMARY, DROP, EXPLAIN, and a SELECT by itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from mullion.errors import NotSupported, ParseError, Place
+from mullion.errors import ParseError, Place
 from mullion.language.cursor import Cursor
 from mullion.language.dialect import OUTPUTS
 from mullion.language.durations import time_span
@@ -19,14 +19,17 @@ from mullion.language.script import (
     Ask,
     CreateQuery,
     CreateStream,
+    CreateSummary,
     CreateSynopsis,
     CreateTable,
     DropQuery,
+    DropSummary,
     DropSynopsis,
     Explain,
     Statement,
 )
 from mullion.language.shedding import when_behind
+from mullion.language.summaries import summary
 from mullion.language.synopses import synopsis
 from mullion.language.tokens import Kind
 from mullion.language.typenames import type_name
@@ -52,8 +55,10 @@ def statement(c: Cursor) -> Statement:
     if c.accept("drop"):
         if c.accept("synopsis"):
             return DropSynopsis(name=_new_name(c, "synopsis"), place=c.since(start))
+        if c.accept("summary"):
+            return DropSummary(name=_new_name(c, "summary"), place=c.since(start))
         if not c.accept("query"):
-            raise c.expected("QUERY or SYNOPSIS", "query", "synopsis")
+            raise c.expected("QUERY, SYNOPSIS or SUMMARY", "query", "synopsis", "summary")
         return DropQuery(name=_new_name(c, "query"), place=c.since(start))
     if c.accept("explain"):
         explained = None if c.ended or c.is_symbol(";") else _new_name(c, "query")
@@ -68,6 +73,9 @@ def _create(c: Cursor, start: int) -> Statement:
         return _create_stream(c, start)
     if c.accept("synopsis"):
         return _create_synopsis(c, start)
+    if c.accept("summary"):
+        name, stream, column = _new_name(c, "summary"), *_on_column(c)
+        return CreateSummary(name=name, stream=stream, column=column, **summary(c), place=c.since(start))
     retroactive = c.accept("retroactive")
     if c.accept("table"):
         name = _new_name(c, "table")
@@ -77,10 +85,8 @@ def _create(c: Cursor, start: int) -> Statement:
         )
     if retroactive:
         raise c.expected("TABLE", "table")
-    if c.word() == "summary":
-        raise NotSupported("CREATE SUMMARY", c.place(c.at))
-    beginnings = ("stream", "table", "retroactive", "query", "synopsis")
-    raise c.expected("STREAM, TABLE, RETROACTIVE TABLE, QUERY or SYNOPSIS", *beginnings)
+    beginnings = ("stream", "table", "retroactive", "query", "synopsis", "summary")
+    raise c.expected("STREAM, TABLE, RETROACTIVE TABLE, QUERY, SYNOPSIS or SUMMARY", *beginnings)
 
 
 def _create_stream(c: Cursor, start: int) -> CreateStream:
@@ -159,15 +165,20 @@ def _kept_time(c: Cursor) -> int:
 
 
 def _create_synopsis(c: Cursor, start: int) -> CreateSynopsis:
-    name = _new_name(c, "synopsis")
+    name, stream, column = _new_name(c, "synopsis"), *_on_column(c)
+    kind, options = synopsis(c)
+    return CreateSynopsis(name=name, stream=stream, column=column, kind=kind, **options, place=c.since(start))
+
+
+def _on_column(c: Cursor) -> tuple[str, str]:
+    """ON stream(column)."""
     c.expect("on")
     stream = c.name("a stream's name")
     if not c.accept_symbol("("):
         raise c.expected("'(' and a column's name")
     column = c.name("a column's name")
     c.expect_symbol(")")
-    kind, options = synopsis(c)
-    return CreateSynopsis(name=name, stream=stream, column=column, kind=kind, **options, place=c.since(start))
+    return stream, column
 
 
 def _create_query(c: Cursor, start: int) -> CreateQuery:

@@ -37,6 +37,8 @@ class Explanation:
     """What streams hold that were not read yet."""
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What streams say of silence, overload and keys that end, a sentence each."""
+    summaries: Mapping[str, str] = field(default_factory=dict)
+    """What is told of each summary."""
 
     @property
     def _parts(self) -> list[Explained]:
@@ -56,6 +58,7 @@ class Explanation:
             "observed": dict(self.observed),
             "said": {name: list(sentences) for name, sentences in self.said.items()},
             "held": {name: known.facts() for name, known in self.held.items()},
+            "summaries": dict(self.summaries),
         }
 
     def to_json(self) -> str:
@@ -75,12 +78,13 @@ class Explanation:
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
-        if not self._parts:
+        if not self._parts and not self.summaries:
             return "no standing queries"
         blocks = ["\n".join(part.lines()) for part in self._shown]
         more = len(self._parts) - len(self._shown)
         blocks += [f"... and {more} more queries over relations"] if more else []
         blocks += [f"of {name}: {'; '.join(sentences)}" for name, sentences in self.said.items()]
+        blocks += [f"summary {name}: {text}" for name, text in self.summaries.items()]
         blocks += [f"now in {name}: {known.text()}" for name, known in self.held.items()]
         blocks += [f"seen so far in {name}: {_counts_text(counts)}" for name, counts in self.observed.items()]
         blocks += [

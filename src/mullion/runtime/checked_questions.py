@@ -2,7 +2,8 @@
 
 | question | kind | is answered from |
 |---|---|---|
-| SELECT APPROX, where nothing is shed | `OfTimegram` | a timegram |
+| SELECT APPROX count(*), where nothing is shed | `OfSummary` | a summary |
+| other SELECT APPROX, where nothing is shed | `OfTimegram` | a timegram |
 | aggregates over one stream | `OfStream` | a synopsis, sub-windows or kept events (`runtime.view`) |
 | other relations | `OfRelation` | kept results, if they read nothing else, or kept events (`operators.once`) |
 """
@@ -44,6 +45,7 @@ from mullion.planner.physical import sliced
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.isolation import Scan, in_one_read
 from mullion.runtime.relation_state import run_name
+from mullion.runtime.summary_answers import CountedValue, counts_events
 from mullion.runtime.synopsis_answers import bounds_of, exact_answer
 from mullion.runtime.view import Evaluate, SourcedRows, View
 
@@ -93,7 +95,10 @@ class CheckedQuestion(ABC):
 def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
     if query.approximate and not reads_shed_streams(query, catalog.streams):
         stream = catalog.stream(query.source.name if isinstance(query.source, Named) else "", query.place)
-        return OfTimegram(query, stream, catalog.synopses_on(stream.name))
+        if counts_events(query):
+            return OfSummary(query, stream, catalog)
+        synopses = [fed for fed in catalog.synopses_on(stream.name) if isinstance(fed, Synopsis)]
+        return OfTimegram(query, stream, synopses)
     _check_once(query)
     relation = bind(query, catalog.streams, catalog.tables, catalog.materialized)
     plan = sliced(relation, catalog.streams)
@@ -128,6 +133,23 @@ class OfTimegram(CheckedQuestion):
 
     def answer(self, present: Present) -> SourcedRows:
         return bounds_of(self._query, self._stream, present.views[self._stream.name], self._synopses)
+
+
+class OfSummary(CheckedQuestion):
+    """How often a value came."""
+
+    def __init__(self, query: Query, stream: Stream, catalog: Catalog) -> None:
+        relation = bind(replace(query, approximate=False), catalog.streams, catalog.tables, catalog.materialized)
+        plan = sliced(relation, catalog.streams)
+        self._stream = stream
+        self._counted = CountedValue(query, plan, stream, catalog.summaries_on(stream.name))
+
+    @property
+    def streams(self) -> Sequence[str]:
+        return (self._stream.name,)
+
+    def answer(self, present: Present) -> SourcedRows:
+        return self._counted.answer(present.views[self._stream.name])
 
 
 class OfStream(CheckedQuestion):

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.catalog.closing import other_rows
-from mullion.catalog.synopses import Synopsis
+from mullion.catalog.summaries import Fed
 from mullion.errors import CheckpointError
 from mullion.runtime.batch import Batch
 from mullion.runtime.batch_input import RECORDED, BatchInput, Notes
 from mullion.runtime.counts import Counts
+from mullion.runtime.fed import FedStructure
 from mullion.runtime.holding import Holding
 from mullion.runtime.intake import new_intake
 from mullion.runtime.kept_events import Keeper
@@ -22,7 +23,6 @@ from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.runtime.view import SharedSubWindows, View
 from mullion.slices.bounds import EVERYWHERE
-from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.coverage import Coverage
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.storage.files import REPAIR
@@ -198,7 +198,7 @@ class Commits:
         ordered = state.ordered
         self._publish(self._view(ordered.order.waiting, ordered.synopses, sets, state.lookups.rows))
 
-    def show_restored(self, synopses: Sequence[Synopsis]) -> None:
+    def show_restored(self, synopses: Sequence[Fed]) -> None:
         """Let questions see what the last commit left, before the first batch comes. Where its sub-windows were cut is
         not known any more."""
         state = self._state
@@ -213,7 +213,7 @@ class Commits:
     def _view(
         self,
         waiting: pa.Table | None,
-        synopses: Mapping[str, ColumnSynopsis],
+        synopses: Mapping[str, FedStructure],
         sets: tuple[SharedSubWindows, ...] = (),
         tables: Mapping[str, pa.Table] | None = None,
     ) -> View:

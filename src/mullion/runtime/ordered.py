@@ -14,15 +14,15 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
-from mullion.catalog.synopses import Synopsis
+from mullion.catalog.summaries import Fed
 from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis
 from mullion.options import Options
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
+from mullion.runtime.fed import FedStructure, new_structure
 from mullion.slices.axis import AxisSet, axis_name, by_axis
-from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.inputs import columns_of, input_for
 from mullion.slices.kernels.partial import Input
@@ -42,7 +42,7 @@ class Ordered:
         self.stream = stream
         self.order = Order()
         self.sets: dict[str, AxisSet] = {}
-        self.synopses: dict[str, ColumnSynopsis] = {}
+        self.synopses: dict[str, FedStructure] = {}
         self.input = Input({})
         """What is needed of events."""
         self._tables: tuple[Prepared, ...] = ()
@@ -55,11 +55,11 @@ class Ordered:
         """Whether anything stands on the order of events."""
         return bool(self.sets or self.synopses)
 
-    def feed(self, synopses: Sequence[Synopsis], newest: int | None) -> None:
+    def feed(self, synopses: Sequence[Fed], newest: int | None) -> None:
         """The synopses from now on; events up to `newest` came earlier."""
         before = self.synopses
         known = {s.name: before[s.name] for s in synopses if s.name in before and before[s.name].definition == s}
-        self.synopses = {s.name: known.get(s.name) or ColumnSynopsis(s, since=newest) for s in synopses}
+        self.synopses = {s.name: known.get(s.name) or new_structure(s, newest) for s in synopses}
 
     def set_queries(self, queries: Sequence[SlicedAggregation], options: Options, *, before: int) -> None:
         """The queries from now on; `before` events came earlier."""
@@ -193,19 +193,17 @@ class Ordered:
 
 
 def restored_synopses(
-    synopses: Sequence[Synopsis], state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], newest: int | None
-) -> tuple[dict[str, ColumnSynopsis], pa.Table | None]:
+    synopses: Sequence[Fed], state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], newest: int | None
+) -> tuple[dict[str, FedStructure], pa.Table | None]:
     """Synopses as a commit left them, and the events that waited then; those that are new to it know nothing."""
     last = dict(tables)
-    restored = {synopsis.name: ColumnSynopsis(synopsis, since=newest) for synopsis in synopses}
+    restored = {synopsis.name: new_structure(synopsis, newest) for synopsis in synopses}
     for synopsis in restored.values():
         _restore_synopsis(synopsis, state, tables)
     return restored, last.get(WAITING)
 
 
-def _restore_synopsis(
-    synopsis: ColumnSynopsis, state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]]
-) -> None:
+def _restore_synopsis(synopsis: FedStructure, state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]]) -> None:
     """As commits left it, if it is the same one: another of its name knows nothing."""
     name = synopsis.definition.name
     if name not in state["synopses"] or not synopsis.is_same(state["synopses"][name]):

@@ -26,6 +26,7 @@ from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.query import Aggregate, Call, Column, Expr, Item, Literal, Named, Query, Window
 from mullion.language.types import BIGINT, DOUBLE, TIMESTAMP
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
+from mullion.runtime.fed import FedStructure
 from mullion.slices import intervals
 from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.intervals import Interval
@@ -79,7 +80,7 @@ def exact_answer(query: SlicedAggregation, view: View) -> SourcedRows | None:
     used, window = dict[str, None](), None
     for aggregate in template.aggregates:
         column = _column_of(aggregate)
-        for synopsis in view.synopses.values() if column is not None else ():
+        for synopsis in _columns(view.synopses) if column is not None else ():
             waiting = view.waiting_values(synopsis.definition.column)
             if not synopsis.shared or synopsis.definition.column != column:
                 continue
@@ -231,10 +232,14 @@ class _Approximately:
         raise CheckError(f"{named} holds {most:,} rows, not {rows:,}", place)
 
 
+def _columns(fed: Mapping[str, FedStructure]) -> list[ColumnSynopsis]:
+    return [structure for structure in fed.values() if isinstance(structure, ColumnSynopsis)]
+
+
 def _known(defined: Sequence[Synopsis], view: View | None) -> dict[str, ColumnSynopsis]:
     """The synopses that there are: what was shown of them, or that they have seen nothing yet."""
-    shown, newest = ({}, None) if view is None else (view.synopses, view.newest)
-    known = {name: shown_synopsis for name, shown_synopsis in shown.items() if shown_synopsis.definition in defined}
+    shown, newest = ([], None) if view is None else (_columns(view.synopses), view.newest)
+    known = {synopsis.definition.name: synopsis for synopsis in shown if synopsis.definition in defined}
     return {synopsis.name: known.get(synopsis.name) or ColumnSynopsis(synopsis, since=newest) for synopsis in defined}
 
 

@@ -23,10 +23,10 @@ from mullion.operators.network import Events as Relational
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
+from mullion.runtime.fed import FedStructure
 from mullion.runtime.isolation import Scan
 from mullion.runtime.kept_events import KeptEvents
 from mullion.runtime.synopsis_answers import exact_answer
-from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.coverage import Coverage
 from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.partial import Input
@@ -71,7 +71,7 @@ class View:
     kept: KeptEvents | None
     waiting: pa.Table | None
     """Events that have no place in the order yet, and so are not in the synopses."""
-    synopses: Mapping[str, ColumnSynopsis]
+    synopses: Mapping[str, FedStructure]
     tables: Mapping[str, pa.Table]
     """Tables that events were looked up in, as the batch found them."""
     _in_order: dict[str, WaitingValues] = field(default_factory=dict, compare=False, repr=False)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from mullion.algebra.streams import Stream
 from mullion.catalog.catalog import Catalog
+from mullion.catalog.summaries import StreamSummary
 from mullion.language.query import TIME_AXIS, Axis
 from mullion.language.render import duration_text, render
 from mullion.options import Options, Sharing
@@ -23,6 +24,8 @@ from mullion.planner.statistics import Statistics
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices.axis import by_axis
+from mullion.summaries.column_summary import ColumnSummary
+from mullion.summaries.told import text as summary_text
 
 MANY = 16
 """Fewer queries leave fewer partials than a batch has room for."""
@@ -61,9 +64,23 @@ class Explainer:
         observed |= {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
         read = {stream for query in named for stream in query.streams}
         said = {s.name: told for s in self._catalog.streams.values() if s.name in read and (told := _said(s))}
-        return Explanation(
-            tuple(plans), self._options.sharing, name, observed, dict(self._pasts), operators, held, said
-        )
+        sharing, pasts, summaries = self._options.sharing, dict(self._pasts), self._summaries(name)
+        return Explanation(tuple(plans), sharing, name, observed, pasts, operators, held, said, summaries)
+
+    def _summaries(self, name: str | None) -> dict[str, str]:
+        """What is told of summaries, with the plan of all queries."""
+        return {one.definition.name: summary_text(one) for one in self.summaries()} if name is None else {}
+
+    def summaries(self) -> list[ColumnSummary]:
+        """Every summary, as the last commit left it, or as it is before there was any event."""
+        found = []
+        for definition in self._catalog.synopses.values():
+            if isinstance(definition, StreamSummary):
+                run = self._runs.get(definition.stream)
+                known = None if run is None or run.view is None else run.view.synopses.get(definition.name)
+                is_known = isinstance(known, ColumnSummary) and known.definition == definition
+                found.append(known if isinstance(known, ColumnSummary) and is_known else ColumnSummary(definition))
+        return found
 
     def partials_an_event(self, stream: Stream) -> float:
         """About how many partials an event leaves, for all queries over the stream; 0 where nothing can be known."""

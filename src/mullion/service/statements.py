@@ -9,6 +9,7 @@ from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.mistakes import ScriptMistakes
 from mullion.catalog.catalog import Catalog
+from mullion.catalog.summaries import checked_summary
 from mullion.catalog.synopses import checked
 from mullion.errors import MullionError, refuse
 from mullion.language.parse import read_script
@@ -17,9 +18,11 @@ from mullion.language.script import (
     Ask,
     CreateQuery,
     CreateStream,
+    CreateSummary,
     CreateSynopsis,
     CreateTable,
     DropQuery,
+    DropSummary,
     DropSynopsis,
     Explain,
     Statement,
@@ -28,6 +31,7 @@ from mullion.planner.explain import Explanation
 from mullion.runtime.asking import prepare
 from mullion.spark.results import OneAnswer
 from mullion.spark.sources import check_format, read_columns
+from mullion.summaries.kinds import DEFAULT, KINDS
 
 if TYPE_CHECKING:
     from mullion.spark.types import SparkSession
@@ -101,6 +105,11 @@ class Statements:
                 catalog.add_synopsis(checked(statement, stream), statement.place)
             case DropSynopsis(name=name):
                 catalog.drop_synopsis(name, statement.place)
+            case CreateSummary():
+                stream = catalog.stream(statement.stream, statement.place)
+                catalog.add_synopsis(checked_summary(statement, stream, KINDS, DEFAULT), statement.place)
+            case DropSummary(name=name):
+                catalog.drop_summary(name, statement.place)
             case Explain(name=name):
                 if name is not None:
                     catalog.known(name, statement.place)

@@ -14,6 +14,7 @@ from mullion.service.operation import AtStart, Operation
 from mullion.service.runs import Runs
 from mullion.spark.backend import SparkBackend
 from mullion.spark.processes import Peaks
+from mullion.summaries import told
 
 
 class Status:
@@ -32,6 +33,7 @@ class Status:
         self._peaks.look(now=True)
         with self._lock:
             explanation = self._explainer.explain(None)
+            summaries = {one.definition.name: told.stats(one) for one in self._explainer.summaries()}
         return {
             "queries": len(self.catalog.queries),
             "answers": self.answers,
@@ -41,6 +43,7 @@ class Status:
             "streams": {name: asdict(counts) for name, counts in self.counts.items()},
             "monitors": {name: run.overload.told() for name, run in self._runs.streams.items()},
             "relations": self._runs.relations.counts,
+            "summaries": summaries,
             "explanation": explanation.to_dict(),
         }
 

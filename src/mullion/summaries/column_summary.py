@@ -25,7 +25,7 @@ from mullion.summaries.base import Summary
 from mullion.summaries.granularities import Collapse, Granularities
 from mullion.summaries.kinds import KINDS
 from mullion.summaries.pyramid import Pyramid
-from mullion.summaries.zones import DRIFT, Cuts, Zone, Zones
+from mullion.summaries.zones import Cuts, Zone, Zones
 
 ZONES, OPEN = "zones", "open"
 """Parts of a summary that commits keep: zones that have ended, and what has not."""
@@ -39,8 +39,8 @@ class Bounds(NamedTuple):
     low: int
     value: int
     high: int
-    zone: int
-    """The length of the longest zone that it is from; 0 without any."""
+    granularity: int
+    """The oldest that it is from; 0 without any."""
 
 
 class ColumnSummary:
@@ -93,6 +93,15 @@ class ColumnSummary:
         """It tells of all events that are later; None where it tells of all."""
         return self._past.since
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether only edges that cut a zone make it uncertain."""
+        return KINDS[self.definition.kind].is_exact
+
+    def zone_length(self, granularity: int) -> int:
+        """How long zones of a granularity are at most."""
+        return self.definition.longest if granularity < 2 else self._past.collapse.step(granularity)
+
     def events_after(self, after: int) -> Bounds:
         """How many events are later."""
         inside, partly = self._parted(after)
@@ -123,8 +132,8 @@ class ColumnSummary:
         (whole, off), (both, both_off) = least, most
         low, high = max(whole - off, 0), min(both + both_off, events)
         value = whole + round((both - whole) * share / cut) if cut else whole
-        longest = max((zone.ends - zone.begins for zone in [*inside, *partly]), default=0)
-        return Bounds(low, min(max(value, low), high), high, longest)
+        oldest = max((zone.granularity for zone in [*inside, *partly]), default=0)
+        return Bounds(low, min(max(value, low), high), high, oldest)
 
     @property
     def _indexed(self) -> tuple[list[Zone], Pyramid]:
@@ -137,20 +146,6 @@ class ColumnSummary:
     def nbytes(self) -> int:
         parts = (self._zones.body, self._zones.block)
         return self._past.nbytes + sum(part.summary.nbytes for part in parts if part is not None)
-
-    def stats(self) -> dict[str, Any]:
-        """What is told of it: zones of each granularity, and its memory."""
-        zones = self.zones
-        newest = [zone for zone in zones if zone.granularity == 1]
-        return {
-            "kind": self.definition.kind,
-            "zones": [len([z for z in zones if z.granularity == g + 1]) for g in range(self.definition.depth)],
-            "by_drift": sum(zone.by == DRIFT for zone in newest),
-            "events": sum(zone.events for zone in zones),
-            "bytes": self.nbytes,
-            "memory": self.definition.memory,
-            "since": self.told_since,
-        }
 
     # What a restart needs
 

@@ -1,0 +1,217 @@
+"""Questions that summaries answer: bounds around the reference, whatever happens to the engine in between."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mullion.errors import MullionError
+from without_spark import EngineWithoutSpark, local_engine
+
+Event = Mapping[str, Any]
+LATENESS = 3
+STREAM = f"""
+CREATE STREAM s (ts TIMESTAMP, x INT, t STRING) USING parquet OPTIONS (path 'nowhere')
+TIMESTAMP BY ts LATENESS '{LATENESS} us';
+"""
+SCRIPT = (
+    STREAM
+    + """
+CREATE SUMMARY xs ON s(x) WITH GRANULARITY 8 us AND COLLAPSE (2, 4);
+CREATE SUMMARY ts ON s(t) WITH GRANULARITY 8 us AND COLLAPSE (rate 3, depth 2) USING counts (drift 0.5, longest 3 us);
+CREATE SUMMARY sketched ON s(t) WITH GRANULARITY 8 us AND COLLAPSE (2, 3) USING count_sketch (width 64, buckets 2);
+"""
+)
+
+
+def test_the_smallest_example() -> None:
+    with local_engine(STREAM + "CREATE SUMMARY xs ON s(x) WITH GRANULARITY 10 us AND COLLAPSE (2, 2)") as engine:
+        engine.deliver("s", [{"ts": ts, "x": x, "t": None} for ts, x in [(1, 7), (2, 7), (4, 8), (21, 7)]], 0)
+        answer = engine.ask("SELECT APPROX count(*) AS n FROM s [RANGE 30 us] WHERE x = 7")
+        assert answer.to_arrow().to_pylist()[0] | {"window_start": 0, "window_end": 0} == {
+            "window_start": 0,
+            "window_end": 0,
+            "n_low": 3,
+            "n": 3,
+            "n_high": 3,
+        }
+        assert answer.answered_from == "the summary xs (counts, zones of up to 5 us)"
+        (cut,) = engine.ask("SELECT APPROX count(*) FROM s [RANGE 20 us] WHERE 7 = x").to_arrow().to_pylist()
+        assert (cut["count_low"], cut["count"], cut["count_high"]) == (1, 3, 3), "the zone from 1 to 4 is cut after 1"
+        (every,) = engine.ask("SELECT APPROX count(*) FROM s [RANGE 1 us]").to_arrow().to_pylist()
+        assert every["count"] == 1
+
+
+def events(rng: random.Random, number: int, newest: int) -> list[Event]:
+    made: list[Event] = []
+    for _ in range(number):
+        ts = rng.randrange(newest - LATENESS - 1, newest + 4) if rng.random() < 0.95 else newest + 25
+        made.append({"ts": ts, "x": rng.choice((1, 1, 2, None, ts % 100)), "t": rng.choice(("a", "b", "", None))})
+        newest = max(newest, ts)
+    return made
+
+
+def kept(coming: list[Event], newest: int | None) -> list[Event]:
+    """Those of a batch that are not late: the watermark is that of the batch before."""
+    return [event for event in coming if newest is None or event["ts"] >= newest - LATENESS]
+
+
+def check(engine: EngineWithoutSpark, seen: list[Event]) -> int:
+    """Every answer holds the truth; how many there were."""
+    newest, answered = max(event["ts"] for event in seen), 0
+    for length in (1, 2, 5, 11, 20, 40, 77):
+        for where, matches in CONDITIONS.items():
+            text = f"SELECT APPROX count(*) AS n FROM s [RANGE {length} us]{where}"
+            try:
+                answer = engine.ask(text)
+            except MullionError as problem:
+                assert "does not hold all events" in str(problem), problem
+                continue
+            truth = sum(matches(event) for event in seen if event["ts"] > newest - length)
+            (row,) = answer.to_arrow().to_pylist()
+            assert row["n_low"] <= truth <= row["n_high"], (text, truth, row, answer.answered_from)
+            assert row["n_low"] <= row["n"] <= row["n_high"]
+            answered += 1
+    return answered
+
+
+CONDITIONS: dict[str, Any] = {
+    "": lambda event: True,
+    " WHERE x = 1": lambda event: event["x"] == 1,
+    " WHERE x = 99": lambda event: event["x"] == 99,
+    " WHERE t = 'a'": lambda event: event["t"] == "a",
+    " WHERE x = NULL": lambda event: False,
+}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_truth_lies_within_the_bounds(seed: int, tmp_path: Path) -> None:
+    """With late events, ties, NULLs, restarts from a checkpoint, and summaries that are made and dropped at work."""
+    rng = random.Random(seed)
+    seen: list[Event] = []
+    newest, answered = None, 0
+    engine = local_engine(SCRIPT, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint")
+    running = engine.__enter__()
+    try:
+        for batch in range(rng.randrange(4, 12)):
+            coming = events(rng, rng.randrange(0, 25), 100 if newest is None else newest)
+            running.deliver("s", coming, batch)
+            seen += kept(coming, newest)
+            newest = max((event["ts"] for event in seen), default=None)
+            if seen:
+                answered += check(running, seen)
+            if rng.random() < 0.3:
+                engine.__exit__(None, None, None)
+                engine = local_engine(SCRIPT, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint")
+                running = engine.__enter__()
+    finally:
+        engine.__exit__(None, None, None)
+    assert answered
+
+
+def test_a_sketch_says_how_sure_it_is() -> None:
+    sketched = "CREATE SUMMARY sk ON s(t) WITH GRANULARITY 8 us AND COLLAPSE (2, 3) USING count_sketch (width 64)"
+    with local_engine(STREAM + sketched) as engine:
+        engine.deliver("s", [{"ts": ts, "x": 1, "t": "a"} for ts in range(100)], 0)
+        answer = engine.ask("SELECT APPROX count(*) AS n FROM s [RANGE 30 us] WHERE t = 'a'")
+        (row,) = answer.to_arrow().to_pylist()
+        assert row["n_low"] <= 30 <= row["n_high"]
+        assert answer.answered_from.endswith("each bound holds with a probability of 99%)")
+
+
+def test_a_summary_that_is_made_at_work_tells_of_what_comes_then(tmp_path: Path) -> None:
+    """And one that is made otherwise after a restart knows nothing of before."""
+    places = {"out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
+    created = "CREATE SUMMARY late ON s(x) WITH GRANULARITY 10 us AND COLLAPSE (2, 3)"
+    question = "SELECT APPROX count(*) AS n FROM s [RANGE {} us] WHERE x = 1"
+    query = "CREATE QUERY q AS SELECT count(*) AS n FROM s [RANGE 5 us SLIDE 5 us];"
+    with local_engine(STREAM + query, **places) as engine:
+        engine.deliver("s", [{"ts": ts, "x": 1, "t": ""} for ts in range(10)], 0)
+        engine.execute(created)
+        engine.deliver("s", [{"ts": ts, "x": 1, "t": ""} for ts in (8, 9, 12, 14)], 1)
+        assert engine.ask(question.format(5)).to_arrow()["n_low"].to_pylist() == [2]
+        with pytest.raises(MullionError, match=r"the summary on s\(x\) does not hold all events of this window"):
+            engine.ask(question.format(6))
+    with local_engine(STREAM + query + created, **places) as engine:
+        assert engine.ask(question.format(5)).to_arrow()["n_high"].to_pylist() == [2]
+        engine.execute("DROP SUMMARY late")
+        with pytest.raises(MullionError, match=r"there is no summary on s\(x\)"):
+            engine.ask(question.format(5))
+    with local_engine(STREAM + query + created.replace("(2, 3)", "(3, 2)"), **places) as engine:
+        engine.deliver("s", [{"ts": 20, "x": 1, "t": ""}], 2)
+        with pytest.raises(MullionError, match="does not hold all events"):
+            engine.ask(question.format(8))
+        assert engine.ask(question.format(6)).to_arrow()["n"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE x > 1", "this condition of SELECT APPROX is not supported"),
+        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE x = 1 AND t = 'a'", "this condition of SELECT APPROX"),
+        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE t = 7", "write WHERE column = constant, with a constant of"),
+        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE y = 7", "unknown column 'y'"),
+        ("SELECT APPROX count(*) FROM s [ROWS 5] WHERE x = 1", r"write \[RANGE r\]"),
+        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE x = 1 GROUP BY t", "this form of SELECT APPROX"),
+        ("SELECT APPROX count(*) AS n, count(*) AS n_LOW FROM s [RANGE 5 us]", "two columns .* are called 'n_LOW'"),
+    ],
+)
+def test_questions_that_no_summary_answers(question: str, message: str) -> None:
+    with local_engine(SCRIPT) as engine:
+        engine.deliver("s", [{"ts": 1, "x": 1, "t": "a"}], 0)
+        with pytest.raises(MullionError, match=message):
+            engine.ask(question)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("SUMMARY n ON nowhere(x) WITH GRANULARITY 1 s AND COLLAPSE (2, 2)", "unknown stream 'nowhere'"),
+        ("SUMMARY n ON s(y) WITH GRANULARITY 1 s AND COLLAPSE (2, 2)", "unknown column 'y'"),
+        ("SUMMARY XS ON s(x) WITH GRANULARITY 1 s AND COLLAPSE (2, 2)", "already a synopsis or summary 'XS'"),
+        ("SUMMARY n ON s(x) WITH GRANULARITY 1 s AND COLLAPSE (2, 2) USING count", "did you mean 'counts'"),
+        (
+            "SUMMARY n ON s(x) WITH GRANULARITY 1 s AND COLLAPSE (2, 2) USING wavelet",
+            "there are count_sketch and counts",
+        ),
+        ("SUMMARY n ON s(x) WITH GRANULARITY 1 s AND COLLAPSE (2, 2) USING counts (width 9)", "has no option 'width'"),
+        (
+            "SUMMARY n ON s(x) WITH GRANULARITY 1 s AND COLLAPSE (2, 2) USING count_sketch (width 9)",
+            "from 16 to 1,048,576",
+        ),
+        ("SUMMARY n ON s(x) WITH GRANULARITY 1 s AND COLLAPSE (9, 30)", "the oldest granularity is longer"),
+        ("SUMMARY n ON s(x) WITH GRANULARITY 1 s AND COLLAPSE (2, 2) USING counts (longest 2 s)", "lower longest"),
+        ("SUMMARY n ON shed(x) WITH GRANULARITY 1 s AND COLLAPSE (2, 2)", "'shed', which may shed events"),
+    ],
+)
+def test_summaries_that_cannot_be_made(statement: str, message: str) -> None:
+    shed = STREAM.replace("STREAM s", "STREAM shed").replace(" us';", " us' WHEN BEHIND SHED RANDOM;")
+    with local_engine(SCRIPT + shed) as engine:
+        with pytest.raises(MullionError, match=message):
+            engine.execute(f"CREATE {statement}")
+        assert "n" not in engine.catalog.synopses
+
+
+def test_what_is_dropped() -> None:
+    with local_engine(SCRIPT + "CREATE SYNOPSIS gram ON s(x) USING timegram (buckets 4, rows 5);") as engine:
+        for wrong, message in (("SUMMARY gram", "unknown summary 'gram'"), ("SYNOPSIS xs", "unknown synopsis 'xs'")):
+            with pytest.raises(MullionError, match=message):
+                engine.execute(f"DROP {wrong}")
+        engine.execute("DROP SUMMARY XS; DROP SYNOPSIS gram")
+        assert [*engine.catalog.synopses] == ["ts", "sketched"]
+
+
+def test_it_is_told_in_explain_and_stats() -> None:
+    with local_engine(
+        STREAM + "CREATE SUMMARY xs ON s(x) WITH GRANULARITY 8 us AND COLLAPSE (2, 2) MEMORY '1 MB'"
+    ) as engine:
+        engine.deliver("s", [{"ts": ts, "x": ts % 3, "t": ""} for ts in range(30)], 0)
+        assert str(engine.explain()).splitlines()[0] == (
+            "summary xs: s(x) by counts; G1 8 us (3 zones, 0 by drift), G2 16 us (2); 224 bytes of 1 MB"
+        )
+        told = engine.stats["summaries"]["xs"]
+        assert (told["zones"], told["by_drift"], told["bytes"], told["memory"]) == ([3, 2], 0, 224, 1 << 20)
