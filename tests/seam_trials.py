@@ -25,7 +25,7 @@ SYNOPSES = {
     "best": "SYNOPSIS best ON trades(price) USING ordered_sharing (rows 8)",
     "most": "SYNOPSIS most ON trades(volume) USING ordered_sharing (rows 20)",
     "grams": "SYNOPSIS grams ON trades(volume) USING timegram (buckets 4, rows 12)",
-    "often": "SUMMARY often ON trades(volume) WITH GRANULARITY 3 us AND COLLAPSE (4, 20)",
+    "often": "SUMMARY often ON trades(volume) WITH GRANULARITY 3 us AND COLLAPSE (4, 29)",
     "sketched": "SUMMARY sketched ON trades(price) WITH GRANULARITY 2 us AND COLLAPSE (3, 2) USING count_sketch",
 }
 ENDINGS = {

@@ -50,9 +50,7 @@ def script(trial: Trial, base: Path, run: int) -> str:
     watched = any_relation.STREAMS if trial.watched else ()
     made += [f"CREATE QUERY of_{name} AS SELECT count(*) AS n FROM {name} [RANGE 5 us SLIDE 5 us]" for name in watched]
     made += [text for name, text in trial.texts.items() if trial.joining.get(name, 0) <= run]
-    made += [
-        f"CREATE {SYNOPSES[name]}" for name, since in trial.asking.synopses.items() if since <= run
-    ]
+    made += [f"CREATE {SYNOPSES[name]}" for name, since in trial.asking.synopses.items() if since <= run]
     return ";\n".join(made)
 
 
