@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check campaign bench format lint clean
+.PHONY: help setup demo test check quick campaign bench format lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,8 +33,11 @@ demo: setup ## a live demonstration on generated trades
 test: setup lint ## everything: style, types, all tests
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-check: setup lint ## style, types and the tests that need no Spark, with every fourth random example: a minute
-	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not spark and not slow"
+check: setup ## style, types and the tests that need no Spark, with every fourth random example: a minute
+	@$(MAKE) --no-print-directory --jobs 2 lint quick
+
+quick: setup
+	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not spark and not slow"
 
 campaign: setup ## damaged checkpoints, seams and real kills at length: 15 minutes; ONLY=kind SEED=n replays one
 	@$(BIN)/python tests/campaign.py --only "$(ONLY)" --seed "$(SEED)" --trials "$(TRIALS)"

@@ -60,11 +60,11 @@ def ours(query: FlightQuery, flights: list[dict[str, Any]]) -> pa.Table:
     return pa.table({name: [row[i] for row in found.rows] for i, name in enumerate(found.names)})
 
 
-@pytest.mark.parametrize("number", range(len(QUERIES)))
+@pytest.mark.parametrize("seed", range(len(QUERIES)))
 def test_duckdb_answers_as_the_reference_does(
-    number: int, flights: list[dict[str, Any]], connection: duckdb.DuckDBPyConnection
+    seed: int, flights: list[dict[str, Any]], connection: duckdb.DuckDBPyConnection
 ) -> None:
-    query = QUERIES[number]
+    query = QUERIES[seed]
     right = connection.sql(query.duckdb()).to_arrow_table()
     found = ours(query, flights)
     check(query, found, right)

@@ -32,7 +32,8 @@ PARTITIONINGS = {
 }
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where files cost least."""
-CLUSTERINGS = ("rebuild", Bucketed.kind)
+CLUSTERINGS = ("rebuild", pytest.param(Bucketed.kind, marks=pytest.mark.slow))
+"""The second is for benchmarks alone."""
 
 each_partitioning = pytest.mark.parametrize("partitioning", PARTITIONINGS.values(), ids=PARTITIONINGS)
 each_clustering = pytest.mark.parametrize("clustering", CLUSTERINGS)
