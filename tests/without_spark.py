@@ -118,9 +118,6 @@ class MemoryBackend(SparkBackend):
     def source_of(self, stream: Stream, notes: Path) -> MemorySource:
         return MemorySource(stream, forgets=True)
 
-    def relations_stay_up_to(self) -> int:
-        return 1 << 60
-
     def run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[ShardOutcome]:
         return in_turn(step, write)
 
@@ -134,9 +131,6 @@ class FilesBackend(MemoryBackend):
 
     def source_of(self, stream: Stream, notes: Path) -> MemorySource:
         return MemorySource(stream, SourceLog(notes))
-
-    def relations_stay_up_to(self) -> int:
-        return SparkBackend.relations_stay_up_to(self)
 
     def feed(
         self, run: StreamRun, notes: Path, process: Callable[[Batch], None], finish: Callable[[], None], every: int

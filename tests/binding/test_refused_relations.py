@@ -133,7 +133,6 @@ REFUSED = [
     ("«SELECT k FROM a [c] LIMIT 3»", "LIMIT with a result that is told by its changes .*\n  write RSTREAM"),
     ("«ISTREAM RESTORE (SELECT k FROM a [c])»", "RESTORE needs windows with a SLIDE"),
     ("«RSTREAM RESTORE (SELECT count(*) FROM a [])»", "RESTORE is for rows"),
-    ("CREATE QUERY q MATERIALIZED BACKFILL AS «SELECT k FROM a [c]»", "BACKFILL of this query .its result is kept"),
     ("CREATE QUERY q MATERIALIZED AS «ISTREAM (SELECT k FROM a [c])»", "MATERIALIZED with ISTREAM"),
     ("CREATE QUERY q MATERIALIZED AS «SELECT k FROM a [] LIMIT 3»", "LIMIT with MATERIALIZED"),
 ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from mullion import reference
 from mullion.algebra.relation import Relation
 from mullion.errors import NotSupported
 from mullion.expressions.vector import Vector
+from mullion.instants import EVER_BEFORE
 from mullion.language.parse import parse_query
 from mullion.testing import Crash, crash_at
 from operators.test_relations_differential import as_rows, comparable
@@ -53,6 +56,7 @@ def answers(engine: EngineWithoutSpark, name: str) -> list[Any]:
     return sorted(found, key=repr)
 
 
+@cache
 def from_the_start(text: str) -> list[Any]:
     """What it answers after 17 s, if it is there from the start."""
     begin = "CREATE QUERY q START AT TIMESTAMP '1970-01-01 00:00:17' BACKFILL AS"
@@ -132,17 +136,81 @@ def test_a_past_that_is_gone_is_refused_after_a_restart(text: str, tmp_path: Pat
         pass
 
 
+PAIRS = "SELECT l.k AS k, r.ts AS at FROM s [RANGE 20 s] l, s [RANGE 20 s] r WHERE l.k = r.k"
+
+
+def kept_pairs(engine: EngineWithoutSpark) -> list[Any]:
+    return sorted(engine.ask("SELECT k, at FROM pairs").to_arrow().to_pylist(), key=repr)
+
+
+def test_a_result_that_is_kept_has_a_past(tmp_path: Path) -> None:
+    """Questions and queries with BACKFILL find in it what they would had it been there from the start."""
+    with local_engine(f"{SCRIPT.format(keep='')}CREATE QUERY pairs MATERIALIZED AS {PAIRS}") as engine:
+        for number in range(4):
+            engine.deliver("s", rows(BATCHES[number]), number)
+        right = kept_pairs(engine)
+    places = {"checkpoint": tmp_path / "c", "out": tmp_path / "o"}
+    script, query = SCRIPT.format(keep=" KEEP 100 ROWS"), f"CREATE QUERY pairs MATERIALIZED BACKFILL AS {PAIRS}"
+    reading = "CREATE QUERY reading BACKFILL AS SELECT k, at FROM pairs"
+    with local_engine(script, **places) as engine:
+        for number in (0, 1, 2):
+            engine.deliver("s", rows(BATCHES[number]), number)
+        engine.query(query)
+        with pytest.raises(NotSupported, match="reading 'pairs' without BACKFILL"):
+            engine.query("SELECT k FROM pairs", name="without")
+        engine.query(reading)
+        engine.deliver("s", rows(BATCHES[3]), 3)
+        assert kept_pairs(engine) == right != []
+    with local_engine(f"{script}{query};{reading}", **places) as engine:
+        assert kept_pairs(engine) == right
+        engine.deliver("s", rows(BATCHES[4]), 4)
+        assert answers(engine, "reading") == answers(engine, "pairs") != []
+
+
+def test_a_result_without_a_past_is_not_read_by_a_query_that_has_one() -> None:
+    script = f"{SCRIPT.format(keep=' KEEP 100 ROWS')}CREATE QUERY pairs MATERIALIZED AS {PAIRS}"
+    with local_engine(script) as engine, pytest.raises(NotSupported, match="it reads 'pairs', which holds nothing"):
+        engine.query("CREATE QUERY reading BACKFILL AS SELECT k, at FROM pairs")
+
+
 # Any relation, whatever is kept, wherever a run ends
 
 
+@dataclass(frozen=True)
+class Trial:
+    text: str
+    batches: list[tuple[str, list[Any]]]
+    enters: int
+    """After how many of them."""
+    keep: str
+    lateness: int
+    shard_above: int
+    kill: tuple[int, str, int] | None
+    """In which batch a run is killed, at which step, and the how manieth time that comes."""
+    table: list[Any]
+
+    @property
+    def taken(self) -> list[tuple[str, list[Any]]]:
+        """The batches without the events that came too late."""
+        newest: dict[str, int] = {}
+        found = []
+        for name, events in self.batches:
+            watermark = newest.get(name, EVER_BEFORE) - self.lateness
+            in_time = [event for event in events if event["ts"] >= watermark]
+            newest[name] = max([newest.get(name, EVER_BEFORE), *(event["ts"] for event in in_time)])
+            found.append((name, in_time))
+        return found
+
+
 @st.composite
-def trials(draw: Any) -> tuple[str, list[tuple[str, list[Any]]], int, str, tuple[int, str, int] | None, list[Any]]:
-    """A relation, batches of its streams, after how many it enters, KEEP, and where a run is killed."""
+def trials(draw: Any) -> Trial:
     text = draw(any_relation.relations())
     text = text if text.startswith("CREATE") else f"CREATE QUERY q AS {text}"
     text = text.replace(" AS ", " BACKFILL AS ", 1)
+    disorder = draw(st.sampled_from((0, 0, 6)))
     of_stream = {
-        name: sorted(some, key=lambda e: e["ts"]) for name, some in draw(any_relation.events(untimed=False)).items()
+        name: sorted(some, key=lambda e: e["ts"] + draw(st.integers(0, disorder)))
+        for name, some in draw(any_relation.events(untimed=False)).items()
     }
     batches = []
     while any(of_stream.values()):
@@ -151,75 +219,75 @@ def trials(draw: Any) -> tuple[str, list[tuple[str, list[Any]]], int, str, tuple
         batches.append((name, of_stream[name][:size]))
         of_stream[name] = of_stream[name][size:]
     enters = draw(st.integers(0, len(batches)))
-    keep = draw(st.sampled_from(("1000 ROWS", "1000 ROWS", "'12 us'", "'50 us'")))
     step = st.sampled_from(("before partials", "before commit", "after commit", "before operators"))
     kill = st.tuples(st.integers(enters, max(enters, len(batches) - 1)), step, st.integers(1, 2))
-    return text, batches, enters, keep, draw(st.none() | kill), draw(any_relation.table_rows())
+    return Trial(
+        text,
+        batches,
+        enters,
+        draw(st.sampled_from(("1000 ROWS", "1000 ROWS", "'12 us'", "'50 us'"))),
+        draw(st.sampled_from((0, 3, 50))) if disorder else 0,
+        draw(st.sampled_from((200_000, 0))),
+        draw(st.none() | kill),
+        draw(any_relation.table_rows()),
+    )
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(trials())
-def test_any_relation_has_its_past_from_what_streams_keep(trial: Any) -> None:
+def test_any_relation_has_its_past_from_what_streams_keep(trial: Trial) -> None:
     with tempfile.TemporaryDirectory() as base:
-        play(Path(base), *trial)
+        play(Path(base), trial)
 
 
-def play(
-    base: Path,
-    text: str,
-    batches: list[tuple[str, list[Any]]],
-    enters: int,
-    keep: str,
-    kill: tuple[int, str, int] | None,
-    table: list[Any],
-) -> None:
-    named = {c: Vector.of(t, [row[c] for row in table]).to_arrow() for c, t in NAMED.columns}
+def play(base: Path, trial: Trial) -> None:
+    named = {c: Vector.of(t, [row[c] for row in trial.table]).to_arrow() for c, t in NAMED.columns}
     pq.write_table(pa.table(named), base / "named.parquet")
     columns = {name: ", ".join(f"{c} {t}" for c, t in stream.columns) for name, stream in STREAMS.items()}
     made = [
-        f"CREATE STREAM {name} ({columns[name]}) USING json OPTIONS (path 'nowhere') TIMESTAMP BY ts AHEAD UNBOUNDED "
-        f"KEEP {keep}; CREATE QUERY of_{name} AS SELECT count(*) AS n FROM {name} [RANGE 5 us SLIDE 5 us]"
+        f"CREATE STREAM {name} ({columns[name]}) USING json OPTIONS (path 'nowhere') TIMESTAMP BY ts "
+        f"LATENESS '{trial.lateness} us' AHEAD UNBOUNDED KEEP {trial.keep}; "
+        f"CREATE QUERY of_{name} AS SELECT count(*) AS n FROM {name} [RANGE 5 us SLIDE 5 us]"
         for name in STREAMS
     ]
     of_table = ", ".join(f"{c} {t}" for c, t in NAMED.columns)
     made.append(f"CREATE TABLE named ({of_table}) USING parquet OPTIONS (path '{base / 'named.parquet'}')")
-    script = ";\n".join(made)
-    places = {"checkpoint": base / "c", "out": base / "o"}
-    numbered = [(name, events, sum(n == name for n, _ in batches[:i])) for i, (name, events) in enumerate(batches)]
-    with local_engine(script, **places) as engine:
+    script, kill, enters = ";\n".join(made), trial.kill, trial.enters
+    options: dict[str, Any] = {"checkpoint": base / "c", "out": base / "o", "shard_above": trial.shard_above}
+    earlier = [sum(n == name for n, _ in trial.batches[:i]) for i, (name, _) in enumerate(trial.batches)]
+    numbered = [(name, events, number) for (name, events), number in zip(trial.batches, earlier, strict=True)]
+    with local_engine(script, **options) as engine:
         for name, events, number in numbered[:enters]:
             engine.deliver(name, events, number)
         try:
-            engine.query(text)
+            engine.query(trial.text)
         except NotSupported as problem:
-            assert "KEEP" in str(problem) and keep != "1000 ROWS"
+            assert "KEEP" in str(problem) and trial.keep != "1000 ROWS"
             return
         done = enters
         try:
-            with crash_at(kill[1], kill[2]) if kill else tempfile.TemporaryDirectory():
+            with crash_at(kill[1], kill[2]) if kill else nullcontext():
                 for name, events, number in numbered[enters : None if kill is None else kill[0] + 1]:
                     engine.deliver(name, events, number)
                     done += 1
         except Crash:
             pass
-    with local_engine(f"{script};\n{text}", **places) as engine:
+    with local_engine(f"{script};\n{trial.text}", **options) as engine:
         for name, events, number in numbered[min(done, len(numbered)) :]:
             engine.deliver(name, events, number)
         for name in STREAMS:
             engine.end(name)
-        check(engine, text, batches, enters, table)
+        check(engine, trial)
 
 
-def check(
-    engine: EngineWithoutSpark, text: str, batches: list[tuple[str, list[Any]]], enters: int, table: list[Any]
-) -> None:
-    bound: Relation = bind_relation(parse_query(text), STREAMS, TABLES)
-    events = {name: [e for n, some in batches if n == name for e in some] for name in STREAMS}
-    seen = [e["ts"] for name, some in batches[:enters] if name in bound.streams for e in some]
+def check(engine: EngineWithoutSpark, trial: Trial) -> None:
+    bound: Relation = bind_relation(parse_query(trial.text), STREAMS, TABLES)
+    events = {name: [e for n, some in trial.taken if n == name for e in some] for name in STREAMS}
+    seen = [e["ts"] for name, some in trial.taken[: trial.enters] if name in bound.streams for e in some]
     if seen and bound.after is None:
         bound = replace(bound, after=max(seen))
-    wanted = reference.answer(bound, STREAMS, events, {"named": (NAMED, table)})
+    wanted = reference.answer(bound, STREAMS, events, {"named": (NAMED, trial.table)})
     found = comparable(as_rows(engine.results("q").to_arrow()), wanted.names)
     right = comparable(wanted.rows, wanted.names)
-    assert found == right, f"{text}\ntoo many: {found - right}\nmissing: {right - found}"
+    assert found == right, f"{trial.text}\ntoo many: {found - right}\nmissing: {right - found}"

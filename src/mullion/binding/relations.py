@@ -81,12 +81,13 @@ def bind(
 
 
 def _check_backfill(query: Query, root: Node, materialized: Iterable[Relation]) -> None:
-    """A result that others read, or that is read, is what it is since it began to be kept."""
-    results = {relation.root for relation in materialized}
-    if query.backfill and (query.materialized or any(node in results for node in nodes(root))):
-        why = "its result is kept" if query.materialized else "it reads a result that is kept"
-        hint = "leave BACKFILL out: it answers from its first whole window on"
-        raise NotSupported(f"BACKFILL of this query ({why} from when on it was materialised)", query.place, hint=hint)
+    """A query with a past cannot read a result that has none."""
+    parts = set(nodes(root))
+    read = [relation for relation in materialized if relation.root in parts and not relation.backfill]
+    if query.backfill and read:
+        why = f"it reads '{read[0].name}', which holds nothing from before it was there"
+        hint = f"leave BACKFILL out, or give it to '{read[0].name}' too"
+        raise NotSupported(f"BACKFILL of this query ({why})", query.place, hint=hint)
 
 
 class _Binder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from mullion.algebra.nodes import tables_of
+from mullion.algebra.nodes import nodes, tables_of
 from mullion.algebra.relation import Relation
 from mullion.binding.entering import Entrance, Past, entered, entrance, needed_since
 from mullion.catalog.catalog import Catalog
@@ -24,8 +24,17 @@ class EnteringRelations:
 
     def admit(self, query: Relation, place: Place | None) -> None:
         """Let the query enter with the next step, or raise what speaks against it."""
+        self._check_read(query, place)
         if query.backfill and (reason := self._unreadable(query)) is not None:
             raise NotSupported(f"BACKFILL of this query ({reason})", place)
+
+    def _check_read(self, query: Relation, place: Place | None) -> None:
+        """A query without a past shares the work of those over its streams, of whose past nothing is left there."""
+        parts = set(nodes(query.root))
+        read = [r for r in self._catalog.materialized.values() if r.root in parts and r.backfill]
+        if read and not query.backfill:
+            what = f"reading '{read[0].name}' without BACKFILL (it holds what comes of a past that this query has not)"
+            raise NotSupported(what, place, hint="add BACKFILL here too")
 
     def check_new(self, noted: Container[str]) -> None:
         """After a restart: refuse relations that are not noted in the checkpoint and cannot enter any more."""
