@@ -11,7 +11,7 @@ import pytest
 from batch_course import Course, event, query
 from mullion.options import Options
 from mullion.runtime.monitor import Monitor
-from mullion.runtime.pace import Pace, Told
+from mullion.runtime.pace import Conditions, Pace
 from without_spark import local_engine
 
 TWO = "SELECT count(*) AS n FROM s [RANGE 4 us SLIDE AT MOST 2 us]"
@@ -46,7 +46,7 @@ def test_a_query_runs_earlier_to_run_with_another() -> None:
 def with_capacity(course: Course, capacity: float) -> Pace:
     """Every batch may cost so much."""
     pace = course.run.scheduling.pace
-    pace.told, pace.unit = Told(every=capacity, bounded=False), 1.0
+    pace.conditions, pace.unit = Conditions(every=capacity, bounded=False), 1.0
     pace.measured = lambda *given: None  # type: ignore[method-assign]
     return pace
 
@@ -119,9 +119,9 @@ def test_a_restart_with_another_interval_goes_by_the_committed_one_for_a_batch(t
     course.take(*(event(t) for t in range(1, 20)))
     course.begin()
     pace = course.run.scheduling.pace
-    assert pace.in_force == Told(every=0.5, bounded=False) and pace.unit == 1.0
+    assert pace.in_force == Conditions(every=0.5, bounded=False) and pace.unit == 1.0
     course.take(event(20))
-    assert pace.in_force == Told(), "from the next one on by what this run says"
+    assert pace.in_force == Conditions(), "from the next one on by what this run says"
 
 
 def test_the_same_query_with_a_longer_period_has_the_others_answers_until_that_one_leaves() -> None:

@@ -29,7 +29,7 @@ from mullion.reference.window_aggregates import answer_windows
 from mullion.reference.windows import answered
 from mullion.runtime import sharding_choice
 from mullion.runtime.monitor import Monitor
-from mullion.runtime.pace import Pace, Told
+from mullion.runtime.pace import Conditions, Pace
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices import kept
 
@@ -164,9 +164,9 @@ class Played:
         pace = run.scheduling.pace
         pace.unit = 1.0
         if self.trial.capacity is not None:
-            pace.told = Told(every=self.trial.capacity, bounded=False)
+            pace.conditions = Conditions(every=self.trial.capacity, bounded=False)
         elif self.trial.behind > 1.0:
-            pace.told = Told(bounded=False)
+            pace.conditions = Conditions(bounded=False)
         pace.behind(self.trial.behind)
 
     def _enter(self, name: str, asked: Asked) -> None:

@@ -129,7 +129,7 @@ class Monitor:
     def _is_behind_for(self, seconds: float) -> bool:
         return self.behind_since is not None and self.looked is not None and self.looked - self.behind_since >= seconds
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """For statistics."""
         rates = self.rates
         return {

@@ -122,8 +122,8 @@ class Overload:
             self.monitor.look(ended, self._source.waiting(batch))
         self.notes.forget_before(batch - REMEMBERED)
 
-    def told(self) -> dict[str, Any]:
-        return self.monitor.told()
+    def report(self) -> dict[str, Any]:
+        return self.monitor.report()
 
 
 _RECORDS = ("events", "late", "ahead", "malformed", "broken")

@@ -25,7 +25,7 @@ LIVE = 600.0
 
 
 @dataclass(frozen=True)
-class Told:
+class Conditions:
     """What others say of a run."""
 
     every: float = 0.0
@@ -38,9 +38,9 @@ class Told:
 
 @dataclass
 class Pace:
-    told: Told = field(default_factory=Told)
+    conditions: Conditions = field(default_factory=Conditions)
     """Of now; the next batch goes by `in_force`."""
-    in_force: Told | None = None
+    in_force: Conditions | None = None
     unit: float | None = None
     """Seconds that a unit of cost takes."""
     other: float = 0.0
@@ -49,21 +49,21 @@ class Pace:
 
     def behind(self, stretch: float) -> None:
         """The run is behind, so that periods should stretch this much; 1 when it no longer is."""
-        self.told = replace(self.told, stretch=max(1.0, stretch))
+        self.conditions = replace(self.conditions, stretch=max(1.0, stretch))
 
     def tell(self, *, every: float, bounded: bool) -> None:
         """How the run is read."""
-        self.told = replace(self.told, every=every, bounded=bounded)
+        self.conditions = replace(self.conditions, every=every, bounded=bounded)
 
     def capacity(self, span: float, load: float) -> float:
         """What the scheduled queries of a batch may cost whose events span so many seconds and whose queries cost
         `load` when all are in time."""
-        told = self.in_force or self.told
-        if told.bounded:
+        conditions = self.in_force or self.conditions
+        if conditions.bounded:
             return inf
-        seconds = told.every or (span if self.is_live else inf)
+        seconds = conditions.every or (span if self.is_live else inf)
         capacity = inf if self.unit is None else max(0.0, seconds - self.other) / self.unit
-        return capacity if told.stretch == 1.0 else min(capacity, load / told.stretch)
+        return capacity if conditions.stretch == 1.0 else min(capacity, load / conditions.stretch)
 
     def measured(self, cost: float, seconds: float, other: float, age: float) -> None:
         """A batch took so long for scheduled queries of this cost, and for the rest; its events are so old."""
@@ -75,16 +75,16 @@ class Pace:
 
     def settle(self) -> None:
         """A batch is about to be committed: the next one goes by what is known now."""
-        self.in_force = self.told
+        self.in_force = self.conditions
 
     def snapshot(self) -> dict[str, Any]:
         in_force = None if self.in_force is None else asdict(self.in_force)
         return {"in_force": in_force, "unit": self.unit, "other": self.other, "is_live": self.is_live}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        told = state["in_force"]
-        self.in_force = None if told is None else Told(**told)
+        conditions = state["in_force"]
+        self.in_force = None if conditions is None else Conditions(**conditions)
         self.unit, self.other, self.is_live = state["unit"], state["other"], state["is_live"]
 
 
-__all__ = ["Pace", "Told"]
+__all__ = ["Conditions", "Pace"]

@@ -41,7 +41,7 @@ class Status:
             "stopped": self.stopped,
             "memory": {"limit": self._backend.memory.limit, "peak": self._peaks.by_kind()},
             "streams": {name: asdict(counts) for name, counts in self.counts.items()},
-            "monitors": {name: run.overload.told() for name, run in self._runs.streams.items()},
+            "monitors": {name: run.overload.report() for name, run in self._runs.streams.items()},
             "relations": self._runs.relations.counts,
             "summaries": summaries,
             "explanation": explanation.to_dict(),

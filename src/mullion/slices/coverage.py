@@ -16,7 +16,7 @@ Edges = tuple[int, ...] | None
 
 
 @dataclass
-class Kept:
+class KeptUnderPlan:
     """What the batches under one plan kept, up to an event time."""
 
     plan: Plan | None
@@ -82,7 +82,7 @@ class Coverage:
     def __init__(self, since: int | None = None) -> None:
         self.since = since
         """What was kept before this time is not known; None when everything is."""
-        self._kept: list[Kept] = []
+        self._kept: list[KeptUnderPlan] = []
 
     def note(self, plan: Plan | None, newest: int) -> None:
         """A batch with events up to this time was aggregated under the plan; None: there was no query."""
@@ -90,7 +90,7 @@ class Coverage:
         if last is not None and _alike(last.plan, plan):
             last.newest = max(last.newest, newest)
         else:
-            self._kept.append(Kept(plan, newest))
+            self._kept.append(KeptUnderPlan(plan, newest))
 
     def forget(self, horizon: int) -> None:
         self._kept = [kept for kept in self._kept if kept.newest >= horizon]
@@ -98,7 +98,7 @@ class Coverage:
 
     def copy(self) -> Coverage:
         made = Coverage(self.since)
-        made._kept = [Kept(kept.plan, kept.newest) for kept in self._kept]
+        made._kept = [KeptUnderPlan(kept.plan, kept.newest) for kept in self._kept]
         return made
 
     def holds_window(self, query: SlicedAggregation, start: int, end: int, newest: int) -> bool:
