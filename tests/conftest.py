@@ -7,6 +7,7 @@ import inspect
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,8 @@ settings.register_profile("brief", settings.get_profile("steady"))
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "steady")
 settings.load_profile(PROFILE)
 BRIEF = 4
-"""The part of all random examples that `make check` plays: every fourth. `make test` plays all."""
+"""The part of all random examples that `make check` plays: every fourth, divided among the parameters of a test that has
+any, but one at the least. `make test` plays all."""
 MEMORY = Path("/dev/shm")
 if PROFILE == "brief" and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 1 << 30:
     tempfile.tempdir = str(MEMORY)  # nobody waits for a disk there: a commit takes a tenth of the time
@@ -67,12 +69,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-        if PROFILE == "brief" and getattr(item.obj, "is_hypothesis_test", False):
-            _play_fewer(item.obj)
     if PROFILE == "brief":
-        left_out = [item for item in items if _seed(item) % BRIEF]
-        config.hook.pytest_deselected(items=left_out)
+        config.hook.pytest_deselected(items=[item for item in items if _seed(item) % BRIEF])
         items[:] = [item for item in items if not _seed(item) % BRIEF]
+        tests = [item.obj for item in items if getattr(item.obj, "is_hypothesis_test", False)]
+        for test, parameters in Counter(getattr(test, "__func__", test) for test in tests).items():
+            _play_fewer(test, BRIEF * parameters)
 
 
 def _seed(item: pytest.Item) -> int:
@@ -81,8 +83,7 @@ def _seed(item: pytest.Item) -> int:
     return 0 if spec is None else spec.indices.get("seed", 0)
 
 
-def _play_fewer(test: Callable[..., object]) -> None:
+def _play_fewer(test: Callable[..., object], part: int) -> None:
     """Hypothesis has no public way to change the settings of a test that has its own."""
-    test = getattr(test, "__func__", test)
     every = test._hypothesis_internal_use_settings
-    test._hypothesis_internal_use_settings = settings(every, max_examples=-(-every.max_examples // BRIEF))
+    test._hypothesis_internal_use_settings = settings(every, max_examples=-(-every.max_examples // part))
