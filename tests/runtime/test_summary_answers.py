@@ -215,3 +215,39 @@ def test_it_is_told_in_explain_and_stats() -> None:
         )
         told = engine.stats["summaries"]["xs"]
         assert (told["zones"], told["by_drift"], told["bytes"], told["memory"]) == ([3, 2], 0, 224, 1 << 20)
+
+
+PREFERRED = """
+CREATE STREAM a (ts TIMESTAMP, k INT) USING parquet OPTIONS (path 'nowhere') TIMESTAMP BY ts;
+CREATE STREAM b (ts TIMESTAMP, k INT) USING parquet OPTIONS (path 'nowhere') TIMESTAMP BY ts;
+CREATE SUMMARY ks ON a(k) WITH GRANULARITY 10 us AND COLLAPSE (2, 3);
+CREATE QUERY pairs AS SELECT x.k AS k FROM a [RANGE 9 us] x, b [RANGE 9 us] y WHERE x.k = y.k
+WITH PREFERENCE DESC estimate(x.k), estimate(y.k) BUDGET 100 ROWS;
+"""
+
+
+def test_a_summary_that_a_preference_needs_stays_across_a_restart(tmp_path: Path) -> None:
+    places = {"out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
+    for batch in range(2):
+        with local_engine(PREFERRED, **places) as engine:
+            engine.deliver("a", [{"ts": 10 * batch + 1, "k": 5}, {"ts": 10 * batch + 3, "k": 6}], batch)
+            engine.deliver("b", [{"ts": 10 * batch + 2, "k": 5}, {"ts": 10 * batch + 4, "k": 5}], batch)
+            with pytest.raises(
+                MullionError, match=r"query 'pairs' prefers rows by the summary 'KS'[^;]*DROP QUERY pairs first"
+            ):
+                engine.execute("DROP SUMMARY KS")
+            engine.execute("CREATE SUMMARY more ON b(k) WITH GRANULARITY 10 us AND COLLAPSE (2, 3)")
+            engine.execute("DROP SUMMARY ks")
+            if batch:
+                for stream in ("a", "b"):
+                    engine.end(stream)
+                assert engine.results("pairs").to_arrow()["k"].to_pylist() == [5] * 5
+                engine.execute("DROP QUERY pairs; DROP SUMMARY more")
+
+
+def test_a_preference_without_a_summary_is_refused() -> None:
+    with (
+        pytest.raises(MullionError, match="no summary counts the key of the join"),
+        local_engine(PREFERRED.replace("CREATE SUMMARY ks ON a(k)", "CREATE SUMMARY ks ON a(ts)")),
+    ):
+        pass

@@ -44,11 +44,20 @@ from mullion.language.types import BIGINT, DOUBLE
 class SummaryOn(Protocol):
     """What is asked of a summary here (`catalog.summaries`)."""
 
-    stream: str
-    column: str
-    granularity: int
-    rate: int
-    depth: int
+    @property
+    def stream(self) -> str: ...
+
+    @property
+    def column(self) -> str: ...
+
+    @property
+    def granularity(self) -> int: ...
+
+    @property
+    def rate(self) -> int: ...
+
+    @property
+    def depth(self) -> int: ...
 
 
 def with_windows(query: Query, streams: Mapping[str, Stream]) -> Query:

@@ -77,10 +77,9 @@ class Catalog:
     def synopses_on(self, stream: str) -> list[Fed]:
         return [synopsis for synopsis in self.synopses.values() if synopsis.stream == stream]
 
-    def summaries_on(self, stream: str, column: str | None = None) -> list[StreamSummary]:
-        """The summaries of a stream's columns, or of one."""
-        own = (fed for fed in self.synopses_on(stream) if isinstance(fed, StreamSummary))
-        return [summary for summary in own if column in (None, summary.column)]
+    @property
+    def summaries(self) -> list[StreamSummary]:
+        return [fed for fed in self.synopses.values() if isinstance(fed, StreamSummary)]
 
     def add_query(self, query: Relation, place: Place | None = None) -> None:
         _new(query.name, self._query_names, "query", place)

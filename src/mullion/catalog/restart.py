@@ -76,7 +76,7 @@ def to_journal(query: Standing) -> dict[str, Any]:
 
 
 def from_journal(entry: Mapping[str, Any], catalog: Catalog) -> Relation:
-    relation = bind(parse_query(entry["text"]), catalog.streams, catalog.tables)
+    relation = bind(parse_query(entry["text"]), catalog.streams, catalog.tables, summaries=catalog.summaries)
     return as_journaled(replace(relation, name=entry["name"]), entry)
 
 

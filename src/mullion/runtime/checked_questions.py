@@ -100,7 +100,7 @@ def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
         synopses = [fed for fed in catalog.synopses_on(stream.name) if isinstance(fed, Synopsis)]
         return OfTimegram(query, stream, synopses)
     _check_once(query)
-    relation = bind(query, catalog.streams, catalog.tables, catalog.materialized)
+    relation = bind(query, catalog.streams, catalog.tables, catalog.materialized, catalog.summaries)
     plan = sliced(relation, catalog.streams)
     if plan is None:
         return OfRelation(relation, reading_kept(relation, catalog.materialized))
@@ -142,7 +142,7 @@ class OfSummary(CheckedQuestion):
         relation = bind(replace(query, approximate=False), catalog.streams, catalog.tables, catalog.materialized)
         plan = sliced(relation, catalog.streams)
         self._stream = stream
-        self._counted = CountedValue(query, plan, stream, catalog.summaries_on(stream.name))
+        self._counted = CountedValue(query, plan, stream, catalog.summaries)
 
     @property
     def streams(self) -> Sequence[str]:

@@ -63,7 +63,8 @@ class CountedValue:
         """None where no value is equal to the constant."""
         if plan.predicate is not None:
             self._column, self._code = self._equality(plan.predicate)
-        self._summaries = [one for one in summaries if self._column in (None, one.column)]
+        on_stream = [summary for summary in summaries if summary.stream == stream.name]
+        self._summaries = [summary for summary in on_stream if self._column in (None, summary.column)]
         self._schema = _schema(query.items)
         if not self._summaries:
             on = f"{stream.name}({self._column or 'column'})"

@@ -42,7 +42,7 @@ class Entering:
     def add(self, query: Query) -> Relation:
         """Add a standing query to the catalog. It enters with the next batch."""
         catalog = self._catalog
-        bound = bind(query, catalog.streams, catalog.tables, catalog.materialized)
+        bound = bind(query, catalog.streams, catalog.tables, catalog.materialized, catalog.summaries)
         self._runs.check_not_ended(bound.name, bound.streams)
         self._way(bound).admit(bound, query.place)
         catalog.add_query(bound, query.place)

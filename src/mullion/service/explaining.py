@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 from mullion.algebra.streams import Stream
 from mullion.catalog.catalog import Catalog
-from mullion.catalog.summaries import StreamSummary
 from mullion.language.query import TIME_AXIS, Axis
 from mullion.language.render import duration_text, render
 from mullion.options import Options, Sharing
@@ -74,12 +73,11 @@ class Explainer:
     def summaries(self) -> list[ColumnSummary]:
         """Every summary, as the last commit left it, or as it is before there was any event."""
         found = []
-        for definition in self._catalog.synopses.values():
-            if isinstance(definition, StreamSummary):
-                run = self._runs.get(definition.stream)
-                known = None if run is None or run.view is None else run.view.synopses.get(definition.name)
-                is_known = isinstance(known, ColumnSummary) and known.definition == definition
-                found.append(known if isinstance(known, ColumnSummary) and is_known else ColumnSummary(definition))
+        for definition in self._catalog.summaries:
+            run = self._runs.get(definition.stream)
+            known = None if run is None or run.view is None else run.view.synopses.get(definition.name)
+            is_known = isinstance(known, ColumnSummary) and known.definition == definition
+            found.append(known if isinstance(known, ColumnSummary) and is_known else ColumnSummary(definition))
         return found
 
     def partials_an_event(self, stream: Stream) -> float:

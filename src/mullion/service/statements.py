@@ -9,6 +9,7 @@ from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.mistakes import ScriptMistakes
 from mullion.catalog.catalog import Catalog
+from mullion.catalog.dropping import check_unneeded
 from mullion.catalog.summaries import checked_summary
 from mullion.catalog.synopses import checked
 from mullion.errors import MullionError, refuse
@@ -109,6 +110,7 @@ class Statements:
                 stream = catalog.stream(statement.stream, statement.place)
                 catalog.add_synopsis(checked_summary(statement, stream, KINDS, DEFAULT), statement.place)
             case DropSummary(name=name):
+                check_unneeded(name, catalog, statement.place)
                 catalog.drop_summary(name, statement.place)
             case Explain(name=name):
                 if name is not None:
