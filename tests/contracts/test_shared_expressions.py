@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from by_slices import bind
+from mullion.binding import selecting
 from mullion.expressions.pool import Pool
 from mullion.expressions.shared import shared
 from mullion.language.parse import parse_expression, parse_query
@@ -71,7 +72,9 @@ def test_a_query_bound_from_its_own_text_holds_the_same_objects(data: st.DataObj
     assert all(node.place is None for expr in kept for node in walk(expr))
 
 
-def test_what_nobody_holds_is_forgotten() -> None:
+def test_what_nobody_holds_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the last SELECTs, which the binder remembers."""
+    monkeypatch.setattr(selecting, "SELECTS", selecting.Selects())
     text = "SELECT sum(price * 123454321) AS total FROM trades [RANGE '10 s' SLIDE '5 s'] WHERE volume > 123454321"
     query = bind(parse_query(text, name="q"), {"trades": TRADES})
     assert query.predicate is not None
@@ -79,6 +82,7 @@ def test_what_nobody_holds_is_forgotten() -> None:
     watched += [weakref.ref(query.predicate), weakref.ref(query.template)]
     assert all(node() is not None for node in watched)
     del query
+    monkeypatch.undo()
     gc.collect()
     assert [node() for node in watched] == [None] * len(watched)
 
