@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import cached_property
 from math import ceil
 from typing import Any, NamedTuple, Self
 
@@ -43,6 +44,17 @@ class Bounds(NamedTuple):
     """The oldest that it is from; 0 without any."""
 
 
+class Indexed:
+    """The zones of one moment, and what lies above them once somebody asks for it."""
+
+    def __init__(self, zones: list[Zone]) -> None:
+        self.zones = zones
+
+    @cached_property
+    def pyramid(self) -> Pyramid:
+        return Pyramid([zone.summary for zone in self.zones])
+
+
 class ColumnSummary:
     """The zones of one summary, from the oldest granularity to the event that came last."""
 
@@ -53,7 +65,7 @@ class ColumnSummary:
         self._past = Granularities(Collapse(definition.granularity, definition.rate, definition.depth), since=since)
         self._saved: dict[tuple[int, int], Summary] | None = None
         """The zones that commits have; None before the first one."""
-        self._pyramid: tuple[list[Zone], Pyramid] | None = None
+        self._index: Indexed | None = None
 
     def _empty(self) -> Summary:
         return KINDS[self.definition.kind](**dict(self.definition.options))
@@ -62,7 +74,7 @@ class ColumnSummary:
         """One that may take events while others read this one."""
         copied = type(self).__new__(type(self))
         vars(copied).update(vars(self))
-        copied._zones, copied._past, copied._pyramid = self._zones.copy(), self._past.copy(), None
+        copied._zones, copied._past, copied._index = self._zones.copy(), self._past.copy(), None
         return copied
 
     def take(self, events: pa.Table, type_: Type) -> None:
@@ -72,6 +84,7 @@ class ColumnSummary:
             first = int(np.searchsorted(times, self.since, "right"))
             events, times = events.slice(first), times[first:]
         codes, known = codes_of(events, self.definition.column)
+        self._index = None
         for zone, now in self._zones.take(times, codes, known):
             self._past.add(zone, now, self.definition.memory)
 
@@ -111,14 +124,23 @@ class ColumnSummary:
     def count_after(self, code: int, after: int) -> Bounds:
         """How often a key came later; each bound holds with the probability that its kind gives."""
         inside, partly = self._parted(after)
-        zones, pyramid = self._indexed
-        end = len(zones)
-        least, most = (pyramid.total(end - many, end) for many in (len(inside), len(inside) + len(partly)))
-        return self._bounds(_estimated(least, code), _estimated(most, code), after)
+        return self._bounds(self._estimated(code, len(inside)), self._estimated(code, len(inside) + len(partly)), after)
+
+    def _estimated(self, code: int, newest: int) -> tuple[int, int]:
+        """How often a key came in the newest zones, and how far that is off at most. Counts are added up; of sketches
+        the sum is asked, which is less off than the sum of what each tells."""
+        keys = np.array([code], np.int64)
+        zones = self._indexed.zones
+        if self.is_exact:
+            return sum(int(zone.summary.estimate(keys)[0]) for zone in zones[len(zones) - newest :]), 0
+        total = self._indexed.pyramid.total(len(zones) - newest, len(zones))
+        if total is None:
+            return 0, 0
+        return int(total.estimate(keys)[0]), ceil(float(total.errors(keys)[0]))
 
     def _parted(self, after: int) -> tuple[list[Zone], list[Zone]]:
         """The zones whose events are all later, and those of which only some are."""
-        zones = self._indexed[0]
+        zones = self._indexed.zones
         inside = [zone for zone in zones if zone.begins > after]
         return inside, [zone for zone in zones if zone.begins <= after < zone.ends]
 
@@ -136,11 +158,10 @@ class ColumnSummary:
         return Bounds(low, min(max(value, low), high), high, oldest)
 
     @property
-    def _indexed(self) -> tuple[list[Zone], Pyramid]:
-        if self._pyramid is None:
-            zones = self.zones
-            self._pyramid = zones, Pyramid([zone.summary for zone in zones])
-        return self._pyramid
+    def _indexed(self) -> Indexed:
+        if self._index is None:
+            self._index = Indexed(self.zones)
+        return self._index
 
     @property
     def nbytes(self) -> int:
@@ -200,7 +221,7 @@ class ColumnSummary:
         )
         self._zones.body, self._zones.block, self._zones.seen = body, block, state["seen"]
         self._saved = {(zone.granularity, zone.first): zone.summary for zone in zones}
-        self._pyramid = None
+        self._index = None
 
     def _zone(self, words: Mapping[str, Any], table: pa.Table | None) -> Zone:
         summary = self._empty()
@@ -213,14 +234,6 @@ def codes_of(events: pa.Table, column: str) -> tuple[Codes, Mask | None]:
     """The codes of a column's values, and which are not NULL; all are where there is no mask."""
     keys = keys_of([events.column(column)], len(events))
     return keys.codes, keys.known
-
-
-def _estimated(summary: Summary | None, code: int) -> tuple[int, int]:
-    """The estimate of one key, and how far it is off at most."""
-    if summary is None:
-        return 0, 0
-    keys = np.array([code], np.int64)
-    return int(summary.estimate(keys)[0]), ceil(float(summary.errors(keys)[0]))
 
 
 def _words(zone: Zone) -> dict[str, Any]:
