@@ -1,7 +1,8 @@
 """A burst of five times what a run can take, then calm: once over a stream that waits, once over one that sheds.
 
-Files come into a directory that the run follows, at the times at which they would be written. How old the newest
-event is when its batch is done is the run's age; while nothing waits it is the time of a batch.
+Files come into a directory that the run follows, at the times at which they would be written; some seconds of calm come
+first, so that the burst meets a run that is at work. How old the newest event is when its batch is done is the run's
+age; while nothing waits it is the time of a batch.
 """
 
 from __future__ import annotations
@@ -30,20 +31,25 @@ CALM = 0.2
 
 @dataclass(frozen=True)
 class Length:
-    burst: float = 15.0
-    """Seconds."""
+    burst: float = 120.0
+    """Seconds, for a stream that sheds."""
+    waiting: float = 15.0
+    """Seconds, for a stream that waits: to work the burst off takes five times as long."""
+    lead: float = 8.0
+    """Seconds of calm before the burst."""
     calm: float = 60.0
     """Seconds after the burst, at most."""
     tick: float = 0.25
     """Seconds of events in a file."""
-    most_events: int = 12_000_000
+    most_events: int = 150_000_000
     """Of a burst: it becomes shorter before there are more."""
     behind_after: float = 2.0
 
 
 @dataclass
 class Course:
-    """What happened: (seconds since the begin, age, lag as the monitor has it, share that is kept), for each batch."""
+    """What happened: (seconds since the burst began, age, lag as the monitor has it, share that is kept), for each
+    batch from then on."""
 
     points: list[tuple[float, float, float, float]] = field(default_factory=list)
     burst: float = 0.0
@@ -86,14 +92,18 @@ def script(folder: Path, behind: str) -> str:
 def write(folder: Path, counts: Sequence[int], tick: float) -> list[Path]:
     """A file for each tick, with so many events; the first tick begins at second 0."""
     folder.mkdir(parents=True)
-    dice = np.random.default_rng(41)
+    dice, most = np.random.default_rng(41), max(counts)
+    keys = pa.array(dice.integers(0, KEYS, 2 * most), pa.int32())
+    values = pa.array(np.round(dice.gamma(2.0, 10.0, 2 * most), 3))
     paths = []
     for number, events in enumerate(counts):
-        times = np.sort(dice.integers(int(number * tick * SECOND), int((number + 1) * tick * SECOND), events))
+        begin, end = int(number * tick * SECOND), int((number + 1) * tick * SECOND)
+        times = np.linspace(begin, end, events, endpoint=False).astype(np.int64)
+        first = int(dice.integers(0, most + 1))
         columns = {
             "ts": pa.array(times, pa.timestamp("us", "UTC")),
-            "k": pa.array(dice.integers(0, KEYS, events), pa.int32()),
-            "x": np.round(dice.gamma(2.0, 10.0, events), 3),
+            "k": keys.slice(first, events),
+            "x": values.slice(first, events),
         }
         paths.append(folder / f"{number:05d}.parquet")
         pq.write_table(pa.table(columns), paths[-1], compression="none")
@@ -116,11 +126,12 @@ def capacity(spark: Any, base: Path, events: int) -> float:
 
 def play(spark: Any, base: Path, behind: str, rate: float, length: Length) -> Course:
     """The burst, and the calm after it, until all is normal again or the time is over."""
-    course = Course(burst=min(length.burst, length.most_events / (BURST * rate)))
     waits = behind == "WAIT"
-    ticks = int(course.burst / length.tick)
+    course = Course(burst=min(length.waiting if waits else length.burst, length.most_events / (BURST * rate)))
+    ticks, lead = int(course.burst / length.tick), int(length.lead / length.tick)
     calm = 0 if waits else int(length.calm / length.tick)
-    counts = [int(BURST * rate * length.tick)] * ticks + [max(1, int(CALM * rate * length.tick))] * calm
+    much, little = int(BURST * rate * length.tick), max(1, int(CALM * rate * length.tick))
+    counts = [little] * lead + [much] * ticks + [little] * calm
     ready = write(base / "ready", counts, length.tick)
     folder = base / "s"
     folder.mkdir()
@@ -130,10 +141,10 @@ def play(spark: Any, base: Path, behind: str, rate: float, length: Length) -> Co
     def watch(engine: Engine) -> None:
         run = engine.runs["s"]
         now = time.perf_counter() - began
-        if run.newest is not None and arrived:
+        if run.newest is not None and arrived and now > length.lead:
             tick = min(len(arrived) - 1, int(run.newest / SECOND / length.tick))
-            monitor = run.overload.monitor
-            course.points.append((now, now - arrived[tick], monitor.rates.lag, 1 / run.overload.thinning.weight))
+            monitor, share = run.overload.monitor, 1 / run.overload.thinning.weight
+            course.points.append((now - length.lead, now - arrived[tick], monitor.rates.lag, share))
 
     def arrive() -> None:
         for number, path in enumerate(ready):
@@ -145,10 +156,10 @@ def play(spark: Any, base: Path, behind: str, rate: float, length: Length) -> Co
 
     with Engine(spark, on_batch=watch, behind_after=length.behind_after, keep_answers=None) as engine:
         engine.execute(script(folder, behind))
+        engine.start(follow=True)
         began = time.perf_counter()
         arriving = threading.Thread(target=arrive)
         arriving.start()
-        engine.start(follow=True)
         _until_done(engine, course, length, len(ready), waits=waits)
         over.set()
         arriving.join()
@@ -163,13 +174,14 @@ def play(spark: Any, base: Path, behind: str, rate: float, length: Length) -> Co
 def _until_done(engine: Engine, course: Course, length: Length, files: int, *, waits: bool) -> None:
     """A stream that waits is done when it has read everything; one that sheds, when it is as before the burst."""
     began, last = time.perf_counter(), files * length.tick * SECOND - length.tick * SECOND
-    longest = 12 * course.burst + 30 if waits else course.burst + length.calm
+    ends = length.lead + course.burst
+    longest = ends + 12 * course.burst + 30 if waits else ends + length.calm
     while time.perf_counter() - began < longest and not engine.failed:
         engine.wait(0.5)
         run = engine.runs["s"]
         if waits and run.newest is not None and run.newest >= last:
             return
-        calm = time.perf_counter() - began > course.burst + 2 * length.behind_after
+        calm = time.perf_counter() - began > ends + 2 * length.behind_after
         if not waits and calm and not run.overload.monitor.is_behind and run.overload.thinning.is_whole:
             return
 

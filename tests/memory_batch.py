@@ -211,6 +211,11 @@ class MemorySource:
 
     queued: Waiting | None = None
     can_enlarge: bool = False
+    holds: float | None = None
+    """What a batch counts, if the source tells."""
+
+    def amount(self, batch: int) -> float | None:
+        return self.holds
 
     def waiting(self, batch: int) -> Waiting | None:
         return self.queued

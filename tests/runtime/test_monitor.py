@@ -106,6 +106,30 @@ def test_shedding_goes_at_once_to_what_rates_ask_for() -> None:
     assert watching.weight == 6.0
 
 
+def test_a_batch_that_alone_would_be_too_long_is_shed_from_its_beginning_on() -> None:
+    """100 take two seconds. 3,000 would take a minute, and a batch may take twice ten seconds."""
+    watching = monitor(heaviest=100.0)
+    watching.begins(100)
+    assert watching.weight == 1.0  # nothing is known of batches yet
+    batch(watching, 0.0, 2.0, Waiting(500, 100))
+    watching.begins(1000)
+    assert watching.weight == 1.0
+    watching.begins(3000)
+    assert watching.weight == 3.0 and watching.is_behind
+    # A third of 3,000 took as long as foreseen, so that as much again may take as long.
+    batch(watching, 2.0, 20.0, Waiting(1000, 3000))
+    watching.begins(3000)
+    assert watching.weight == 3.0
+
+
+def test_no_batch_is_too_long_where_nothing_may_be_shed() -> None:
+    for waits in (monitor(heaviest=1.0), monitor("stretch", "enlarge"), monitor(heaviest=100.0)):
+        waits.acts = waits.policy.heaviest < 100.0 or "shed" not in waits.policy.order
+        batch(waits, 0.0, 2.0, LITTLE)
+        waits.begins(1e9)
+        assert waits.weight == 1.0
+
+
 def test_calm_takes_back_step_by_step() -> None:
     watching = monitor(stretch=True, heaviest=2.0)
     flood(watching, 0, 70, MUCH)

@@ -121,6 +121,9 @@ class Source(Protocol):
     def waiting(self, batch: int) -> Waiting | None:
         """What waits after a batch, and what the batch took; None where the source does not tell."""
 
+    def amount(self, batch: int) -> float | None:
+        """How much a batch holds, counted as `waiting` does; None where the source does not tell."""
+
     @property
     def can_enlarge(self) -> bool:
         """Whether batches are smaller than memory allows, because the user chose so."""

@@ -5,7 +5,9 @@ A pure state machine: the run tells it of each batch, with the clock and what wa
     lag       how long it would take to work off what waits: what waits, by what a second of work takes of it. Where
               the source does not tell, the time of the last batch, if the next one began at once
     behind    the lag was longer than `after` at every look for `after` seconds; a look stands for the batches since the
-              one before, so that one long batch is enough
+              one before, so that one long batch is enough. A batch that alone would take twice `after`, going by what
+              it holds and by those before it, is shed from its beginning on: batches that take all that waits would
+              become longer and longer
     calm      the lag was shorter than half of `after` at every look for `after` seconds
 
     behind -> one step more relief, and the time begins anew          calm -> one step less, the last one first
@@ -34,6 +36,8 @@ LOOK = 0.5
 """Seconds between two looks at the least."""
 GAP = 0.25
 """Seconds between two batches, within which the second had waited: Spark itself takes some."""
+TOO_LONG = 2.0
+"""Times `after` that a batch may take before its events are shed from its beginning on."""
 SMOOTHED = 0.5
 """The part of the newest look in a rate."""
 
@@ -104,6 +108,10 @@ class Monitor:
     """When the first batch since the last look began."""
     _newest_rate: float = 0.0
     """Events that came in a second, by the last look alone."""
+    _pace: float | None = None
+    """Seconds of work for what counts as one at the source, if nothing were shed."""
+    _kept_by: float = 1.0
+    """The weight of the batches since the last look."""
 
     # What it says
 
@@ -147,6 +155,14 @@ class Monitor:
 
     # What it hears
 
+    def begins(self, amount: float | None) -> None:
+        """A batch begins that holds so much, as the source counts. One that would be too long is shed at once."""
+        if amount is not None and self._pace is not None and self.acts and SHED in self.policy.order:
+            longest, weights = TOO_LONG * self.policy.after, self.policy.weights()
+            while amount * self._pace / weights[self.steps[SHED]] > longest and self.steps[SHED] < self._last(SHED):
+                self.steps[SHED] += 1
+        self._kept_by = self.weight
+
     def saw(self, began: float, ended: float, events: int, due: int = 0) -> bool:
         """A batch had so many events, kept or not. Whether it is time for a look."""
         if self._since is None:
@@ -173,6 +189,8 @@ class Monitor:
             rates.lag = seconds if self._was_waiting else 0.0
             arrived = float(events)
         else:
+            if waiting.taken:
+                self._pace = _smoothed(self._pace, seconds * self._kept_by / waiting.taken)
             rates.backlog = waiting.amount * events / waiting.taken if waiting.taken else 0.0
             rates.lag = waiting.amount * seconds / waiting.taken if waiting.taken else 0.0
             arrived = max(0.0, events + (rates.backlog - before if before is not None else 0.0))

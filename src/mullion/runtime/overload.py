@@ -85,6 +85,7 @@ class Overload:
         if self._stream.shedding is None:
             return batch
         before, noted = self.thinning, self.notes.of(batch.number)
+        self.monitor.begins(self._source.amount(batch.number) if noted is None else None)
         self.thinning = self._decided(batch) if noted is None else noted
         if noted is None and not self.thinning.is_whole:
             self.notes.note(batch.number, self.thinning)

@@ -282,6 +282,9 @@ class SparkSource:
         """For files: bytes of those that lie there and were not read."""
         return None if self._waiting_files is None or not self.plain else self._waiting_files.after(batch)
 
+    def amount(self, batch: int) -> float | None:
+        return None if self._waiting_files is None or not self.plain else self._waiting_files.held_by(batch)
+
     @property
     def can_enlarge(self) -> bool:
         return self._can_enlarge

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 
 from mullion.algebra.streams import Stream
 from mullion.runtime.monitor import Waiting
@@ -22,6 +24,15 @@ class WaitingFiles:
         self._looked: int | None = None
         self._took = self._ended = 0.0
         self._lying: Collection[tuple[str, int]] = ()
+
+    def held_by(self, batch: int) -> float:
+        """The bytes of a batch; of files that are gone none."""
+        total = 0
+        for uri in self._log.files_of(batch):
+            path = local(uri)
+            with suppress(OSError):
+                total += 0 if path is None else os.path.getsize(path)
+        return float(total)
 
     def after(self, batch: int) -> Waiting | None:
         """What waits after a batch, in bytes, and what batches took since this was asked last."""
