@@ -14,6 +14,7 @@ import pytest
 from by_slices import bind
 from mullion import reference
 from mullion.algebra.streams import Stream
+from mullion.errors import MullionError
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.spark.results import OneAnswer
@@ -220,3 +221,23 @@ def test_from_another_thread(moments: list[Callable[[str], None]]) -> None:
         thread.join()
         assert not problems, problems[0]
         assert asking.asked and asking.materialised
+
+
+YEAR_2000 = 946_684_800
+STREAM_THAT_KEEPS = """
+CREATE STREAM s (ts TIMESTAMP, x INT) USING rate TIMESTAMP BY ts LATENESS '{lateness}' {keep}
+"""
+
+
+def test_a_batch_that_spans_more_time_than_a_later_one_is_not_taken_for_the_newest_events() -> None:
+    """The second batch is let go, all of it being old, and the first stays for its newest event: of the events before
+    that one, nobody knows any more which are the newest."""
+    script = STREAM_THAT_KEEPS.format(lateness="1 h", keep="KEEP '10 s'")
+    seconds = [[1, 2, 3, 100], [50, 51, 52]]
+    with local_engine(script) as engine:
+        for number, times in enumerate(seconds):
+            engine.deliver("s", [{"ts": 1_000_000 * (YEAR_2000 + t), "x": t} for t in times], number)
+        engine.deliver("s", [{"ts": 1_000_000 * (YEAR_2000 + 101), "x": 101}], 2)
+        assert engine.ask("SELECT min(x) AS x FROM s [ROWS 1]").to_arrow()["x"].to_pylist() == [101]
+        with pytest.raises(MullionError, match="no longer has all the events"):
+            engine.ask("SELECT min(x) AS x FROM s [ROWS 4]")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,17 +25,26 @@ from mullion.storage.marks import Mark
 
 @dataclass(frozen=True)
 class KeptEvents:
-    """Events at one moment: a reader keeps it while the stream goes on."""
+    """Events at one moment: a reader keeps it while the stream goes on. A batch that spans a long time may stay while
+    one that came later has gone, so only events are shown from when on all are there."""
 
     batches: tuple[LoggedBatch, ...] = ()
     past: Past = field(default_factory=Past)
 
-    @property
+    @cached_property
     def rows(self) -> int:
-        return sum(batch.rows for batch in self.batches)
+        return sum(self._rows_of(batch) for batch in self.batches)
+
+    def _rows_of(self, batch: LoggedBatch) -> int:
+        since = self.past.since
+        if since is None or batch.oldest >= since:
+            return batch.rows
+        return int(np.count_nonzero(times_of(batch.events) >= since))
 
     def read(self, since: int | None, up_to: int | None = None) -> pa.Table:
         """The events from a time on, or all, in their order; of batches up to one, if it is given."""
+        if self.past.since is not None:
+            since = self.past.since if since is None else max(since, self.past.since)
         wanted = [batch for batch in self.batches if since is None or batch.newest >= since]
         wanted = [batch for batch in wanted if up_to is None or batch.mark.batch <= up_to]
         if not wanted:

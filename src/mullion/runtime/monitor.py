@@ -45,7 +45,8 @@ SMOOTHED = 0.5
 class Waiting(NamedTuple):
     """What waits at a source, and how much of the same the last batches took: bytes of files, or offsets."""
 
-    amount: float
+    amount: float | None
+    """None where it is not known."""
     taken: float
 
 
@@ -184,13 +185,13 @@ class Monitor:
         before = rates.backlog
         rates.busy = seconds / elapsed
         rates.working = _smoothed(rates.working, events / seconds)
-        if waiting is None or (waiting.amount and not waiting.taken):
+        if waiting is not None and waiting.taken:
+            self._pace = _smoothed(self._pace, seconds * self._kept_by / waiting.taken)
+        if waiting is None or waiting.amount is None or (waiting.amount and not waiting.taken):
             rates.backlog = None
             rates.lag = seconds if self._was_waiting else 0.0
             arrived = float(events)
         else:
-            if waiting.taken:
-                self._pace = _smoothed(self._pace, seconds * self._kept_by / waiting.taken)
             rates.backlog = waiting.amount * events / waiting.taken if waiting.taken else 0.0
             rates.lag = waiting.amount * seconds / waiting.taken if waiting.taken else 0.0
             arrived = max(0.0, events + (rates.backlog - before if before is not None else 0.0))

@@ -105,7 +105,7 @@ class View:
         if kept is None or not all(are_enough(window, kept.past, kept.rows, now) for window in windows):
             raise not_kept(self.stream, kept is None)
         rows = kept.read(None)
-        return Relational(rows, times_of(rows), np.arange(kept.past.events, kept.past.events + len(rows)))
+        return Relational(rows, times_of(rows), np.arange(self.events - len(rows), self.events))
 
 
 def not_kept(stream: Stream, keeps_none: bool, either: str = "") -> MullionError:

@@ -103,7 +103,7 @@ class SparkBackend:
         """What calls `process` for every batch of a stream, and `finish` at its end."""
         source = run.source
         assert isinstance(source, SparkSource)
-        return Feed(
+        feed = Feed(
             stream=run.stream,
             frame=self._frames.get(run.stream.name),
             open=lambda: source.open(run.overload.monitor.larger),
@@ -115,6 +115,8 @@ class SparkBackend:
             every=every,
             larger=lambda: run.overload.monitor.larger,
         )
+        source.watch(notes, feed.progress)
+        return feed
 
     def relations_stay_up_to(self) -> int:
         """How many events of a first step keep relations on the driver. With fewer cores than shards it is faster than

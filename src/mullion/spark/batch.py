@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ from mullion.spark.sources import (
 from mullion.spark.statistics import of_batch
 from mullion.spark.unseen import Unseen
 from mullion.spark.waiting_files import WaitingFiles
+from mullion.spark.waiting_offsets import WaitingOffsets
 from mullion.storage.marks import Mark
 
 NATIVE_PORTIONS = 4
@@ -216,7 +218,14 @@ class SparkSource:
         """Those of all batches. Asking the JVM for them takes milliseconds."""
         self._backlog: Backlog | None = None
         self._can_enlarge = False
-        self._waiting_files = None if self.log is None else WaitingFiles(self.stream.stored, self.log)
+        self._queue: WaitingFiles | WaitingOffsets | None = None
+        if self.log is not None and self.plain:
+            self._queue = WaitingFiles(self.stream.stored, self.log)
+
+    def watch(self, notes: Path, progress: Callable[[], Mapping[str, Any] | None]) -> None:
+        """Where Spark notes how far it has read, and what it tells of the stream while that is being read."""
+        if self.plain and self.stream.format == "kafka":
+            self._queue = WaitingOffsets(notes, progress)
 
     def open(self, times: int = 1) -> DataFrame:
         """Begin to read, in batches that are so many times larger than the user chose, if memory allows it."""
@@ -279,11 +288,11 @@ class SparkSource:
         return self._backlog.oldest_after(self.log.files_of(batch))
 
     def waiting(self, batch: int) -> Waiting | None:
-        """For files: bytes of those that lie there and were not read."""
-        return None if self._waiting_files is None or not self.plain else self._waiting_files.after(batch)
+        """For files: bytes of those that lie there and were not read. For Kafka: records."""
+        return None if self._queue is None else self._queue.after(batch)
 
     def amount(self, batch: int) -> float | None:
-        return None if self._waiting_files is None or not self.plain else self._waiting_files.held_by(batch)
+        return None if self._queue is None else self._queue.held_by(batch)
 
     @property
     def can_enlarge(self) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -110,6 +111,14 @@ class Feed:
             return query is not None and bool(query.status["isDataAvailable"])
         except (PySparkException, Py4JError, OSError):
             return False
+
+    def progress(self) -> Mapping[str, Any] | None:
+        """What Spark told of the last batch that it was through with; None where it told nothing."""
+        query = self._query
+        try:
+            return None if query is None else query.lastProgress
+        except (PySparkException, Py4JError, OSError):
+            return None
 
     def _end(self) -> None:
         if self._failure is None and not self._stopped:
