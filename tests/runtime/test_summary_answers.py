@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+import mullion
 from mullion.errors import MullionError
+from mullion.expressions.arrays import Codes
+from mullion.summaries.kinds import KINDS
 from without_spark import EngineWithoutSpark, local_engine
 
 Event = Mapping[str, Any]
@@ -215,6 +218,33 @@ def test_it_is_told_in_explain_and_stats() -> None:
         )
         told = engine.stats["summaries"]["xs"]
         assert (told["zones"], told["by_drift"], told["bytes"], told["memory"]) == ([3, 2], 0, 224, 1 << 20)
+
+
+class EvenOnly(KINDS["counts"]):  # type: ignore[name-defined,misc]
+    """Counts events whose codes are even, so that it can be told from counts."""
+
+    kind = "even_only"
+
+    def summarize(self, codes: Codes) -> None:
+        super().summarize(codes[codes % 2 == 0])
+
+
+def test_a_kind_that_a_user_registers(tmp_path: Path) -> None:
+    places = {"out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
+    created = "CREATE SUMMARY mine ON s(x) WITH GRANULARITY 10 us AND COLLAPSE (2, 3) USING even_only"
+    with pytest.raises(MullionError, match="unknown kind of summary 'even_only'"), local_engine(STREAM + created):
+        pass
+    mullion.register_summary(EvenOnly)
+    try:
+        for batch in range(2):
+            with local_engine(STREAM + created, **places) as engine:
+                engine.deliver("s", [{"ts": 10 * batch + i, "x": i % 4, "t": ""} for i in range(8)], batch)
+                found = [engine.ask(f"SELECT APPROX count(*) AS n FROM s [RANGE 20 us] WHERE x = {x}") for x in (2, 3)]
+        even, odd = (answer.to_arrow()["n"].to_pylist() for answer in found)
+        assert even == [4] and odd == [1], "what waits is counted by itself"
+        assert "even_only" in found[0].answered_from
+    finally:
+        del KINDS["even_only"]
 
 
 PREFERRED = """

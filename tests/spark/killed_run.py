@@ -17,8 +17,10 @@ QUESTIONS = (
     "SELECT count(*) AS n, median(price) AS m, last(symbol) AS l FROM trades [RANGE '50 s']",
     "SELECT max(price) AS hi FROM trades [ROWS 9]",
     "SELECT APPROX sum(price) AS total, count(price) AS n FROM trades [ROWS 20]",
+    "SELECT APPROX count(*) AS n FROM trades [RANGE '60 s'] WHERE symbol = 'a'",
+    "SELECT APPROX count(*) AS n FROM trades [RANGE '5 s'] WHERE volume = 7",
 )
-"""Answered from kept events and from synopses."""
+"""Answered from kept events, from synopses and from summaries."""
 
 
 def write_questions(engine: Engine, out: Path) -> None:
