@@ -44,13 +44,13 @@ def _refuse_mixed(expr: Expr) -> None:
         raise NotSupported(message, by_kernel[0].place or by_spark[0].place, hint=hint)
 
 
-def resolve_predicate(expr: Expr, columns: Mapping[str, Type], *, what: str = "a condition") -> Expr:
+def resolve_predicate(expr: Expr, columns: Mapping[str, Type]) -> Expr:
     """As `resolve`, for an expression that must be true or false."""
     resolved, type_ = resolve(expr, columns)
     if type_ == NULL:
         return cast(resolved, NULL, BOOLEAN, expr.place)
     if type_ != BOOLEAN:
-        raise CheckError(f"{what} must be boolean, but this is {type_}", expr.place)
+        raise CheckError(f"a condition must be boolean, but this is {type_}", expr.place)
     return resolved
 
 

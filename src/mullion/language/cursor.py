@@ -99,12 +99,12 @@ class Cursor:
             raise ParseError(message, self.place(self.at), hint=f"as a name, write `{token.text}`")
         raise self.expected(what)
 
-    def can_name(self, n: int = 0) -> bool:
-        """Whether a name stands n tokens from here."""
-        word = self.word(n)
+    def can_name(self) -> bool:
+        """Whether a name stands here."""
+        word = self.word()
         if word:
             return word not in RESERVED and not word[0].isdigit()
-        return self.ahead(n).kind is Kind.QUOTED
+        return self.token.kind is Kind.QUOTED
 
     def string(self, what: str) -> str:
         if self.token.kind is not Kind.STRING:

@@ -89,5 +89,5 @@ def _plain(events: pa.Table, others: pa.Table) -> pa.Table:
     return events
 
 
-def times_of(events: pa.Table, column: str = TIME) -> Times:
-    return np.asarray(in_one_piece(events.column(column)), np.int64)
+def times_of(events: pa.Table) -> Times:
+    return np.asarray(in_one_piece(events.column(TIME)), np.int64)
