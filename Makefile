@@ -33,7 +33,7 @@ demo: setup ## a live demonstration on generated trades
 test: setup lint ## everything: style, types, all tests
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-check: setup ## style, types and the tests that need no Spark, with every fourth random example: a minute
+check: setup ## style, types and the tests that need no Spark, with every eighth random example: a minute
 	@$(MAKE) --no-print-directory --jobs 2 lint quick
 
 quick: setup

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,11 +118,18 @@ def contributing_page() -> str:
 
 def _rooms() -> Iterator[tuple[str, str]]:
     """Each package or module of the product, those that others may import first, with its first paragraph."""
-    for layer in runpy.run_path(str(DOCS.parent / "tests" / "test_imports.py"))["LAYERS"]:
+    for layer in _layers():
         package = SOURCE / layer
         path = package / "__init__.py" if package.is_dir() else package.with_suffix(".py")
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         yield f"{layer}/" if package.is_dir() else path.name, " ".join(text.partition("\n\n")[0].split())
+
+
+def _layers() -> list[str]:
+    """The order of imports, as the test of it has it."""
+    tree = ast.parse((DOCS.parent / "tests" / "test_imports.py").read_text(encoding="utf-8"))
+    assigned = (node for node in tree.body if isinstance(node, ast.Assign))
+    return next(ast.literal_eval(node.value) for node in assigned if ast.unparse(node.targets[0]) == "LAYERS")
 
 
 def decisions_page() -> str:

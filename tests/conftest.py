@@ -25,8 +25,8 @@ settings.register_profile("explore", derandomize=False, deadline=None, max_examp
 settings.register_profile("brief", settings.get_profile("steady"))
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "steady")
 settings.load_profile(PROFILE)
-BRIEF = 4
-"""The part of all random examples that `make check` plays: every fourth, divided among the parameters of a test, but at
+BRIEF = 8
+"""The part of all random examples that `make check` plays: every eighth, divided among the parameters of a test, but at
 least one. `make test` plays all."""
 MEMORY = Path("/dev/shm")
 if PROFILE == "brief" and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 1 << 30:

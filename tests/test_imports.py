@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import mullion
-
-ROOT = Path(mullion.__file__).parent
+from source_trees import source_trees
 
 LAYERS = (
     "errors",
@@ -59,11 +56,11 @@ def imported(tree: ast.AST) -> Iterator[str]:
                 yield str(node.module)
 
 
-def violations(layer: str, source: str) -> list[str]:
+def violations(layer: str, tree: ast.Module) -> list[str]:
     """What a module of this layer imports and must not."""
     wrong = []
     allowed = LAYERS[: LAYERS.index(layer) + 1]
-    for name in imported(ast.parse(source)):
+    for name in imported(tree):
         top, _, rest = name.partition(".")
         inner = rest.partition(".")[0]
         if not top:
@@ -75,22 +72,19 @@ def violations(layer: str, source: str) -> list[str]:
     return wrong
 
 
-def modules() -> Iterator[Path]:
-    """All of the package but its front door, which stands above every layer."""
-    return (path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py")
-
-
 def test_imports_go_one_way() -> None:
+    """All of the package but its front door, which stands above every layer."""
     wrong = {}
-    for path in modules():
-        layer = path.relative_to(ROOT).parts[0].removesuffix(".py")
-        assert layer in LAYERS, f"{layer} has no place in LAYERS"
-        wrong[str(path.relative_to(ROOT))] = violations(layer, path.read_text(encoding="utf-8"))
+    for path, (_, tree) in source_trees().items():
+        layer = path.partition("/")[0].removesuffix(".py")
+        if path != "__init__.py":
+            assert layer in LAYERS, f"{layer} has no place in LAYERS"
+            wrong[path] = violations(layer, tree)
     assert not {path: names for path, names in wrong.items() if names}
 
 
 def test_the_front_door_does_not_import_pyspark_itself() -> None:
-    names = imported(ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8")))
+    names = imported(source_trees()["__init__.py"][1])
     assert not [name for name in names if name.partition(".")[0] == "pyspark"]
 
 
@@ -111,4 +105,4 @@ def test_the_front_door_does_not_import_pyspark_itself() -> None:
     ],
 )
 def test_the_check_itself(layer: str, source: str, wrong: list[str]) -> None:
-    assert violations(layer, source) == wrong
+    assert violations(layer, ast.parse(source)) == wrong

@@ -66,9 +66,16 @@ def from_the_start(text: str) -> list[Any]:
         return answers(engine, "q")
 
 
-@pytest.mark.parametrize("text", QUERIES.values(), ids=QUERIES)
-@pytest.mark.parametrize("crash", [None, "before partials", "before commit", "after commit", "before operators"])
-def test_what_the_stream_keeps_is_a_past(text: str, crash: str | None, tmp_path: Path) -> None:
+CRASHES = ("before partials", "before commit", "after commit", "before operators")
+
+
+@pytest.mark.parametrize(
+    ("name", "crash"),
+    [*((name, None) for name in QUERIES), *((n, c) for n in ("counts", "keys", "pairs") for c in CRASHES)],
+)
+def test_what_the_stream_keeps_is_a_past(name: str, crash: str | None, tmp_path: Path) -> None:
+    """Any relation is killed at random below."""
+    text = QUERIES[name]
     places = {"checkpoint": tmp_path / "c", "out": tmp_path / "o"}
     script, query = SCRIPT.format(keep=" KEEP 100 ROWS"), f"CREATE QUERY q BACKFILL AS {text}"
     with local_engine(script, **places) as engine:
