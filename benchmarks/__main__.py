@@ -25,6 +25,7 @@ BENCHMARKS = {
     "frequent": "how well short lists find frequent items, without Spark: two minutes",
     "operators": "joins, DISTINCT and negation over windows, and an index on disk",
     "flights": "varied queries over three million real flights, against DuckDB, polars and Spark",
+    "promising_structures": "what leads to the partners of a tuple: zones, buckets, drift; without Spark: a minute",
 }
 """Each is a module of this package with `run(console, *, json, plot, quick) -> Report`."""
 
