@@ -69,7 +69,7 @@ def is_drawn(place: Counts, drawn: Counts, of: Counts, phase: Real) -> Index:
     """Which of the parts of entries are taken, when `drawn` are `of` so many: evenly spaced, each equally likely.
 
     >>> is_drawn(np.arange(6), np.full(6, 2), np.full(6, 6), np.full(6, 0.5)).tolist()
-    [2, 5]
+    [1, 4]
     """
     rate = drawn / np.maximum(of, 1)
     found: Index = np.flatnonzero(np.floor((place + 1) * rate + phase + 1e-9) > np.floor(place * rate + phase + 1e-9))
