@@ -50,8 +50,20 @@ def test_an_order_that_is_closed_needs_no_payments_any_more() -> None:
         assert run.held == 4
         told = str(engine.explain())
         assert "of orders: a key (id) is over once status = 'closed'" in told
+        assert "1 key known to be over, 2 events after the end of their key" in told
         assert "1: FIFO queue, without keys that are over in orders" in told
         assert engine.explain().to_dict()["said"]["orders"]
+
+
+def test_keys_that_may_be_used_again_are_forgotten() -> None:
+    with local_engine(f"{STREAM.format('rate')} {ENDS} FOR '10 us'; {COUNTS}") as engine:
+        run = engine.runs
+        for number in range(20):
+            engine.deliver("orders", [order(5 * number, number), order(5 * number + 1, number, "closed")], number)
+        promises = run["orders"].promises
+        assert promises is not None and len(promises.closed) <= 3
+        engine.deliver("orders", [order(200, 0), order(200, 19)], 20)
+        assert run["orders"].counts.broken == 0
 
 
 def test_explain_tells_of_silence_and_overload() -> None:

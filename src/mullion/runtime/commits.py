@@ -79,6 +79,8 @@ class Commits:
         new = {name: sharing_set.tier.saved() for name, sharing_set in state.sets.items()}
         if state.keeper is not None and state.newest is not None:
             state.keeper.forget(state.newest)
+        if state.promises is not None:
+            state.promises.forget(state.watermark)
         if state.journal is not None:
             self._record(state.journal, mark, new)
         self.show()
@@ -111,7 +113,7 @@ class Commits:
             "ordered": state.ordered.snapshot(),
             "schedule": state.scheduling.snapshot(),
             "kept": None if state.keeper is None else state.keeper.snapshot(),
-            "closed": None if state.promises is None else state.promises.save(mark, state.watermark),
+            "closed": None if state.promises is None else state.promises.save(mark),
             "intake": None if state.intake is None else state.intake.names,
             "relations": state.relations_stand(),
             "inputs": self._taken_in(mark, whole=snapshot),

@@ -50,10 +50,13 @@ class Promises:
 
     # What a restart needs
 
-    def save(self, mark: Mark, watermark: int | None) -> Mapping[str, Any]:
-        """Write what is new, and return where everything lies."""
+    def forget(self, watermark: int | None) -> None:
+        """Forget keys whose time the watermark has passed: what would break their promise is late."""
         if watermark is not None:
             self.closed.expire(watermark)
+
+    def save(self, mark: Mark) -> Mapping[str, Any]:
+        """Write what is new, and return where everything lies."""
         if self._files is not None:
             self._manifest = self._files.save({"keys": self.closed.parts()}, mark.text)
         return self._manifest

@@ -20,6 +20,7 @@ from mullion.planner.rules import make_plan
 from mullion.planner.schedules.steps import stepped
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
+from mullion.plural import plural
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices.axis import by_axis
@@ -62,7 +63,8 @@ class Explainer:
         observed = self._relations.observed() if operators.relations else {}
         observed |= {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
         read = {stream for query in named for stream in query.streams}
-        said = {s.name: told for s in self._catalog.streams.values() if s.name in read and (told := _said(s))}
+        streams = [stream for stream in self._catalog.streams.values() if stream.name in read]
+        said = {s.name: told for s in streams if (told := _said(s, self._runs.get(s.name)))}
         sharing, pasts, summaries = self._options.sharing, dict(self._pasts), self._summaries(name)
         return Explanation(tuple(plans), sharing, name, observed, pasts, operators, held, said, summaries)
 
@@ -155,8 +157,8 @@ class Explainer:
         return make_plan(stream, queries, self._options, seen=seen, files=files, axis=axis, cluster=cluster)
 
 
-def _said(stream: Stream) -> tuple[str, ...]:
-    """What a stream says of silence, overload and the ends of keys."""
+def _said(stream: Stream, run: StreamRun | None) -> tuple[str, ...]:
+    """What a stream says of silence, overload and the ends of keys, and how many these are."""
     said = []
     if stream.idle is not None:
         said.append(f"event time goes on with the clock after {duration_text(stream.idle)} without events (IDLE AFTER)")
@@ -167,6 +169,9 @@ def _said(stream: Stream) -> tuple[str, ...]:
         keys, when = ", ".join(stream.punctuation.columns), render(stream.punctuation.when)
         span = "" if stream.punctuation.span is None else f" for {duration_text(stream.punctuation.span)}"
         said.append(f"a key ({keys}) is over{span} once {when}; rows come to the driver (PUNCTUATE)")
+        if run is not None and run.promises is not None and run.counts.batches:
+            over, broken = plural(len(run.promises.closed), "key"), plural(run.counts.broken, "event")
+            said.append(f"{over} known to be over, {broken} after the end of their key")
     return tuple(said)
 
 
