@@ -77,7 +77,7 @@ def _reachable() -> dict[str, Partial]:
 
 
 PARTIALS = _reachable()
-IN_ORDER = ("decayed_sum", "decayed_until")
+IN_ORDER = ("decayed_sum", "decayed_until", "decayed_now")
 """Aggregates that need the times of events; `aggregates/test_decay.py` is about them."""
 SIMPLE = [
     n for n, a in REGISTRY.items() if a.is_exact and not a.from_values and not a.keeps_nulls and n not in IN_ORDER

@@ -6,7 +6,7 @@ from mullion.aggregates.approx_distinct import ApproxCountDistinct
 from mullion.aggregates.approx_percentile import ApproxPercentile
 from mullion.aggregates.base import Aggregate, Invertible, Partial, State
 from mullion.aggregates.count import CountAggregate
-from mullion.aggregates.decay import DecayedSum, DecayedUntil
+from mullion.aggregates.decay import DecayedNow, DecayedSum, DecayedUntil
 from mullion.aggregates.distinct import AvgDistinct, SumDistinct
 from mullion.aggregates.extremes import MaxAggregate, MinAggregate
 from mullion.aggregates.first_last import FirstAggregate, LastAggregate
@@ -39,6 +39,7 @@ REGISTRY: dict[str, Aggregate] = {
         LastAggregate(),
         DecayedSum(),
         DecayedUntil(),
+        DecayedNow(),
     )
 }
 

@@ -4,7 +4,8 @@
 
 A state is (sum, newest): the sum as it is at the newest event of the state. No weight is above 1, so nothing overflows
 however long the stream is, and what underflows is too old to count. Two states are combined at the newer of their
-times. The binder brings the answer to the window's end: decayed_sum * 2^((decayed_until - window_end) / half_life).
+times. For slices the binder brings the answer to the window's end: decayed_sum * 2^((decayed_until - window_end) /
+half_life). Operators know the instants of their answers: decayed_now is the sum as it is then.
 
 Requires: events with their time. Time: O(1) an event and a combine. Space: three numbers. Guarantee: the sum but for
 rounding, a few units in the last place of the largest summand (golab 2.1.1 names time-decay; the scaled form is
@@ -126,6 +127,19 @@ class DecayedSum(_Decaying):
 
 
 @dataclass(frozen=True)
+class DecayedNow(DecayedSum):
+    """The sum at the instant at which a group is looked at, where that is known: for operators."""
+
+    name: ClassVar[str] = "decayed_now"
+
+    def lower_at(self, states: Sequence[tuple[Vector, ...]], times: Array) -> Vector:
+        total, newest, number = states[0]
+        there = number.values > 0
+        age = np.where(there, times - newest.values, 0)
+        return Vector(DOUBLE, Decayed(DOUBLE, self.half_life)._aged(total.values, age), there)
+
+
+@dataclass(frozen=True)
 class DecayedUntil(_Decaying):
     """The time of the newest event, in microseconds."""
 
@@ -139,4 +153,4 @@ class DecayedUntil(_Decaying):
         return Vector(BIGINT, np.where(number.values > 0, newest.values, 0), number.values > 0)
 
 
-__all__ = ["Decayed", "DecayedSum", "DecayedUntil"]
+__all__ = ["Decayed", "DecayedNow", "DecayedSum", "DecayedUntil"]

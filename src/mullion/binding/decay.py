@@ -11,17 +11,21 @@ from mullion.language.query import Aggregate, Call, Cast, Column, Expr, Literal
 from mullion.language.types import BIGINT, DOUBLE, INTERVAL, STRING, TIMESTAMP, Type
 
 DECAY = "decay"
+DECAYED_NOW = "decayed_now"
 
 
 def decayed(node: Aggregate, bounds: Type | None) -> Expr:
-    """The sum at the newest event, brought to the window's end."""
-    if bounds != TIMESTAMP:
-        hint = "it is for the window in time of one stream: aggregate that, without a join or a query around it"
+    """The sum at the newest event, brought to the window's end; or at the instants of operators, which have no columns
+    for the bounds of windows."""
+    if bounds not in (None, TIMESTAMP):
+        hint = "it is for windows in time"
         raise NotSupported("decay in this query", node.place, hint=hint)
     half_life = _half_life(node)
     if node.distinct:
         raise NotSupported("decay(DISTINCT ...)", node.place)
     kept = replace(node, args=(Cast(node.args[0], DOUBLE), Literal(half_life, BIGINT)))
+    if bounds is None:
+        return replace(kept, function=DECAYED_NOW)
     total, until = (replace(kept, function=f"decayed_{part}") for part in ("sum", "until"))
     age = Call("subtract", (until, Call("unix_micros", (Column("window_end"),))))
     exponent = Call("divide", (Cast(age, DOUBLE), Literal(float(half_life), DOUBLE)))
@@ -44,4 +48,4 @@ def _half_life(node: Aggregate) -> int:
     return int(span)
 
 
-__all__ = ["DECAY", "decayed"]
+__all__ = ["DECAY", "DECAYED_NOW", "decayed"]

@@ -17,6 +17,7 @@ from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate
 from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, Scan, scans
 from mullion.algebra.streams import WEIGHT
 from mullion.algebra.window_aggregate import bounds_of
+from mullion.binding.decay import DECAYED_NOW
 from mullion.binding.grouping import Grouping, item_name, known_functions
 from mullion.binding.layouts import Layout, computed_by_spark_alone, predicate, refuse_what_spark_cannot_see, typed
 from mullion.binding.scope import called
@@ -138,6 +139,9 @@ def _grouped(query: Query, layout: Layout, clock: Clock) -> Selected:
     grouping = Grouping(query, layout, layout.node.types, "the sources", bounds=None)
     _refuse_event_only(query)
     groups = _groups(query, grouping, layout)
+    if clock.slide is None and any(bound.function == DECAYED_NOW for bound in grouping.aggregates):
+        hint = "give its windows a SLIDE: without one it would be another at every moment"
+        raise NotSupported("decay in a query that is answered at every change", query.place, hint=hint)
     for expr in (*grouping.keys, *(e for a in grouping.aggregates for e in a.expressions())):
         if is_event_only(expr):
             raise NotSupported("a function that Spark alone computes", query.place)

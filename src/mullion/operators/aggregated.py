@@ -157,7 +157,7 @@ class AggregatedOperator(Operator):
         else:
             ranks = np.arange(max(low, self._occupancy.first), until + 1)
             moments = Moments(np.zeros(len(ranks), np.int64), ranks)
-        table = self._answers(keys, Grouped(rows, moments))
+        table = self._answers(keys, Grouped(rows, moments, clock.time(moments.rank)))
         start = clock.time(moments.rank) - 1
         end = np.where(_stays_on(table, moments, high), FOREVER, start + clock.slide)
         order = self._in_order(table, moments.rank)

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mullion.aggregates.base import Invertible, Partial, Places
+from mullion.aggregates.decay import DecayedNow
 from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Codes, Index, Times
@@ -94,8 +95,9 @@ def every_change(group: Codes, first: Times, last: Times, high: int) -> Moments:
 class Grouped:
     """Aggregates over what is there at each moment."""
 
-    def __init__(self, rows: Rows, moments: Moments) -> None:
-        self.rows, self.moments = rows, moments
+    def __init__(self, rows: Rows, moments: Moments, times: Times | None = None) -> None:
+        """`times`: when the moments are, for aggregates that fade."""
+        self.rows, self.moments, self._times = rows, moments, times
         edges = np.unique(np.concatenate([rows.first, rows.last + 1]))
         lift = len(edges) + 1
         came = rows.group * lift + np.searchsorted(edges, rows.first)
@@ -158,7 +160,8 @@ class Grouped:
             row = np.repeat(np.arange(len(times)), times)
             moment = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times) + first[row]
             order = np.lexsort((self.rows.place[row], moment))
-            yield Repeated(self.rows, row[order], self.count[begin:end], self._subtracted_from(begin, end))
+            times = None if self._times is None else self._times[begin:end]
+            yield Repeated(self.rows, row[order], self.count[begin:end], self._subtracted_from(begin, end), times)
             begin = end
             if begin >= len(self.moments):
                 return
@@ -189,12 +192,16 @@ class Repeated:
     row: Index
     count: Times
     subtracted: Callable[[Partial, Expr | None], tuple[Vector, ...]]
+    times: Times | None = None
 
     def lower(self, bound: BoundAggregate) -> Vector:
         if bound.values:
             return self._from_values(bound)
         partials = bound.aggregate.partials(bound.argument_type)
         states = [self._state(partial, bound) for partial in partials]
+        if isinstance(bound.aggregate, DecayedNow):
+            assert self.times is not None
+            return bound.aggregate.lower_at(states, self.times)
         return bound.aggregate.lower(bound.argument_type, states)
 
     def _state(self, partial: Partial, bound: BoundAggregate) -> tuple[Vector, ...]:

@@ -16,15 +16,15 @@ EXACT = Context(prec=200)
 Counts = list[tuple[Any, int]]
 
 
-def aggregate(bound: BoundAggregate, values: Sequence[Any]) -> Any:
-    """The answer over values in the order of their events, NULLs among them."""
+def aggregate(bound: BoundAggregate, values: Sequence[Any], instant: int | None = None) -> Any:
+    """The answer over values in the order of their events, NULLs among them, perhaps as it is at an instant."""
     constants = [getattr(bound.aggregate, field.name) for field in fields(bound.aggregate)]
     if bound.function in ("first", "last"):
         (ignores_nulls,) = constants
         values = [value for value in values if value is not None or not ignores_nulls]
         return None if not values else values[0 if bound.function == "first" else -1]
-    if bound.function in ("decayed_sum", "decayed_until"):
-        return _decayed(bound.function, [(x, t) for x, t in values if x is not None], constants[0])
+    if bound.function in ("decayed_sum", "decayed_until", "decayed_now"):
+        return _decayed(bound.function, [(x, t) for x, t in values if x is not None], constants[0], instant)
     known = [value for value in values if value is not None]
     if bound.distinct:
         known = [value for value, _ in counted(known)]
@@ -59,10 +59,10 @@ def aggregate(bound: BoundAggregate, values: Sequence[Any]) -> Any:
             return _spread(bound.function, known)
 
 
-def _decayed(function: str, known: Sequence[tuple[float, int]], half_life: int) -> Any:
+def _decayed(function: str, known: Sequence[tuple[float, int]], half_life: int, instant: int | None) -> Any:
     if not known:
         return None
-    newest = max(time for _, time in known)
+    newest = max(time for _, time in known) if instant is None else instant
     if function == "decayed_until":
         return newest
     aged = [x * 2.0 ** ((time - newest) / half_life) if math.isfinite(x) else x for x, time in known]

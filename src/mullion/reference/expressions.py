@@ -14,7 +14,7 @@ from mullion.reference.aggregates import canonical
 
 TIME = "#t"
 """The event's time, in microseconds, among its columns."""
-DECAYED = ("decayed_sum", "decayed_until")
+DECAYED = ("decayed_sum", "decayed_until", "decayed_now")
 
 
 def value(expr: Expr, columns: Mapping[str, Vector]) -> Any:

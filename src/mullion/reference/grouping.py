@@ -8,8 +8,9 @@ from typing import Any
 from mullion.algebra.nodes import Aggregated
 from mullion.expressions.vector import Vector
 from mullion.instants import FOREVER
+from mullion.language.types import BIGINT
 from mullion.reference.aggregates import aggregate, sort_key
-from mullion.reference.expressions import contribution, one_value, value
+from mullion.reference.expressions import TIME, contribution, one_value, value
 from mullion.reference.rows import Row, glued, moments
 
 Group = tuple[Any, ...]
@@ -27,11 +28,13 @@ class Groups:
             {name: Vector.of(type_, [v]) for (name, type_), v in zip(node.input.columns, row.values, strict=True)}
             for row in self.rows
         ]
+        for own, row in zip(columns, self.rows, strict=True):
+            own[TIME] = Vector.of(BIGINT, [row.start])
         self.group = [one_value([value(key, own) for key, _ in node.keys]) for own in columns]
         self.given = [[contribution(bound, own) for bound in node.aggregates] for own in columns]
         self.values: dict[tuple[Group, tuple[Any, ...]], tuple[Any, ...]] = {}
 
-    def snapshot(self, there: Sequence[int]) -> list[tuple[Group, tuple[Any, ...]]]:
+    def snapshot(self, there: Sequence[int], instant: int | None = None) -> list[tuple[Group, tuple[Any, ...]]]:
         """The result over some of the rows; `values` then has its rows."""
         groups: dict[Group, list[int]] = {} if self.node.keys else {(): []}
         for i in there:
@@ -40,7 +43,7 @@ class Groups:
         for group, members in groups.items():
             row = list(group)
             for n, bound in enumerate(self.node.aggregates):
-                row.append(aggregate(bound, [given for i in members for given in self.given[i][n]]))
+                row.append(aggregate(bound, [given for i in members for given in self.given[i][n]], instant))
             what = (group, one_value(row))
             self.values[what] = tuple(row)
             result.append(what)
@@ -65,7 +68,7 @@ def at_instants(
     assert node.slide is not None
 
     def at(instant: int) -> list[tuple[Group, tuple[Any, ...]]]:
-        return groups.snapshot([i for i, row in enumerate(groups.rows) if row.is_held_at(instant - 1)])
+        return groups.snapshot([i for i, row in enumerate(groups.rows) if row.is_held_at(instant - 1)], instant)
 
     for instant in instants:
         pieces += [(what, instant - 1, instant - 1 + node.slide) for what in at(instant)]
