@@ -24,6 +24,7 @@ BENCHMARKS = {
     "schedules": "when queries with SLIDE AT MOST are answered, and which together, without Spark: three minutes",
     "frequent": "how well short lists find frequent items, without Spark: two minutes",
     "operators": "joins, DISTINCT and negation over windows, and an index on disk",
+    "promising": "the most promising part of joins under budgets, without Spark: three minutes",
     "flights": "varied queries over three million real flights, against DuckDB, polars and Spark",
     "promising_structures": "what leads to the partners of a tuple: zones, buckets, drift; without Spark: a minute",
 }

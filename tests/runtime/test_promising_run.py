@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mullion.algebra.streams import Stream
+from mullion.errors import CheckError
 from mullion.language.types import BIGINT, TIMESTAMP
 from mullion.surface.progress import warnings
 from mullion.testing import STEPS, Crash, crash_at
@@ -151,6 +152,25 @@ def test_the_end_of_a_run_says_what_was_not_told(tmp_path: Path) -> None:
         (sentence,) = warnings({}, tmp_path, promising=engine.relations.promising)
         assert sentence == "query q told about 33 % of its results (BUDGET): 6 expired unseen"
         assert "told_so_far: 3 of 9 pairs (33 %)" in str(engine.explain("q"))
+
+
+def test_a_summary_on_the_key_lets_estimates_be_asked() -> None:
+    """Of the keys 1, 1, 1 and 2 the hot one comes first, and what is fresh before what is older."""
+    summary = "CREATE SUMMARY keys ON t(k) WITH GRANULARITY '10 us' AND COLLAPSE (2, 3);"
+    preference = "{} estimate(s.k), estimate(t.k) FADE FACTOR 0.5"
+    for order, wanted in (("DESC", [1, 1, 1]), ("ASC", [2, 1, 1])):
+        text = query(preference.format(order), "3 ROWS")
+        with local_engine(f"{SCRIPT} {summary} CREATE QUERY q AS {text};") as engine:
+            engine.deliver("t", [{"ts": 10, "k": key, "v": i} for i, key in enumerate([1, 1, 1, 2])], 0)
+            engine.deliver("s", [{"ts": 12, "k": key, "v": i} for i, key in enumerate([2, 1])], 0)
+            engine.deliver("t", [{"ts": 20, "k": 9, "v": 9}], 1)
+            engine.deliver("s", [{"ts": 20, "k": 8, "v": 9}], 1)
+            found = [row["k"] for row in engine.results("q").to_arrow().to_pylist()]
+            assert sorted(found) == sorted(wanted)
+            with pytest.raises(CheckError, match="DROP QUERY q first"):
+                engine.execute("DROP SUMMARY keys")
+    with pytest.raises(CheckError, match="no summary counts the key of the join"):
+        local_engine(f"{SCRIPT} CREATE QUERY q AS {text};").__enter__()
 
 
 @pytest.mark.parametrize("budget", ["1000 ROWS", "1000 EVENTS", "'1 h'", "AUTO"])

@@ -94,10 +94,11 @@ def preferred(query: Query, layout: Layout, summaries: Iterable[SummaryOn]) -> L
     join = layout.node
     assert isinstance(join, Join)
     sides = _Sides(join, layout, preference, list(summaries))
+    promises = sides.promises()
     fade = 1.0 if preference.fade is None else preference.fade
     ages = ((), ()) if fade == 1 else (sides.ages(0), sides.ages(1))
     budget = replace(preference.budget or Budget(), place=None)
-    return replace(layout, node=Promising(join, preference.kind, sides.promises(), budget, fade, ages))
+    return replace(layout, node=Promising(join, preference.kind, promises, budget, fade, ages))
 
 
 def _refuse_around(query: Query, preference: Preference) -> None:

@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from mullion.expressions.arrays import Index, Times
+from mullion.expressions.arrays import Codes, Index, Times
 from mullion.expressions.coding.hashes import Keys
+from mullion.operators.kernels.chosen_pairs import Wanted, chosen_pairs, taken_of
 from mullion.operators.kernels.join import (
     PORTION,
     Pairs,
@@ -70,7 +71,7 @@ def probe(partial: Partial, store: RowStore, *, before_cuts: bool) -> Iterator[P
     """
     portion: list[Pairs] = []
     for window, offset in zip(store.windows, store.offsets().tolist(), strict=True):
-        for pairs in probe_window(partial, window, before_cuts=before_cuts):
+        for pairs in _probe_window(partial, window, before_cuts=before_cuts):
             portion.append(Pairs(pairs.probe, pairs.stored + offset, pairs.start, pairs.end))
             if sum(map(len, portion)) >= PORTION:
                 yield Pairs.concat(portion)
@@ -79,7 +80,7 @@ def probe(partial: Partial, store: RowStore, *, before_cuts: bool) -> Iterator[P
         yield Pairs.concat(portion)
 
 
-def probe_window(partial: Partial, window: KeyedSubWindow, *, before_cuts: bool) -> Iterator[Pairs]:
+def _probe_window(partial: Partial, window: KeyedSubWindow, *, before_cuts: bool) -> Iterator[Pairs]:
     """As `probe`, of one sub-window: in the order of the rows that probe, which stand where they do in the window."""
     assert partial.keys is not None
     runs = common_runs(partial.runs, window.runs)
@@ -109,10 +110,25 @@ def count_met(partial: Partial, window: KeyedSubWindow, ages: Times) -> Index:
         times = (partial.start, partial.end), (window.start, window.meets)
         return overlap_counts(partial.runs, window.runs, runs, *times, ages)
     counts = np.zeros((len(partial), len(ages) + 1), np.intp)
-    for pairs in probe_window(partial, window, before_cuts=False):
+    for pairs in _probe_window(partial, window, before_cuts=False):
         age = partial.start[pairs.probe] - window.start[pairs.stored]
         np.add.at(counts, (pairs.probe, np.searchsorted(ages, age, "right")), 1)
     return counts
+
+
+def choose(partial: Partial, window: KeyedSubWindow, number: Codes, wanted: Wanted, before: int) -> Iterator[Pairs]:
+    """The pairs with rows of a sub-window that are wanted, by the numbers that these rows have."""
+    assert partial.keys is not None
+    if partial.is_clean and window.is_clean:
+        runs = _same_keys(partial, window, common_runs(partial.runs, window.runs))
+        times = (partial.start, partial.end), (window.start, window.meets)
+        yield from chosen_pairs(partial.runs, window.runs, runs, *times, number, wanted, before)
+        return
+    for pairs in _probe_window(partial, window, before_cuts=False):
+        own, met = number[pairs.stored], pairs.probe
+        meant = (wanted.since[met] <= own) & (own < wanted.until[met]) & (pairs.end > before)
+        some = pairs.take(np.flatnonzero(meant))
+        yield some.take(np.flatnonzero(taken_of(some.probe, wanted)))
 
 
 def _same_keys(partial: Partial, window: KeyedSubWindow, runs: tuple[Index, Index]) -> tuple[Index, Index]:
@@ -125,4 +141,4 @@ def _same_keys(partial: Partial, window: KeyedSubWindow, runs: tuple[Index, Inde
     return runs[0][same], runs[1][same]
 
 
-__all__ = ["Partial", "count_met", "extended", "probe", "probe_window"]
+__all__ = ["Partial", "choose", "count_met", "extended", "probe"]

@@ -51,12 +51,15 @@ class StepBudget:
         """Whether all of it can be told."""
         return (events if self.counts_events else pairs) <= self.left and pairs <= self.rows
 
-    def fitting(self, pairs: Counts) -> int:
-        """How many of some entries in a row can be told as a whole, by their pairs."""
-        most = min(self.rows, PORTION) if self.is_time else self.rows
+    def fitting(self, pairs: Counts, times: float = 1.0) -> int:
+        """How many of some entries in a row can be told as a whole, by their pairs, with so many times the budget."""
+        most = times * (min(self.rows, PORTION) if self.is_time else self.rows)
         total = np.cumsum(pairs)
-        whole = int(np.searchsorted(total, min(most, sys.maxsize if self.counts_events else self.left), "right"))
-        return min(whole, int(self.left)) if self.counts_events else whole
+        whole = int(np.searchsorted(total, most if self.counts_events else min(most, times * self.left), "right"))
+        if not self.counts_events:
+            return whole
+        events = np.cumsum(pairs > 0)
+        return min(whole, int(np.searchsorted(events, times * self.left, "right")))
 
     @property
     def pairs(self) -> int:

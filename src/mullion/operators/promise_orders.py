@@ -30,7 +30,8 @@ def promises(order: str, values: Vector, fade: float, grain: Index) -> Real:
 
 
 def ranked(promise: Real) -> Index:
-    """The places of entries, the most promising first; of equal ones the first that came."""
+    """The places of entries, the most promising first; of equal ones the first that came. What waited is in order, so
+    that only what is new is put between."""
     return np.argsort(-promise, kind="stable")
 
 
@@ -65,15 +66,4 @@ def shares(weight: Real, most: Counts, budget: float, phase: float) -> Counts:
     return np.minimum(whole, most)
 
 
-def is_drawn(place: Counts, drawn: Counts, of: Counts, phase: Real) -> Index:
-    """Which of the parts of entries are taken, when `drawn` are `of` so many: evenly spaced, each equally likely.
-
-    >>> is_drawn(np.arange(6), np.full(6, 2), np.full(6, 6), np.full(6, 0.5)).tolist()
-    [1, 4]
-    """
-    rate = drawn / np.maximum(of, 1)
-    found: Index = np.flatnonzero(np.floor((place + 1) * rate + phase + 1e-9) > np.floor(place * rate + phase + 1e-9))
-    return found
-
-
-__all__ = ["ASC", "DESC", "WEIGHTED", "is_drawn", "promises", "ranked", "shares"]
+__all__ = ["ASC", "DESC", "WEIGHTED", "promises", "ranked", "shares"]

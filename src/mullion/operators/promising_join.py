@@ -27,32 +27,31 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Promising
-from mullion.algebra.nodes.promising import ESTIMATE
-from mullion.expressions.arrays import Codes, Counts, Index, Real, Times
+from mullion.expressions.arrays import Codes, Counts, Index, Real
 from mullion.expressions.coding.hashes import mixed
-from mullion.expressions.vector import Vector
 from mullion.instants import EVER_BEFORE
-from mullion.kernels.columns import Columns, names_read
 from mullion.language.query import Budget
-from mullion.language.types import BIGINT
 from mullion.operators.agenda import Entries
 from mullion.operators.auto_time import AutoTime
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import key_function
 from mullion.operators.join import JoinOperator
-from mullion.operators.join_probe import Partial, count_met, extended, probe_window
+from mullion.operators.join_probe import Partial, choose, extended
+from mullion.operators.kernels.chosen_pairs import Wanted
 from mullion.operators.kernels.join import PORTION, Pairs, common_runs
 from mullion.operators.keyed_sub_window import KeyedSubWindow, equal_codes
 from mullion.operators.promise_budget import FIRST_GUESS, LEARNT, StepBudget
-from mullion.operators.promise_orders import WEIGHTED, is_drawn, promises, ranked, shares
+from mullion.operators.promise_offers import NUMBER, numbers_of, offers_of
+from mullion.operators.promise_orders import WEIGHTED, ranked, shares
 from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
-from mullion.operators.timed_tables import numbers
 
-NUMBER = "#number"
-"""The column of rows that are kept for the number in which they came."""
+TELLING = 1000
+"""Pairs from whose time one can tell what one takes."""
+AHEAD = 1.5
+"""Entries that waited are counted anew for so many times the budget, since some of their pairs have expired."""
 
 
 class PromisingJoinOperator(JoinOperator):
@@ -90,16 +89,18 @@ class PromisingJoinOperator(JoinOperator):
     def _told(self, inputs: Sequence[Delta], now: int, began: float) -> Delta:
         budget = StepBudget(self.promising.budget, began, self.time.turn(), self.pair_seconds, self.most_rows)
         if self._surely_fits(inputs, budget):
-            looked_at = self._looked_at
+            began, looked_at = time.perf_counter(), self._looked_at
             whole = super().advance(inputs, now)
             self.tally.offered += self._looked_at - looked_at
+            self._learn(began, looked_at)
             return whole
         offers = [self.agenda]
         for i, delta in enumerate(inputs):
             self.bad += self._bad_keys[i].among(delta.fresh.rows)
             fresh = self._sorted(i, delta.fresh)
             if fresh is not None:
-                offers.append(self._offers(i, fresh, self.came[0] if i else self.came[1] - len(inputs[1].fresh)))
+                until = self.came[0] if i else self.came[1] - len(inputs[1].fresh)
+                offers.append(offers_of(self.promising, i, fresh, self.stores[1 - i], until))
                 self.stores[i].add(fresh)
         self._see(inputs, sum(int(entries.pairs.sum()) for entries in offers[1:]))
         entries = Entries.concat(offers)
@@ -152,61 +153,18 @@ class PromisingJoinOperator(JoinOperator):
         self.passed.step()
         self.met.see(new[0] * max(held[1] - new[1], 0) + new[1] * held[0], met)
 
-    # Offers
-
-    def _offers(self, i: int, fresh: KeyedSubWindow, until: int) -> Entries:
-        """An entry for each new row of input i and each granularity in which it meets rows of the other, which came
-        before number `until`."""
-        other, ages = self.stores[1 - i], np.array(self.promising.ages[1 - i], np.int64)
-        partial = Partial.of(i, fresh)
-        counts = np.zeros((len(fresh), len(ages) + 1), np.int64)
-        for window in other.windows:
-            counts += count_met(partial, window, ages)
-        row, grain = np.nonzero(counts)
-        value = self._promise(i, fresh, counts.sum(axis=1)).take(row)
-        limits = self._limits(1 - i, fresh.start[row], ages, until)
-        return Entries(
-            np.full(len(row), i, np.int64),
-            numbers(fresh.table, NUMBER)[row],
-            limits[grain + 1, np.arange(len(row))],
-            limits[grain, np.arange(len(row))],
-            promises(self.promising.order, value, self.promising.fade, grain),
-            counts[row, grain],
-            fresh.meets[row],
-        )
-
-    def _promise(self, i: int, fresh: KeyedSubWindow, met: Counts) -> Vector:
-        """What each new row promises."""
-        promise, types = self.promising.promises[i], self.promising.input.parts[i].types
-        columns = Columns(len(fresh))
-        for name in names_read(promise):
-            if name == ESTIMATE:
-                columns.add(name, pa.array(met), BIGINT)
-            else:
-                columns.add(name, fresh.table.column(name), types[name])
-        return columns.value(promise)
-
-    def _limits(self, j: int, start: Times, ages: Times, until: int) -> Codes:
-        """For rows that start at some times, the numbers between which the rows of input j came that each granularity
-        holds then, the youngest granularity first."""
-        limits = np.zeros((len(ages) + 2, len(start)), np.int64)
-        limits[0] = until
-        if len(ages) and len(start):
-            windows = self.stores[j].windows
-            number = np.concatenate([numbers(window.table, NUMBER) for window in windows])
-            order = np.argsort(number)
-            began, number = np.concatenate([window.start for window in windows])[order], number[order]
-            number = np.append(number, until)
-            for grain, age in enumerate(ages.tolist()):
-                limits[grain + 1] = number[np.searchsorted(began, start - age, "right")]
-        return limits
-
     # What is told
 
     def _in_order(self, entries: Entries, budget: StepBudget) -> list[TimedRows]:
         """Entries in the order of their promises, until the budget is spent. The others wait."""
         order, at, rows = ranked(entries.promise), 0, list[TimedRows]()
+        is_counted = np.arange(len(entries)) >= len(self.agenda)
         while at < len(order) and not budget.is_spent:
+            ahead = order[at : at + 1 + budget.fitting(entries.pairs[order[at:]], AHEAD)]
+            if not is_counted[ahead].all():
+                entries = self._counted(entries, ahead[~is_counted[ahead]])
+                is_counted[ahead] = True
+                continue
             whole = budget.fitting(entries.pairs[order[at:]])
             if whole:
                 rows += self._tell(entries.take(order[at : at + whole]), budget)
@@ -216,18 +174,28 @@ class PromisingJoinOperator(JoinOperator):
                 rows += self._tell(part, budget)
                 entries = entries.cut(int(order[at]), until, left)
                 at += 0 if left else 1
-        self.agenda = entries.take(np.sort(order[at:]))
+        self.agenda = entries.take(order[at:])
         return rows
+
+    def _counted(self, entries: Entries, some: Index) -> Entries:
+        """With the pairs that some entries still have. The others expired while they waited."""
+        chosen = entries.take(some)
+        alive = np.zeros(len(some), np.int64)
+        for _ in self._met(chosen, np.zeros(len(some), np.int64), alive):
+            pass
+        self.tally.expired += int(chosen.pairs.sum() - alive.sum())
+        pairs = entries.pairs.copy()
+        pairs[some] = alive
+        return replace(entries, pairs=pairs)
 
     def _split(self, entry: Entries, most: int) -> tuple[Entries, int, int]:
         """So many pairs of an entry, with the rows that came last; before which number those came that are left to it,
         and how many they are."""
-        met = [chunk.number for chunk in self._met(entry)]
-        number = np.sort(np.concatenate(met)) if met else np.zeros(0, np.int64)
-        self.tally.expired += int(entry.pairs[0]) - len(number)
-        first = int(entry.since[0]) if len(number) <= most else int(number[-most])
-        left = int(np.count_nonzero(number < first))
-        part = replace(entry, since=np.array([first]), pairs=np.array([len(number) - left]))
+        kept = [numbers_of(store.windows) for store in self.stores]
+        number = np.sort(np.concatenate([kept[1 - m.side][m.pairs.stored] for m in self._met(entry, entry.pairs)]))
+        first = int(number[-most])
+        left = len(number) - most
+        part = replace(entry, since=np.array([first]), pairs=np.array([most]))
         return part, first, left
 
     def _drawn(self, entries: Entries, budget: StepBudget) -> list[TimedRows]:
@@ -245,48 +213,45 @@ class PromisingJoinOperator(JoinOperator):
         return self._tell(entries.take(some), budget, drawn[some])
 
     def _tell(self, entries: Entries, budget: StepBudget, drawn: Counts | None = None) -> list[TimedRows]:
-        """The pairs of some entries that still live, or as many as are drawn of them, as rows."""
+        """The pairs of some entries, or as many as are drawn of them, as rows."""
         began, looked_at = time.perf_counter(), self._looked_at
-        alive, phase = np.zeros(len(entries), np.int64), _phases(entries.probe + sum(self.came))
         rows: list[TimedRows] = []
         together: list[_Met] = []
-        for chunk in self._met(entries):
-            if together and (together[0].window is not chunk.window or sum(map(len, together)) > PORTION):
+        for met in self._met(entries, entries.pairs if drawn is None else drawn):
+            if together and (together[0].window is not met.window or sum(map(len, together)) > PORTION):
                 rows += self._rows(together)
                 together = []
-            which = chunk.which
-            kept = chunk
-            if drawn is not None:
-                place = alive[which] + _places_in_runs(which)
-                kept = chunk.take(is_drawn(place, drawn[which], entries.pairs[which], phase[which]))
-            alive += np.bincount(which, minlength=len(entries))
-            together += [kept] if len(kept) else []
+            together.append(met)
         rows += self._rows(together) if together else []
-        if drawn is None:
-            self.tally.expired += int(entries.pairs.sum() - alive.sum())
-            budget.spend(alive)
-        if looked := self._looked_at - looked_at:
-            self.pair_seconds += LEARNT * ((time.perf_counter() - began) / looked - self.pair_seconds)
+        budget.spend(entries.pairs if drawn is None else drawn)
+        self._learn(began, looked_at)
         return rows
 
-    def _met(self, entries: Entries) -> Iterator[_Met]:
-        """The pairs of some entries that still live: those of one entry stand together in every chunk."""
+    def _learn(self, began: float, looked_at: int) -> None:
+        """How long a pair takes, from as many as tell."""
+        if (pairs := self._looked_at - looked_at) >= TELLING:
+            self.pair_seconds += LEARNT * ((time.perf_counter() - began) / pairs - self.pair_seconds)
+
+    def _met(self, entries: Entries, taken: Counts, alive: Counts | None = None) -> Iterator[_Met]:
+        """So many of the pairs that entries still have. `alive` counts all of these."""
+        phase = _phases(entries.probe + sum(self.came))
         for i in (0, 1):
             mine, other = np.flatnonzero(entries.side == i), self.stores[1 - i]
-            stored = [numbers(window.table, NUMBER) for window in other.windows]
+            stored = [numbers_of([window]) for window in other.windows]
             for window in self.stores[i].windows if len(mine) else ():
-                rows, which = equal_codes(numbers(window.table, NUMBER), entries.probe[mine])
+                rows, which = equal_codes(numbers_of([window]), entries.probe[mine])
                 if not len(rows):
                     continue
                 partial, which = Partial.of(i, window, rows), mine[which]
+                own = entries.take(which)
+                seen = np.zeros(len(which), np.int64)
+                wanted = Wanted(own.since, own.until, taken[which], own.pairs, phase[which], seen)
                 for number, met, first in zip(stored, other.windows, other.offsets().tolist(), strict=True):
-                    for pairs in probe_window(partial, met, before_cuts=False):
-                        chunk = _Met(i, window, partial, which[pairs.probe], pairs, number[pairs.stored])
-                        entry = chunk.which
-                        meant = (entries.since[entry] <= chunk.number) & (chunk.number < entries.until[entry])
-                        kept = chunk.take(np.flatnonzero(meant & (pairs.end > self.before)))
-                        if len(kept):
-                            yield replace(kept, pairs=replace(kept.pairs, stored=kept.pairs.stored + first))
+                    for pairs in choose(partial, met, number, wanted, self.before):
+                        if len(pairs):
+                            yield _Met(i, window, partial, replace(pairs, stored=pairs.stored + first))
+                if alive is not None:
+                    alive[which] = wanted.seen
 
     def _rows(self, together: Sequence[_Met]) -> list[TimedRows]:
         """Pairs of the rows of one sub-window as rows of the join."""
@@ -344,32 +309,15 @@ class PromisingJoinOperator(JoinOperator):
 
 @dataclass(frozen=True)
 class _Met:
-    """Pairs of rows of input `side`, which stand in a sub-window, with rows of the other, which came as `number`. For
-    each pair the place of its entry."""
+    """Pairs of rows of input `side`, which stand in a sub-window, with rows of the other."""
 
     side: int
     window: KeyedSubWindow
     partial: Partial
-    which: Index
     pairs: Pairs
-    number: Codes
 
     def __len__(self) -> int:
-        return len(self.which)
-
-    def take(self, index: Index) -> _Met:
-        return replace(self, which=self.which[index], pairs=self.pairs.take(index), number=self.number[index])
-
-
-def _places_in_runs(which: Index) -> Counts:
-    """For numbers of which equal ones stand together, how many equal ones stand before each.
-
-    >>> _places_in_runs(np.array([4, 4, 1, 1, 1])).tolist()
-    [0, 1, 0, 1, 2]
-    """
-    first = np.flatnonzero(np.concatenate([[True], which[1:] != which[:-1]])) if len(which) else which
-    places: Counts = np.arange(len(which)) - np.repeat(first, np.diff(np.append(first, len(which))))
-    return places
+        return len(self.pairs)
 
 
 def _phases(of: Codes) -> Real:

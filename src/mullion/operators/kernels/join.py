@@ -86,7 +86,7 @@ class Pairs:
         return Pairs(*map(np.concatenate, columns))
 
 
-class _Side(NamedTuple):
+class Side(NamedTuple):
     """From where to where the rows of common runs stand on one side, and when rows live."""
 
     first: Array
@@ -95,13 +95,30 @@ class _Side(NamedTuple):
     end: Array
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
     """Room for pairs."""
 
     probe: Array
     stored: Array
     start: Array
     end: Array
+
+
+def sides(
+    probe: Runs,
+    stored: Runs,
+    runs: tuple[Index, Index],
+    probe_times: tuple[Times, Times],
+    stored_times: tuple[Times, Times],
+) -> tuple[Side, Side]:
+    """The runs that both have, with the times of the rows."""
+    (p_start, p_end), (k_start, k_end) = frozen(*probe_times), frozen(*stored_times)
+    p = Side(probe.first[runs[0]], probe.first[runs[0] + 1], p_start, p_end)
+    return p, Side(stored.first[runs[1]], stored.first[runs[1] + 1], k_start, k_end)
+
+
+def room_for(pairs: int) -> Found:
+    return Found(*(np.empty(pairs, kind) for kind in (np.intp, np.intp, np.int64, np.int64)))
 
 
 def overlapping_pairs(
@@ -113,16 +130,13 @@ def overlapping_pairs(
     portion: int = PORTION,
 ) -> Iterator[Pairs]:
     """All pairs of the rows of two runs whose lives overlap, in the order of the probe's rows."""
-    (p_start, p_end), (k_start, k_end) = frozen(*probe_times), frozen(*stored_times)
-    p = _Side(probe.first[runs[0]], probe.first[runs[0] + 1], p_start, p_end)
-    k = _Side(stored.first[runs[1]], stored.first[runs[1] + 1], k_start, k_end)
+    p, k = sides(probe, stored, runs, probe_times, stored_times)
     at_most = int(((p.last - p.first) * (k.last - k.first)).sum())
     at = np.zeros(3, np.int64)
     if len(p.first):
         at[1], at[2] = p.first[0], k.first[0]
     while at[0] < len(p.first):
-        room = min(portion, at_most)
-        out = _Found(*(np.empty(room, kind) for kind in (np.intp, np.intp, np.int64, np.int64)))
+        out = room_for(min(portion, at_most))
         count = _pair_up(p, k, at, out)
         if count:
             yield Pairs(*(column[:count] for column in out))
@@ -143,10 +157,8 @@ def overlap_counts(
     >>> overlap_counts(runs, runs, both, when, (np.array([0, 8]), np.array([10, 18])), np.array([5])).tolist()
     [[1, 1], [1, 1]]
     """
-    (p_start, p_end), (k_start, k_end) = frozen(*probe_times), frozen(*stored_times)
-    p = _Side(probe.first[runs[0]], probe.first[runs[0] + 1], p_start, p_end)
-    k = _Side(stored.first[runs[1]], stored.first[runs[1] + 1], k_start, k_end)
-    counts = np.zeros((len(p_start), len(ages) + 1), np.intp)
+    p, k = sides(probe, stored, runs, probe_times, stored_times)
+    counts = np.zeros((len(p.start), len(ages) + 1), np.intp)
     _count(p, k, ages, counts)
     return counts
 
@@ -186,7 +198,7 @@ def _merge(a: Array, b: Array, in_a: Array, in_b: Array) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _pair_up(probe: _Side, stored: _Side, at: Array, out: _Found) -> int:
+def _pair_up(probe: Side, stored: Side, at: Array, out: Found) -> int:
     """Fill the output with pairs, going on from the run and rows in `at`, which then tell where to go on."""
     count, room = 0, len(out.probe)
     run, p, k = at[0], at[1], at[2]
@@ -212,7 +224,7 @@ def _pair_up(probe: _Side, stored: _Side, at: Array, out: _Found) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _count(probe: _Side, stored: _Side, ages: Array, counts: Array) -> None:
+def _count(probe: Side, stored: Side, ages: Array, counts: Array) -> None:
     for run in range(len(probe.first)):
         for p in range(probe.first[run], probe.last[run]):
             start, end = probe.start[p], probe.end[p]
@@ -226,11 +238,15 @@ def _count(probe: _Side, stored: _Side, ages: Array, counts: Array) -> None:
 
 __all__ = [
     "PORTION",
+    "Found",
     "Pairs",
     "Runs",
+    "Side",
     "common_runs",
     "equal_pairs",
     "overlap_counts",
     "overlapping_pairs",
     "ranges_expanded",
+    "room_for",
+    "sides",
 ]

@@ -1,0 +1,82 @@
+"""What new rows offer a promising join: an entry for each row, and each granularity in which it meets rows of the other
+input, with what it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.algebra.nodes import Promising
+from mullion.algebra.nodes.promising import ESTIMATE
+from mullion.expressions.arrays import Codes, Counts, Times
+from mullion.expressions.vector import Vector
+from mullion.kernels.columns import Columns, names_read
+from mullion.language.types import BIGINT
+from mullion.operators.agenda import Entries
+from mullion.operators.join_probe import Partial, count_met
+from mullion.operators.keyed_sub_window import KeyedSubWindow
+from mullion.operators.promise_orders import promises
+from mullion.operators.row_store import RowStore
+from mullion.operators.timed_tables import numbers
+
+NUMBER = "#number"
+"""The column of rows that are kept for the number in which they came."""
+
+
+def numbers_of(windows: Sequence[KeyedSubWindow]) -> Codes:
+    """The numbers of the rows of sub-windows, one after the other."""
+    found = [numbers(window.table, NUMBER) for window in windows]
+    return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def offers_of(node: Promising, i: int, fresh: KeyedSubWindow, other: RowStore, until: int) -> Entries:
+    """The entries of new rows of input i, with rows of the other that came before number `until`."""
+    ages = np.array(node.ages[1 - i], np.int64)
+    partial = Partial.of(i, fresh)
+    counts = np.zeros((len(fresh), len(ages) + 1), np.int64)
+    for window in other.windows:
+        counts += count_met(partial, window, ages)
+    row, grain = np.nonzero(counts)
+    value = _promise(node, i, fresh, counts.sum(axis=1)).take(row)
+    limits = _limits(other, fresh.start[row], ages, until)
+    return Entries(
+        np.full(len(row), i, np.int64),
+        numbers_of([fresh])[row],
+        limits[grain + 1, np.arange(len(row))],
+        limits[grain, np.arange(len(row))],
+        promises(node.order, value, node.fade, grain),
+        counts[row, grain],
+        fresh.meets[row],
+    )
+
+
+def _promise(node: Promising, i: int, fresh: KeyedSubWindow, met: Counts) -> Vector:
+    """What each new row promises."""
+    promise, types = node.promises[i], node.input.parts[i].types
+    columns = Columns(len(fresh))
+    for name in names_read(promise):
+        if name == ESTIMATE:
+            columns.add(name, pa.array(met), BIGINT)
+        else:
+            columns.add(name, fresh.table.column(name), types[name])
+    return columns.value(promise)
+
+
+def _limits(other: RowStore, start: Times, ages: Times, until: int) -> Codes:
+    """For rows that start at some times, the numbers between which the rows of the other input came that each
+    granularity holds then, the youngest granularity first."""
+    limits = np.zeros((len(ages) + 2, len(start)), np.int64)
+    limits[0] = until
+    if len(ages) and len(start):
+        number = numbers_of(other.windows)
+        order = np.argsort(number)
+        began = np.concatenate([window.start for window in other.windows])[order]
+        number = np.append(number[order], until)
+        for grain, age in enumerate(ages.tolist()):
+            limits[grain + 1] = number[np.searchsorted(began, start - age, "right")]
+    return limits
+
+
+__all__ = ["NUMBER", "numbers_of", "offers_of"]
