@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate
 from mullion.expressions.arrays import Index, Times
+from mullion.expressions.coding.dictionary import coded
 from mullion.expressions.evaluate import count_bad, evaluate
 from mullion.expressions.vector import Vector
 from mullion.instants import NO_START
@@ -22,6 +23,9 @@ from mullion.language.query import Column, Expr, walk
 from mullion.planner.sliced import AnswerTemplate
 from mullion.slices.arrange import Ranks, bounds_of, order_within, ranks_of
 from mullion.slices.pairs import Pairs
+
+FEW_PAIRS = 4
+"""With so many pairs of a window its bounds are codes."""
 
 
 class Windows(NamedTuple):
@@ -88,7 +92,7 @@ class AnswerTable:
         """The queries, where the answers of each begin, the last one's end, and the answers. Without `arranged`, the
         columns that ORDER BY needs stay."""
         template = self._template
-        arrays = {name: self._vector(name).to_arrow() for name in ("window_start", "window_end")}
+        arrays = dict(zip(WINDOW_COLUMNS, self._bounds(), strict=True))
         for name, (expr, _) in zip(template.names, template.items, strict=True):
             arrays[name] = self._array(expr)
         if not arranged and not template.is_plain:
@@ -99,6 +103,16 @@ class AnswerTable:
         query = self._windows.query
         first = bounds_of(query)
         return query[first[:-1]], self._found.pairs.before(first), pa.table(arrays)
+
+    def _bounds(self) -> tuple[pa.Array, pa.Array]:
+        """The bounds of the window of each pair."""
+        opens, closes, pairs = self._windows.opens, self._windows.closes, self._found.pairs
+        if len(pairs) < FEW_PAIRS * len(opens):
+            return self._vector("window_start").to_arrow(), self._vector("window_end").to_arrow()
+        which = pairs.which
+        shown = (opens, opens != NO_START), (closes, _all(len(closes)))
+        start, end = (coded(Vector(self._template.bounds, *own).to_arrow(), which) for own in shown)
+        return start, end
 
     def _keep(self, index: Index) -> None:
         if len(index) == len(self._found.pairs) and (index[1:] > index[:-1]).all():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +60,7 @@ def is_ordered(query: Index, ends: npt.NDArray[np.int64]) -> bool:
     return bool((later | ((query[1:] == query[:-1]) & (ends[1:] >= ends[:-1]))).all())
 
 
-def bounds_of(*columns: npt.NDArray[np.int64]) -> Index:
+def bounds_of(*columns: npt.NDArray[np.integer[Any]]) -> Index:
     """Where rows that are equal in all columns begin, and where the last ones end."""
     if not len(columns[0]):
         return np.zeros(1, np.intp)

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.expressions.arrays import Index, Times
+from mullion.expressions.coding.dictionary import decoded
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import AnswerTemplate
 from mullion.planner.slices import distinct
@@ -74,16 +75,20 @@ class Work:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of some queries of one template: rows `bounds[i]` to `bounds[i + 1]` of the table are query i's."""
+    """The answers of some queries of one template: rows `bounds[i]` to `bounds[i + 1]` of the table are query i's.
+
+    Keys and bounds of windows, which many rows have in common, may be codes into a dictionary as long as nobody looks.
+    """
 
     queries: tuple[str, ...]
     bounds: list[int]
     table: pa.Table
 
     def __iter__(self) -> Iterator[tuple[str, pa.Table]]:
+        """The answers of each query, without codes."""
         for name, low, high in zip(self.queries, self.bounds, self.bounds[1:], strict=False):
             if high > low:
-                yield name, self.table.slice(low, high - low)
+                yield name, decoded(self.table.slice(low, high - low))
 
 
 def finalize(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mullion.expressions.arrays import Array, Index
 
@@ -20,16 +21,18 @@ class Pairs:
     ([10, 10, 30], [10, 30])
     """
 
-    def __init__(self, counts: Index, which: Index | None = None) -> None:
+    def __init__(self, counts: Index, which: npt.NDArray[np.integer[Any]] | None = None) -> None:
         self._counts, self._kept = counts, which
 
     def __len__(self) -> int:
         return int(self._counts.sum()) if self._kept is None else len(self._kept)
 
     @cached_property
-    def which(self) -> Index:
+    def which(self) -> npt.NDArray[np.integer[Any]]:
         """The window of each pair."""
-        return np.repeat(np.arange(len(self._counts)), self._counts) if self._kept is None else self._kept
+        if self._kept is not None:
+            return self._kept
+        return np.repeat(np.arange(len(self._counts), dtype=np.int32), self._counts)
 
     def spread(self, values: A) -> A:
         """For each pair the value of its window."""

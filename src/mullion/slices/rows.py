@@ -16,6 +16,7 @@ from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.expressions.vector import Vector, arrow_type, dtype_of
 from mullion.language.types import Type
 from mullion.planner.plan import Grouping, StateColumn
+from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.partial import SLOT
 from mullion.slices.subwindow import PartialSubWindows
 
@@ -49,9 +50,12 @@ class Rows:
         return self._key_types[index]
 
     @cached_property
-    def groups(self) -> tuple[npt.NDArray[np.int64], int]:
-        """The group of each row as a number, and how many groups there are."""
-        return combine([codes_of(self.key(i)) for i in range(self.group_keys)], len(self))
+    def groups(self) -> tuple[npt.NDArray[np.integer[Any]], int]:
+        """The group of each row as a number, and how many groups there are at most."""
+        if not self.group_keys:
+            return np.zeros(len(self), np.int32), 1
+        numbered = Groups.numbered([in_one_piece(self.key(i)) for i in range(self.group_keys)])
+        return numbered.codes, numbered.size
 
     def align(self, others: Sequence[Rows]) -> None:
         """Number the groups of all these rows alike."""
@@ -76,6 +80,10 @@ class Rows:
         """A key of some rows, without codes."""
         column = in_one_piece(self.key(index)).take(pa.array(rows))
         return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+    def are_all_of(self, slot: str) -> bool:
+        """Whether all rows belong to the slot, and to no other."""
+        return all(entry.slots == [slot] and SLOT in entry.table.schema.names for entry in self.entries)
 
     def members(self, slots: Mapping[str, int]) -> tuple[Index, Index]:
         """Pairs of a row and the number of a slot that it belongs to."""

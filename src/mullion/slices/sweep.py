@@ -18,6 +18,7 @@ from mullion.aggregates.base import State
 from mullion.aggregates.integer_states import WholeNumbers
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Array, Index, Times
+from mullion.expressions.coding.dictionary import coded
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import Grouping, StateColumn, states_of
 from mullion.planner.sliced import AnswerTemplate
@@ -71,25 +72,30 @@ class Sweep:
 
     @staticmethod
     def of(rows: Rows, grouping: Grouping, slots: Index) -> Sweep:
-        names = grouping.slot_names
+        group, groups = rows.groups
+        groups = max(1, groups)
+        names, last = grouping.slot_names, int(slots.max(initial=0))
+        if len(slots) == 1 and rows.are_all_of(names[last]):
+            bounds = np.array([0] * (last + 1) + [len(rows)], np.intp)
+            if ranges.is_in_order(rows.slices, bounds):
+                return Sweep._over(rows, None, rows.slices, bounds, groups, group + last * groups if last else group)
         chosen, slot = rows.members({names[i]: int(i) for i in slots})
-        last = int(slots.max(initial=0))
         times = rows.slices[chosen]
         bounds = np.searchsorted(slot, np.arange(last + 2))
         if (slot[1:] < slot[:-1]).any() or not ranges.is_in_order(times, bounds):
             order = np.lexsort((times, slot))
             chosen, slot, times = chosen[order], slot[order], times[order]
             bounds = np.searchsorted(slot, np.arange(last + 2))
-        is_whole = len(chosen) == len(rows) and bool((chosen == np.arange(len(rows))).all())
-        group, groups = rows.groups
-        groups = max(1, groups)
-        line = slot * groups + (group if is_whole else group[chosen])
-        size, present = (last + 1) * groups, None
+        return Sweep._over(rows, chosen, times, bounds, groups, slot * groups + group[chosen])
+
+    @staticmethod
+    def _over(rows: Rows, chosen: Index | None, times: Times, bounds: Index, groups: int, line: Array) -> Sweep:
+        size, names = (len(bounds) - 1) * groups, None
         if size > SPARSE * len(line) + 1024:
-            present, line = np.unique(line, return_inverse=True)
-            size = len(present)
-        course = Course(times, line.astype(np.int32 if size < np.iinfo(np.int32).max else np.int64))
-        return Sweep(rows, None if is_whole else chosen, course, bounds, groups, present, size)
+            names, line = np.unique(line, return_inverse=True)
+            size = len(names)
+        line = line.astype(np.int32 if size < np.iinfo(np.int32).max else np.int64, copy=False)
+        return Sweep(rows, chosen, Course(times, line), bounds, groups, names, size)
 
     def segments(self, slot: Index, start: Times, end: Times) -> Swept:
         """Windows, each of a slot, as they are swept."""
@@ -189,14 +195,9 @@ class FoundSwept:
     def keep(self, index: Index) -> None:
         self.pairs, self._line = self.pairs.kept(index), self._line[index]
         self._states, self._values = {}, {}
-        self.__dict__.pop("_taken", None)
-
-    @cached_property
-    def _taken(self) -> pa.Array:
-        return pa.array(self._line)
 
     def key(self, at: int) -> pa.Array:
-        return self._sweep.keys[at].take(self._taken)
+        return coded(self._sweep.keys[at], self._line)
 
     def key_vector(self, at: int) -> Vector:
         return Vector.from_arrow(self._sweep.keys[at], self._grouping.key_types[at]).take(self._line)

@@ -12,12 +12,14 @@ import pyarrow.compute as pc
 
 from mullion.expressions.arrays import Times
 from mullion.expressions.coding.canonical import in_one_piece
-from mullion.expressions.coding.dictionary import codes_of, combine, decoded
+from mullion.expressions.coding.dictionary import decoded
 from mullion.planner.comparisons import compared_in
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.slices.due import first_end
+from mullion.slices.kernels.groups import Groups
+from mullion.slices.kernels.row_loops import first_of_each
 from mullion.slices.subwindow import PartialSubWindows, has_states
 
 
@@ -125,9 +127,9 @@ def _number_of_groups(parts: Sequence[pa.RecordBatch]) -> int:
 
 def _one_of_each(keys: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
     """A row of each group."""
-    codes, size = combine([codes_of(column) for column in keys.columns], len(keys))
-    row = np.full(size, -1, np.int64)
-    row[codes] = np.arange(len(codes))
+    groups = Groups.numbered([in_one_piece(column) for column in keys.columns])
+    row = np.full(groups.size, -1, np.int64)
+    first_of_each(groups.codes, row)
     return row[row >= 0]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -111,9 +112,26 @@ def without_unused(column: pa.Array) -> pa.Array:
 
 def decoded(rows: pa.Table) -> pa.Table:
     """The same rows without dictionaries."""
-    coded = rows.schema
-    schema = decoded_schema(coded)
-    return rows if schema is coded else rows.unify_dictionaries().cast(schema)
+    schema = decoded_schema(rows.schema)
+    if not any(pa.types.is_dictionary(field.type) for field in rows.schema):
+        return rows
+    plain = [
+        pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], field.type)
+        if pa.types.is_dictionary(column.type)
+        else column
+        for column, field in zip(rows.columns, schema, strict=True)
+    ]
+    return pa.table(plain, schema=schema)
+
+
+def coded(values: pa.Array, index: npt.NDArray[np.integer[Any]]) -> pa.Array:
+    """The values at these places: as codes where they are fewer than the places, so that nothing is copied.
+
+    >>> coded(pa.array(["a", "b"]), np.array([1, 0, 1])).type, coded(pa.array(["a", "b"]), np.array([1])).type
+    (DictionaryType(dictionary<values=string, indices=int64, ordered=0>), DataType(string))
+    """
+    at = pa.array(index)
+    return pa.DictionaryArray.from_arrays(at, values, safe=False) if len(values) < len(at) else values.take(at)
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:
@@ -124,4 +142,14 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
     )
 
 
-__all__ = ["codes_of", "combine", "decoded", "decoded_schema", "ordered_codes", "row_codes", "runs", "without_unused"]
+__all__ = [
+    "coded",
+    "codes_of",
+    "combine",
+    "decoded",
+    "decoded_schema",
+    "ordered_codes",
+    "row_codes",
+    "runs",
+    "without_unused",
+]

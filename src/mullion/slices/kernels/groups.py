@@ -28,11 +28,17 @@ class Groups(NamedTuple):
         """
         if not length:
             return Groups(np.zeros(0, np.int32), 0, tuple(_coded(key) for key in keys))
+        alone = Groups.numbered(keys)
+        events = pa.array(alone.firsts())
+        return alone._replace(keys=tuple(_coded(key.take(events)) for key in keys))
+
+    @staticmethod
+    def numbered(keys: Sequence[pa.Array]) -> Groups:
+        """The same without the keys of each group: numbers alone, of which some may not occur."""
         alone, *others = [Groups(*_codes(key), ()) for key in keys]
         for other in others:
             alone = alone.with_others(other)
-        events = pa.array(alone.firsts())
-        return alone._replace(keys=tuple(_coded(key.take(events)) for key in keys))
+        return alone
 
     def with_others(self, other: Groups) -> Groups:
         """Groups by these and others: the pairs that occur, in the order in which they do."""
