@@ -64,7 +64,7 @@ def test_codes_change_no_answer(text: str) -> None:
             tier.saw(np.arange(3) * SECOND)
             tier.cursors = {}
             due = tier.due(grouping, 0, 2 * SECOND, None)
-            made = [a.table for a in tier.answer(grouping, due.portions(3), Work())]
+            made = [table for a in tier.answer(grouping, due.portions(3), Work()) for _, table in a]
             ways.append(sorted_plain(pa.concat_tables(made), ordered="ORDER" in text))
     assert len(ways[0]) > 3
     assert all(way == ways[0] for way in ways)

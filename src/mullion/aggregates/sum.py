@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Partial, State
 from mullion.aggregates.count import Count
@@ -49,9 +50,9 @@ class SumInLimbs(WholeNumbers):
         if len(state) != 2:
             return state
         high, low = state
-        largest = max(abs(int(high.min(initial=0))), abs(int(high.max(initial=0)))) + 1
-        carried = int(low.min(initial=0)) >= 0 and int(low.max(initial=0)) <= LIMB
-        return ((high << 32) + low,) if carried and largest * max(1, len(high)) < 2**30 else state
+        joined = np.empty(len(high), np.int64)
+        largest = join_limbs(high, low, joined)
+        return (joined,) if largest >= 0 and (largest + 2) * max(1, len(high)) < 2**30 else state
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,21 @@ class SumOfDecimals(SumInLimbs):
 
 
 LIMB = 0xFFFFFFFF
+
+
+@njit(cache=True, nogil=True)
+def join_limbs(high: Array, low: Array, out: Array) -> int:
+    """Two limbs as one number. Returns a number that is one below how far the higher ones are from 0, at least; or -1
+    where a lower one is not carried: then the numbers mean nothing."""
+    least, most = 0, 0
+    for i in range(len(high)):
+        if low[i] < 0 or low[i] > LIMB:
+            return -1
+        least, most = min(least, high[i]), max(most, high[i])
+        out[i] = (high[i] << 32) + low[i]
+    return max(-(least + 1), most)  # the least number has no opposite
+
+
 ONE_LIMB_DIGITS = 9
 """2^31 numbers of so many digits stay far below 2^63."""
 

@@ -80,13 +80,12 @@ class Sweep:
             if ranges.is_in_order(rows.slices, bounds):
                 return Sweep._over(rows, None, rows.slices, bounds, groups, group + last * groups if last else group)
         chosen, slot = rows.members({names[i]: int(i) for i in slots})
-        times = rows.slices[chosen]
-        bounds = np.searchsorted(slot, np.arange(last + 2))
-        if (slot[1:] < slot[:-1]).any() or not ranges.is_in_order(times, bounds):
-            order = np.lexsort((times, slot))
-            chosen, slot, times = chosen[order], slot[order], times[order]
-            bounds = np.searchsorted(slot, np.arange(last + 2))
-        return Sweep._over(rows, chosen, times, bounds, groups, slot * groups + group[chosen])
+        order, bounds = np.empty(len(slot), np.intp), np.empty(last + 2, np.intp)
+        ranges.sort_by_line(slot, last + 1, order, bounds)
+        if not ranges.is_in_order(rows.slices[chosen[order]], bounds):
+            order = np.lexsort((rows.slices[chosen], slot))
+        chosen, slot = chosen[order], slot[order]
+        return Sweep._over(rows, chosen, rows.slices[chosen], bounds, groups, slot * groups + group[chosen])
 
     @staticmethod
     def _over(rows: Rows, chosen: Index | None, times: Times, bounds: Index, groups: int, line: Array) -> Sweep:

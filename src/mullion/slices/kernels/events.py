@@ -120,7 +120,12 @@ class Events:
 
     def groups(self, keys: tuple[Expr, ...]) -> Groups:
         if keys not in self._groups:
-            self._groups[keys] = Groups.of([self.key(key) for key in keys], self.length)
+            own = [self.key(key) for key in keys]
+            if len(keys) == 1 or not self.length:
+                self._groups[keys] = Groups.of(own, self.length)
+            else:
+                alone = [self.groups((key,)) for key in keys]  # others group by some of them
+                self._groups[keys] = Groups.together(alone).named(own)
         return self._groups[keys]
 
     def key(self, key: Expr) -> pa.Array:

@@ -28,17 +28,25 @@ class Groups(NamedTuple):
         """
         if not length:
             return Groups(np.zeros(0, np.int32), 0, tuple(_coded(key) for key in keys))
-        alone = Groups.numbered(keys)
-        events = pa.array(alone.firsts())
-        return alone._replace(keys=tuple(_coded(key.take(events)) for key in keys))
+        return Groups.numbered(keys).named(keys)
 
     @staticmethod
     def numbered(keys: Sequence[pa.Array]) -> Groups:
         """The same without the keys of each group: numbers alone, of which some may not occur."""
-        alone, *others = [Groups(*_codes(key), ()) for key in keys]
+        return Groups.together([Groups(*_codes(key), ()) for key in keys])
+
+    @staticmethod
+    def together(parts: Sequence[Groups]) -> Groups:
+        """Groups by all that these group by."""
+        alone, *others = parts
         for other in others:
             alone = alone.with_others(other)
         return alone
+
+    def named(self, keys: Sequence[pa.Array]) -> Groups:
+        """With the keys of each group, given those of events."""
+        events = pa.array(self.firsts())
+        return self._replace(keys=tuple(_coded(key.take(events)) for key in keys))
 
     def with_others(self, other: Groups) -> Groups:
         """Groups by these and others: the pairs that occur, in the order in which they do."""
