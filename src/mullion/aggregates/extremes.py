@@ -76,7 +76,8 @@ class Extreme(Partial):
             return (np.where(column.valid, float_order(column.values), absent),)
         if self._by_rank(column):
             return (np.where(column.valid, self._ranked(column)[0], absent),)
-        return (np.where(column.valid, narrowed(column.values), absent).astype(np.int64),)
+        numbers = narrowed(column.values).astype(np.int64, copy=False)
+        return (numbers if column.valid.all() else np.where(column.valid, numbers, absent),)
 
     def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
         order = state[0]
@@ -90,7 +91,7 @@ class Extreme(Partial):
             return (Vector(self.argument, float_from_order(order, dtype_of(self.argument)), valid),)
         if self.argument.kind == "decimal":
             return (Vector(self.argument, as_stored(order, self.argument), valid),)
-        return (Vector(self.argument, order.astype(dtype_of(self.argument)), valid),)
+        return (Vector(self.argument, order.astype(dtype_of(self.argument), copy=False), valid),)
 
     def _ranked(self, column: Vector) -> tuple[Array, Vector]:
         """The rank of each value, and the values by rank."""

@@ -104,6 +104,12 @@ class Rows:
             self._states[state] = self._joined(state)
         return self._states[state]
 
+    def are_same(self, count: StateColumn, other: StateColumn) -> bool:
+        """Whether two counts are equal throughout."""
+        names = f"{count.name}.0", f"{other.name}.0"
+        columns = [[e.table.column(n) for n in names if n in e.table.schema.names] for e in self.entries]
+        return all(len(own) == len(names) and own[0].equals(own[1]) for own in columns)
+
     def _joined(self, state: StateColumn) -> tuple[Vector, ...]:
         parts = [e.state(state) for e in self.entries]
         return tuple(

@@ -161,9 +161,7 @@ def counted_with(state: StateColumn, rows: Rows, known: dict[StateColumn, StateC
     if not isinstance(state.partial, Count) or state == EVENTS:
         return state
     if state not in known:
-        (own,), (events,) = rows.state(state), rows.state(EVENTS)
-        is_same = own.valid.all() and events.valid.all() and np.array_equal(own.values, events.values)
-        known[state] = EVENTS if is_same else state
+        known[state] = EVENTS if rows.are_same(state, EVENTS) else state
     return known[state]
 
 

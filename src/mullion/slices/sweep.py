@@ -94,7 +94,7 @@ class Sweep:
             names, line = np.unique(line, return_inverse=True)
             size = len(names)
         line = line.astype(np.int32 if size < np.iinfo(np.int32).max else np.int64, copy=False)
-        return Sweep(rows, chosen, Course(times, line), bounds, groups, names, size)
+        return Sweep(rows, chosen, Course(_fixed(times), _fixed(line)), bounds, groups, names, size)
 
     def segments(self, slot: Index, start: Times, end: Times) -> Swept:
         """Windows, each of a slot, as they are swept."""
@@ -151,7 +151,7 @@ class Sweep:
             else:
                 stored = stored if self.chosen is None else tuple(v.take(self.chosen) for v in stored)
                 fields = partial.load(stored)
-            self.loaded[state] = tuple(np.ascontiguousarray(values) for values in fields), stored
+            self.loaded[state] = tuple(_fixed(values) for values in fields), stored
         return self.loaded[state]
 
     def counted_with(self, state: StateColumn) -> StateColumn:
@@ -173,6 +173,13 @@ class Sweep:
     def key_rank(self) -> npt.NDArray[np.int64]:
         """The rank of each line by its keys, to order answers by."""
         return rank_of_keys(self.keys, self.size)
+
+
+def _fixed(values: Array) -> Array:
+    """Read-only, as columns of sub-windows are, so that the loops are compiled once."""
+    plain = np.ascontiguousarray(values).view()
+    plain.flags.writeable = False
+    return plain
 
 
 class FoundSwept:
