@@ -270,7 +270,7 @@ def _draw(found: Mapping[str, Costs], by_window: Mapping[str, Mapping[int, Costs
         panel.set_title(title)
     for colour, (name, own) in zip(GROWTH, by_window.items(), strict=True):
         axes[3].plot(list(own), [costs.hit for costs in own.values()], color=colour, label=name, marker="o")
-    axes[3].set_title("t_hit, us, by the seconds of the window (10b)")
+    axes[3].set_title("t_hit, us, by window, s (10b)")
     axes[3].set_yscale("log")
     axes[3].legend()
     save(figure, path)

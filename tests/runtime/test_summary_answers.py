@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,10 @@ def test_questions_that_no_summary_answers(question: str, message: str) -> None:
         ),
         ("SUMMARY n ON s(x) WITH GRANULARITY 1 s AND COLLAPSE (9, 30)", "the oldest granularity is longer"),
         ("SUMMARY n ON s(x) WITH GRANULARITY 1 s AND COLLAPSE (2, 2) USING counts (longest 2 s)", "lower longest"),
+        (
+            "SUMMARY n ON s(x) WITH GRANULARITY 1 s AND COLLAPSE (2, 2) USING count_sketch MEMORY '1 MB'",
+            "MEMORY '1440 KB'",
+        ),
         ("SUMMARY n ON shed(x) WITH GRANULARITY 1 s AND COLLAPSE (2, 2)", "'shed', which may shed events"),
     ],
 )
@@ -245,6 +250,46 @@ def test_a_kind_that_a_user_registers(tmp_path: Path) -> None:
         assert "even_only" in found[0].answered_from
     finally:
         del KINDS["even_only"]
+
+
+TYPES = {
+    "BOOLEAN": ("TRUE", (True, False)),
+    "TINYINT": ("-3", (-3, 4)),
+    "SMALLINT": ("300", (300, 4)),
+    "BIGINT": ("9007199254740993", (9007199254740993, 9007199254740992)),
+    "FLOAT": ("CAST(0.1 AS FLOAT)", (0.1, 0.5)),
+    "DOUBLE": ("0.0D", (-0.0, 0.5)),
+    "DECIMAL(10,2)": ("1.5", (Decimal("1.50"), Decimal("1.51"))),
+    "STRING": ("'a'", ("a", "b")),
+    "BINARY": ("CAST('ab' AS BINARY)", (b"ab", b"b")),
+    "DATE": ("'1970-01-03'", (2, 3)),
+    "TIMESTAMP": ("TIMESTAMP '1970-01-01 00:00:01'", (1_000_000, 1_000_001)),
+}
+
+
+@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize("kind", ["counts", "count_sketch"])
+def test_columns_of_any_type(type_: str, kind: str, tmp_path: Path) -> None:
+    constant, (same, other) = TYPES[type_]
+    places = {"out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
+    script = f"""
+    CREATE STREAM s (ts TIMESTAMP, x {type_}) USING parquet OPTIONS (path 'nowhere') TIMESTAMP BY ts LATENESS '2 us';
+    CREATE SUMMARY xs ON s(x) WITH GRANULARITY 10 us AND COLLAPSE (2, 3) USING {kind};
+    """
+    for batch in range(2):
+        with local_engine(script, **places) as engine:
+            values = (same, other, None, same, same)
+            engine.deliver("s", [{"ts": 5 * batch + i, "x": x} for i, x in enumerate(values)], batch)
+            answer = engine.ask(f"SELECT APPROX count(*) AS n FROM s [RANGE 20 us] WHERE x = {constant}")
+            assert answer.to_arrow()["n"].to_pylist() == [3 * (batch + 1)]
+
+
+def test_the_event_time_itself() -> None:
+    created = "CREATE SUMMARY times ON s(ts) WITH GRANULARITY '1 s' AND COLLAPSE (2, 3)"
+    with local_engine(STREAM + created) as engine:
+        engine.deliver("s", [{"ts": ts, "x": 1, "t": ""} for ts in (5, 5, 6, 9, 20)], 0)
+        question = "SELECT APPROX count(*) AS n FROM s [RANGE '1 s'] WHERE ts = TIMESTAMP '1970-01-01 00:00:00.000005'"
+        assert engine.ask(question).to_arrow()["n"].to_pylist() == [2]
 
 
 PREFERRED = """

@@ -171,6 +171,20 @@ def test_many_batches_are_one(
     assert told(parts) == told(whole)
 
 
+@settings(max_examples=60)
+@given(stream=STREAM, memory=st.integers(1, 400), kind=st.sampled_from(list(SMALL)))
+def test_memory_is_held_but_for_what_is_newest(stream: list[tuple[int, int | None]], memory: int, kind: str) -> None:
+    """Zones that have ended fit; what was let go is said, and only what is older."""
+    table, summary = events(stream), ColumnSummary(definition(kind, memory, depth=4))
+    summary.take(table, BIGINT)
+    *ended, newest = summary.zones or [None]
+    assert sum(zone.summary.nbytes for zone in ended if zone is not None) <= memory
+    since = summary.told_since
+    times = table[TIME].to_pylist()
+    held = sum(zone.events for zone in (*ended, newest) if zone is not None)
+    assert held == len(times) if since is None else held >= sum(time > since for time in times)
+
+
 @settings(max_examples=150)
 @given(
     stream=STREAM,

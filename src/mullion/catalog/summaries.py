@@ -12,6 +12,9 @@ from mullion.errors import CheckError, closest
 from mullion.language.limits import LONGEST
 from mullion.language.script import CreateSummary
 
+KB = 1024
+LEAST_ZONES = 8
+"""A summary whose memory holds fewer would tell of little but now."""
 DRIFT = 0.2
 """Shares of 1,024 events differ by 0.03 from chance alone, and by more than this where other keys are frequent now."""
 
@@ -38,12 +41,20 @@ Fed = Synopsis | StreamSummary
 """What is fed with every event of a stream."""
 
 
+class Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
 class Kind(Protocol):
     """A kind of summary, as far as CREATE SUMMARY goes."""
 
     @property
     def options(self) -> Mapping[str, tuple[int, int, int]]:
         """What each option is without being written, at the least and at the most."""
+
+    def __call__(self, **options: int) -> Sized:
+        """A summary of no events."""
 
 
 def checked_summary(create: CreateSummary, stream: Stream, kinds: Mapping[str, Kind], default: str) -> StreamSummary:
@@ -61,6 +72,10 @@ def checked_summary(create: CreateSummary, stream: Stream, kinds: Mapping[str, K
     longest = create.longest or max(create.granularity // create.rate, 1)
     if longest > create.granularity:
         raise CheckError("a zone of the newest granularity cannot be longer than this", place, hint="lower longest")
+    least = LEAST_ZONES * kinds[kind](**dict(options)).nbytes
+    if create.memory is not None and create.memory < least:
+        hint = f"write MEMORY '{-(-least // KB)} KB' at the least, or take smaller options"
+        raise CheckError(f"MEMORY holds fewer than {LEAST_ZONES} zones of {kind}", place, hint=hint)
     drift = DRIFT if create.drift is None else create.drift
     return StreamSummary(
         create.name,
