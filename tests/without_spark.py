@@ -166,7 +166,6 @@ class EngineWithoutSpark(Engine):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._operation._start_feed = lambda *args, **more: None  # type: ignore[method-assign]
-        self._peaks.look = lambda **more: None  # type: ignore[method-assign]  # there is no JVM whose memory is to be known
 
     def deliver(self, stream: str, rows: Rows, number: int) -> None:
         """A batch of a stream."""
