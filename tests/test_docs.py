@@ -46,7 +46,9 @@ def test_generated_pages_are_up_to_date(name: str) -> None:
     assert (ROOT / "docs" / name).read_text(encoding="utf-8") == page, "run: python docs/generate.py"
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "docs" / "language.md"], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", ROOT / "docs" / "language.md", ROOT / "docs" / "summaries.md"], ids=lambda p: p.name
+)
 def test_scripts_are_right(path: Path) -> None:
     scripts = blocks(path.read_text(encoding="utf-8"), "sql")
     assert scripts

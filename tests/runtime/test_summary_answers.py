@@ -50,6 +50,16 @@ def test_the_smallest_example() -> None:
         assert every["count"] == 1
 
 
+def test_the_worked_example_of_the_documentation() -> None:
+    created = "CREATE SUMMARY xs ON s(x) WITH GRANULARITY '10 s' AND COLLAPSE (2, 2)"
+    with local_engine(STREAM + created) as engine:
+        at = [(1, 7), (2, 7), (4, 8), (21, 7)]
+        engine.deliver("s", [{"ts": 1_000_000 * ts, "x": x, "t": None} for ts, x in at], 0)
+        for length, bounds in ((30, [3, 3, 3]), (20, [1, 3, 3]), (10, [1, 1, 1])):
+            answer = engine.ask(f"SELECT APPROX count(*) AS n FROM s [RANGE '{length} s'] WHERE x = 7").to_arrow()
+            assert [answer[name].to_pylist()[0] for name in ("n_low", "n", "n_high")] == bounds
+
+
 def events(rng: random.Random, number: int, newest: int) -> list[Event]:
     made: list[Event] = []
     for _ in range(number):
