@@ -190,15 +190,13 @@ class GroupingPartials:
         return columns | self._stored(counted, sums)
 
     def _stored(self, rows: Whole, sums: Sequence[Array]) -> dict[str, Any]:
-        """The columns of states and checks, from what their columns came to."""
+        """The columns of states and of checks that met a bad value, from what their columns came to."""
         columns: dict[str, Any] = {}
         rest = iter(sums)
         for i, state in enumerate(self._states):
             stored = state.stored(rows, [next(rest) for _ in state.columns])
             columns |= {f"s{i}_{j}": column.to_arrow() for j, column in enumerate(stored)}
-        for i, check in enumerate(self._checks):
-            columns[f"bad{i}"] = np.zeros(len(rows), np.int64) if check is None else next(rest)
-        return columns
+        return columns | {f"bad{i}": next(rest) for i, check in enumerate(self._checks) if check is not None}
 
     def _dense(self, parts: Sequence[DenseRows]) -> dict[str, Any]:
         """Dense rows: one row for each predicate and slice of its own."""
