@@ -154,6 +154,16 @@ def test_the_end_of_a_run_says_what_was_not_told(tmp_path: Path) -> None:
         assert "told_so_far: 3 of 9 pairs (33 %)" in str(engine.explain("q"))
 
 
+def test_an_aggregate_over_one_stream_is_exact_and_says_so() -> None:
+    text = "SELECT k, count(*) AS n FROM s [RANGE 10 us SLIDE 10 us] GROUP BY k"
+    asked = f"{text} WITH PREFERENCE WEIGHTED estimate(s.k) BUDGET 1 ROWS"
+    with local_engine(f"{SCRIPT} CREATE QUERY q AS {asked}; CREATE QUERY plain AS {text};") as engine:
+        engine.deliver("s", [{"ts": i, "k": i % 3, "v": i} for i in range(30)], 0)
+        engine.end("s")
+        assert engine.results("q").to_arrow() == engine.results("plain").to_arrow()
+        assert str(engine.explain()).count("preference: answered exactly") == 1
+
+
 def test_a_summary_on_the_key_lets_estimates_be_asked() -> None:
     """Of the keys 1, 1, 1 and 2 the hot one comes first, and what is fresh before what is older."""
     summary = "CREATE SUMMARY keys ON t(k) WITH GRANULARITY '10 us' AND COLLAPSE (2, 3);"

@@ -74,6 +74,7 @@ def bind(
         stop=query.stop_at,
         materialized=query.materialized,
         backfill=query.backfill,
+        prefers=query.preference is not None,
         after=query.start_at if query.backfill else None,
     )
     start = None if query.backfill else query.start_at

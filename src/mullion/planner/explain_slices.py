@@ -28,6 +28,9 @@ FIRST_EDGES = 8
 """Edges that the JSON lists."""
 
 
+WITHOUT_CHOICE = "answered exactly, since partials that queries share cost less than a choice among rows would"
+
+
 @dataclass(frozen=True)
 class ExplainedSlices(Explained):
     """`only`: the query that is asked about; None for all. `pasts`: how queries with BACKFILL came by their past."""
@@ -71,6 +74,8 @@ class ExplainedSlices(Explained):
         aggregates = (f"{a.text}: {a.aggregate.algebra}, {_differential(a)}" for a in query.template.aggregates)
         if query.template.aggregates:
             lines.append(f"    {'; '.join(aggregates)}")
+        if query.prefers:
+            lines.append(f"    preference: {WITHOUT_CHOICE}")
         if query.backfill:
             past = self.pasts.get(query.name, "it will answer the windows that end after it joins")
             lines.append(f"    backfill: {past}")

@@ -98,6 +98,7 @@ def _sliced(relation: Relation, parts: WindowAggregate, stream: Stream) -> Slice
         stop=relation.stop,
         backfill=relation.backfill,
         after=relation.after,
+        prefers=relation.prefers,
         tag=relation.tag,
         entered_after=relation.entered_after,
         lookups=parts.lookups,

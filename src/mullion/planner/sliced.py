@@ -90,6 +90,8 @@ class SlicedAggregation:
     backfill: bool = False
     after: int | None = None
     """With BACKFILL: answers windows with window_end > after."""
+    prefers: bool = False
+    """Whether it was written with a PREFERENCE, which it does without."""
     tag: str = ""
     """Not empty for a query whose past was read once more: it must not be answered from what others keep."""
     entered_after: int | None = None
