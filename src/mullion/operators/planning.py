@@ -16,6 +16,7 @@ from mullion.errors import CheckpointError
 from mullion.options import Expiry
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.optimiser import Chosen, all_plans, optimise_together
+from mullion.planner.promising import complete
 from mullion.planner.relation_stats import Stats
 from mullion.planner.shared_joins import share_joins
 
@@ -42,7 +43,8 @@ def plans_at_work(
 
 def recorded_plan(relation: Relation, name: str) -> Node:
     """The plan that a commit names."""
-    for root in (relation.plan, *all_plans(relation.plan)):
+    plans = (relation.plan, *all_plans(relation.plan))
+    for root in (*plans, *map(complete, plans)):
         if root.name == name:
             return root
     hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"

@@ -26,7 +26,10 @@ from mullion.planner.join_order import choose_order
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.optimiser import Chosen
 from mullion.planner.physical import why_operators
+from mullion.planner.promising import is_promising
 from mullion.planner.relation_stats import NO_STATS, Stats
+
+VIEW = "another query computes all of the join anyway: this one looks at it and is complete, whatever its budget"
 
 
 class States(Protocol):
@@ -101,7 +104,9 @@ class ExplainedOperators(Explained):
         why = why_operators(self.relation)
         model, told = CostModel(self.plans.stats, self.plans.expiry), self.plans.told.get(self.relation.name)
         promising = promising_reasons(self.chosen.root, model, told)
-        return [*([] if why is None else [{"rule": "choose_operators", "text": why}]), *promising]
+        is_view = self.relation.prefers and not is_promising(self.chosen.root)
+        views = [{"rule": "exact_join", "text": VIEW}] if is_view else []
+        return [*([] if why is None else [{"rule": "choose_operators", "text": why}]), *promising, *views]
 
     def lines(self) -> list[str]:
         return list(self._lines())

@@ -26,6 +26,8 @@ from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
+from mullion.planner.partitioning import relation_keys
+from mullion.planner.promising import chosen_way
 from mullion.runtime.backfill import PastEvents
 from mullion.runtime.relation_commits import RelationCommits
 from mullion.runtime.relation_state import PastRead, RelationState
@@ -102,7 +104,21 @@ class RelationRun(RelationState):
         together = [new] if self.options.is_shared else [[relation] for relation in new]
         for batch in together:
             plans |= chosen_plans(batch, stats, self.options.expiry)
+        for relation in new if self.options.is_shared else ():
+            plans[relation.name] = chosen_way(plans[relation.name], self._standing({**self.plans, **plans}))
         return plans
+
+    def _standing(self, plans: Mapping[str, Node]) -> list[Node]:
+        """The plans that are computed here, and not in shards, whatever comes."""
+        may_shard = self.sharding is not None and self.committed is None
+        in_shards = () if self.shards is None else self.shards.names
+        return [
+            plan
+            for name, plan in plans.items()
+            if name in self.relations
+            and name not in in_shards
+            and not (may_shard and relation_keys(self.relations[name]) is not None)
+        ]
 
     # Events
 

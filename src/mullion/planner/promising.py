@@ -1,0 +1,46 @@
+"""Whether a promising join is computed as such: where queries compute all of it anyway, it is a view of theirs.
+
+    CREATE QUERY all_pairs AS SELECT ... FROM a [RANGE 10 min], b [RANGE 10 min] WHERE a.k = b.k
+    CREATE QUERY first_pairs AS SELECT ... FROM a [RANGE 5 min], b [RANGE 5 min] WHERE a.k = b.k WITH PREFERENCE ...
+
+The second looks at what the first has, so it is complete and costs next to nothing. It is decided when a query enters,
+and stays, as all plans do. A join is not made wider for it: that would cost what the budget is to save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mullion.algebra.nodes import Join, Node, Promising, nodes
+from mullion.planner.shared_joins import share_joins
+
+
+def is_promising(root: Node) -> bool:
+    return any(isinstance(node, Promising) for node in nodes(root))
+
+
+def complete(root: Node) -> Node:
+    """The plan with whole joins in the place of promising ones."""
+    if isinstance(root, Promising):
+        return complete(root.input)
+    return root.with_inputs(tuple(complete(below) for below in root.inputs))
+
+
+def chosen_way(root: Node, standing: Sequence[Node]) -> Node:
+    """The plan, complete if plans that stand compute its joins already."""
+    if not is_promising(root):
+        return root
+    exact = [plan for plan in standing if not is_promising(plan)]
+    joins = [node.input for node in nodes(root) if isinstance(node, Promising)]
+    return complete(root) if all(_is_computed(join, exact) for join in joins) else root
+
+
+def _is_computed(join: Join, exact: Sequence[Node]) -> bool:
+    """Whether plans compute all of a join: itself, or one of longer windows that need not change for it."""
+    shared = share_joins(exact)
+    if any(join == node for plan in shared.plans.values() for node in nodes(plan)):
+        return True
+    return join.time_windows() is not None and share_joins([*exact, join]).shapes == shared.shapes
+
+
+__all__ = ["chosen_way", "complete", "is_promising"]
