@@ -11,16 +11,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.algebra.nodes import Node, Promising, ResultWindow, Scan, has_total, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.update_pattern import Pattern
-from mullion.expressions.arrays import Index, Mask, Times
+from mullion.expressions.arrays import Mask, Times
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.language.types import TIMESTAMP
@@ -29,7 +27,7 @@ from mullion.operators.clock import Changes, Clock, Periodic
 from mullion.operators.emission import Emission, Visibility
 from mullion.operators.emitter import Emitter
 from mullion.operators.row_store import Hash
-from mullion.operators.timed_rows import Delta, TimedRows
+from mullion.operators.timed_rows import Delta, TimedRows, in_time_order
 from mullion.operators.window_occupancy import Occupancy
 from mullion.planner.answer_schema import answer_schema, has_lives, has_sign
 
@@ -159,9 +157,10 @@ class Result:
             emitted &= timed.start >= self._begin
         if relation.stop is not None:
             emitted &= timed.start <= relation.stop
-        order = np.lexsort((*timed.ids.T[::-1], timed.start))
-        order = order[emitted[order]]
-        return [self._table(timed, Changes(timed.start), Emission.of(order, order))]
+        row = np.flatnonzero(emitted)
+        order = in_time_order(timed.start[row], timed.ids[row])
+        row = row if order is None else row[order]
+        return [self._table(timed, Changes(timed.start), Emission.of(row, row))]
 
     def _last_instant(self, clock: Periodic, timed: TimedRows, newest: int | None) -> int:
         """The last one that sees a row; for DSTREAM the one after it, which sees it gone."""
@@ -233,7 +232,9 @@ class Result:
         longest = self.relation.longest
         known = np.ones(len(ends), np.bool_)
         arrays = [_times(ends - (longest or 0), known & (longest is not None)), _times(ends, known)]
-        rows = timed.rows.take(pa.array(emission.row))
+        row = emission.row
+        is_whole = len(row) == len(timed) and bool((row[1:] > row[:-1]).all())
+        rows = timed.rows if is_whole else timed.rows.take(pa.array(row))
         arrays += [rows.column(i) for i in range(len(self.relation.names))]
         if has_lives(self.relation):
             expires = timed.end[emission.row]
@@ -290,16 +291,10 @@ def _rows_end(node: Node) -> bool:
 
 
 def _visibility(timed: TimedRows, clock: Clock) -> Visibility:
-    arrival = _places([*timed.ids.T[::-1], timed.start])
-    return Visibility(clock.first(timed.start), clock.last(timed.end), arrival)
-
-
-def _places(keys: Sequence[npt.NDArray[Any]]) -> Index:
-    """The place of each row in the order of the keys, the last of which matters most."""
-    order = np.lexsort(keys)
-    place = np.empty(len(order), np.intp)
-    place[order] = np.arange(len(order))
-    return place
+    place, order = np.arange(len(timed)), in_time_order(timed.start, timed.ids)
+    if order is not None:
+        place[order] = np.arange(len(timed))
+    return Visibility(clock.first(timed.start), clock.last(timed.end), place)
 
 
 def _from(begin: int, timed: TimedRows, seen: Visibility) -> tuple[TimedRows, Visibility]:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mullion.expressions.arrays import Ids, Index, Mask, Times
+from mullion.expressions.arrays import Ids, Index, Mask, Times, Whole
 from mullion.expressions.coding.dictionary import decoded
 from mullion.kernels.columns import Columns
 
@@ -146,18 +146,35 @@ class Delta:
 
 
 def in_time_order(start: Times, ids: Ids) -> Index | None:
-    """The order by start, then ids; None when that is how they stand."""
-    if len(start) < 2:
-        return None
-    apart = start[1:] - start[:-1]
-    if (apart > 0).all():
-        return None
-    if ids.shape[1] == 1:
-        apart = np.where(apart == 0, ids[1:, 0] - ids[:-1, 0], apart)
-        if (apart > 0).all():
-            return None
-    return np.lexsort((*ids.T[::-1], start))
+    """The order by start, then ids; None when that is how they stand.
 
+    >>> in_time_order(np.array([5, 5, 3]), np.array([[1, 9], [1, 2], [7, 7]])).tolist()
+    [2, 1, 0]
+    """
+    if len(start) < 2 or (start[1:] > start[:-1]).all():
+        return None
+    key = _in_one_number((start, *ids.T))
+    if key is None:
+        return np.lexsort((*ids.T[::-1], start))
+    return None if (key[1:] >= key[:-1]).all() else np.argsort(key, kind="stable")
+
+
+def _in_one_number(columns: Sequence[Whole]) -> Whole | None:
+    """Numbers in the order of rows of numbers, the first of which matters most; None where they would be too large.
+    One number is sorted several times sooner than a row of them."""
+    key, bits = np.zeros(len(columns[0]), np.int64), 0
+    for column in columns:
+        low = int(column.min())
+        width = (int(column.max()) - low).bit_length()
+        bits += width
+        if bits > MOST_BITS:
+            return None
+        key = (key << width) | (column - low)
+    return key
+
+
+MOST_BITS = 63
+"""Of a number without a sign."""
 
 __all__ = [
     "Delta",
