@@ -40,6 +40,9 @@ CREATE QUERY both AS SELECT symbol, volume FROM trades [RANGE '5 s' SLIDE '5 s']
   UNION ALL SELECT symbol, volume FROM quotes [RANGE '3 s'];
 CREATE QUERY rest AS SELECT symbol FROM trades [RANGE '9 s' SLIDE '5 s']
   EXCEPT ALL SELECT symbol FROM quotes [RANGE '4 s'];
+CREATE QUERY promising AS SELECT t.symbol, t.volume, q.volume AS quoted
+  FROM trades [RANGE '5 s'] t, quotes [RANGE '3 s'] q WHERE t.symbol = q.symbol
+  WITH PREFERENCE DESC t.volume, q.volume BUDGET 1000000 ROWS;
 """
 ALL = [f"{text.strip()};" for text in (QUERIES + MORE).split(";") if text.strip()]
 KILLS_IN_A_TRIAL = 5
