@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow as pa
 from by_operators import bind_relation
 from mullion import reference
 from mullion.algebra.streams import Stream
+from mullion.binding.entering import entering_at
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.options import DEFAULTS, Options
@@ -23,6 +24,7 @@ from mullion.slices.kernels.partial import TIME
 from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Journal
 from mullion.storage.marks import Mark
+from mullion.testing import Crash, crash_at
 
 COLUMNS = (("ts", TIMESTAMP), ("k", STRING), ("v", BIGINT))
 ARROW = {"ts": pa.timestamp("us", "UTC"), "k": pa.string(), "v": pa.int64()}
@@ -83,6 +85,12 @@ def batches(seed: int, number: int = 14) -> Batches:
     return found
 
 
+def some_crashes(seed: int, number: int = 6) -> Iterator[tuple[str, int]]:
+    rnd = random.Random(seed)
+    for _ in range(number):
+        yield rnd.choice(["before operators", "before commit", "after commit"]), rnd.randrange(1, 4)
+
+
 class Source:
     """Streams with their intakes; what a stream has committed is there after a crash."""
 
@@ -100,6 +108,19 @@ class Source:
             self.deliver(relations)
         for name in STREAMS:
             relations.take(name, self.intakes[name].batches, self.newest[name], ended=True)
+
+    def run_through(self, crashes: Iterable[tuple[str, int]], started: Callable[[], RelationRun]) -> RelationRun:
+        """As `run`, with runs that are killed at these steps when they come so often, each followed by another."""
+        for step, occurrence in crashes:
+            with crash_at(step, occurrence):
+                try:
+                    self.run(started())
+                except Crash:
+                    continue
+            break
+        relations = started()
+        self.run(relations)
+        return relations
 
     def deliver(self, relations: RelationRun) -> None:
         """The next batch: the stream commits it, then relations take it."""
@@ -125,3 +146,17 @@ def started(store: Store, journal: Path | None, options: Options = DEFAULTS, **m
     store.resume(run.committed)
     run.set_relations(list(RELATIONS.values()))
     return run
+
+
+def check_one_that_enters_late(run: RelationRun, store: Store, source: Source) -> None:
+    """A query that comes while another runs answers as if it had been alone from then on."""
+    early = RELATIONS["counts"]
+    run.set_relations([early])
+    while source.done < 15:
+        source.deliver(run)
+    start = max(newest for newest in source.newest.values() if newest is not None) + 1
+    late = entering_at(bind_relation(parse_query(TEXTS["counts"], name="late"), STREAMS, {}), start)
+    run.set_relations([early, late])
+    source.run(run)
+    assert store.rows("counts") == expected(source.given)["counts"]
+    assert store.rows("late") == [row for row in store.rows("counts") if row[0] >= start] != []

@@ -3,7 +3,6 @@ cut into steps, interrupted, or split into shards."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ from mullion.options import DEFAULTS, Options, Sharing
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import Sharding
 from mullion.storage.journal import Journal
-from mullion.testing import Crash, crash_at
-from relation_runs import STREAMS, Batches, Source, Store, batches
+from relation_runs import STREAMS, Batches, Source, Store, batches, some_crashes
 from without_spark import in_turn
 
 HAPPENED = [
@@ -104,7 +102,7 @@ def test_shards_send_their_counts_back(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("in_shards", [False, True])
 def test_what_is_done_again_after_a_crash_is_not_counted_twice(seed: int, in_shards: bool, tmp_path: Path) -> None:
-    given, store, dice = batches(seed, number=20), Store(), random.Random(seed)
+    given, store = batches(seed, number=20), Store()
     wanted = bad(TEXTS, given, tmp_path / "whole")
     source = Source(tmp_path, given)
     sharding = Sharding(in_turn, lambda: -1, count=3) if in_shards else None
@@ -116,13 +114,5 @@ def test_what_is_done_again_after_a_crash_is_not_counted_twice(seed: int, in_sha
         run.set_relations(bound(TEXTS))
         return run
 
-    for _ in range(4):
-        with crash_at(dice.choice(["before operators", "before commit", "after commit"]), dice.randrange(1, 4)):
-            try:
-                source.run(started())
-            except Crash:
-                continue
-        break
-    run = started()
-    source.run(run)
+    run = source.run_through(some_crashes(seed, 4), started)
     assert {name: run.bad.get(name, 0) for name in TEXTS} == wanted

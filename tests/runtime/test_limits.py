@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ from mullion.slices.limits import Limits
 from mullion.slices.portions import Portions
 from mullion.storage.journal import Journal
 from mullion.storage.marks import Mark
-from mullion.testing import Crash, crash_at
 from relation_runs import STREAMS, Batches, Source, Store, batches
 from slices.test_due import asked, query
 
@@ -177,15 +175,7 @@ def test_a_restart_knows_who_is_stopped_and_why(step: str, tmp_path: Path, monke
         run.set_relations([bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()])
         return run
 
-    for occurrence in _occurrences():
-        with crash_at(step, occurrence):
-            try:
-                source.run(started())
-            except Crash:
-                continue
-        break
-    run = started()
-    source.run(run)
+    run = source.run_through([(step, occurrence) for occurrence in (1, 3, 2, 5)], started)
     assert list(run.limits.stopped) == ["total"] and "total" not in run.relations
     assert store.rows("pairs") == ran({"pairs": PAIRS}, source.given, tmp_path / "alone", Options())[1].rows("pairs")
     told = [row[1] for row in store.rows("total")]
@@ -194,7 +184,3 @@ def test_a_restart_knows_who_is_stopped_and_why(step: str, tmp_path: Path, monke
 
 def _later(given: Batches) -> Batches:
     return [(name, [{**event, "ts": event["ts"] + YEAR + 100} for event in events]) for name, events in given]
-
-
-def _occurrences() -> Iterator[int]:
-    yield from (1, 3, 2, 5)

@@ -3,19 +3,26 @@ the answers are those of the reference, each once."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from by_operators import bind_relation
-from mullion.binding.entering import entering_at
 from mullion.language.parse import parse_query
 from mullion.options import Options, Sharing
 from mullion.runtime.relation_run import RelationRun
 from mullion.testing import Crash, crash_at
-from relation_runs import RELATIONS, STREAMS, TEXTS, Source, Store, batches, expected, started
+from relation_runs import (
+    STREAMS,
+    TEXTS,
+    Source,
+    Store,
+    batches,
+    check_one_that_enters_late,
+    expected,
+    some_crashes,
+    started,
+)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -27,26 +34,12 @@ def test_answers_do_not_depend_on_batches(seed: int, shared: bool, tmp_path: Pat
     assert {name: store.rows(name) for name in TEXTS} == expected(given)
 
 
-def restarts(seed: int) -> Iterator[tuple[str, int]]:
-    rnd = random.Random(seed)
-    for _ in range(6):
-        yield rnd.choice(["before operators", "before commit", "after commit"]), rnd.randrange(1, 4)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_crash_loses_and_repeats_nothing(seed: int, tmp_path: Path) -> None:
     given = batches(seed, number=20)
     store, source = Store(), Source(tmp_path, given)
-    for step, occurrence in restarts(seed):
-        run = started(store, tmp_path / "journal")
-        with crash_at(step, occurrence):
-            try:
-                source.run(run)
-            except Crash:
-                continue
-        break
-    source.run(started(store, tmp_path / "journal"))
+    source.run_through(some_crashes(seed), lambda: started(store, tmp_path / "journal"))
     assert {name: store.rows(name) for name in TEXTS} == expected(given)
 
 
@@ -89,16 +82,5 @@ def test_bad_values_are_taken_as_null_and_counted_for_the_query_that_met_them(tm
 
 
 def test_a_relation_that_joins_late_shares_what_is_there(tmp_path: Path) -> None:
-    """A query that comes while others run answers as if it had been alone from then on."""
-    given = batches(3, number=30)
-    store, source = Store(), Source(tmp_path, given)
-    run, early = RelationRun(("a", "b"), store), RELATIONS["counts"]
-    run.set_relations([early])
-    while source.done < 15:
-        source.deliver(run)
-    start = max(newest for newest in source.newest.values() if newest is not None) + 1
-    late = entering_at(bind_relation(parse_query(TEXTS["counts"], name="late"), STREAMS, {}), start)
-    run.set_relations([early, late])
-    source.run(run)
-    assert store.rows("counts") == expected(given)["counts"]
-    assert store.rows("late") == [row for row in store.rows("counts") if row[0] >= start] != []
+    store = Store()
+    check_one_that_enters_late(RelationRun(("a", "b"), store), store, Source(tmp_path, batches(3, number=30)))

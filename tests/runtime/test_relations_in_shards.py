@@ -22,7 +22,6 @@ from any_relation import TABLES as ANY_TABLES
 from any_relation import Example, examples
 from by_operators import bind_relation
 from mullion import reference
-from mullion.binding.entering import entering_at
 from mullion.expressions.vector import Vector
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.language.parse import parse_query
@@ -37,7 +36,7 @@ from mullion.runtime.shard_step import ShardedStep, ShardOutcome
 from mullion.runtime.sink import ShardWriter
 from mullion.storage.marks import Mark
 from mullion.testing import Crash
-from relation_runs import RELATIONS, STREAMS, TEXTS, Source, Store, batches, expected, started
+from relation_runs import TEXTS, Source, Store, batches, check_one_that_enters_late, expected, started
 from without_spark import in_turn
 
 SHARDED = {"pairs", "alone", "leaving", "counts", "new"}
@@ -147,19 +146,10 @@ def test_a_run_in_shards_stays_there(tmp_path: Path) -> None:
 
 
 def test_a_relation_that_joins_late_goes_to_the_shards_too(tmp_path: Path) -> None:
-    batches_, store = batches(3, number=30), Store()
-    source = Source(tmp_path, batches_)
-    run, early = RelationRun(("a", "b"), store, sharding=in_shards(), scratch=lambda: tmp_path), RELATIONS["counts"]
-    run.set_relations([early])
-    while source.done < 15:
-        source.deliver(run)
-    start = max(newest for newest in source.newest.values() if newest is not None) + 1
-    late = entering_at(bind_relation(parse_query(TEXTS["counts"], name="late"), STREAMS, {}), start)
-    run.set_relations([early, late])
-    source.run(run)
+    store, source = Store(), Source(tmp_path, batches(3, number=30))
+    run = RelationRun(("a", "b"), store, sharding=in_shards(), scratch=lambda: tmp_path)
+    check_one_that_enters_late(run, store, source)
     assert run.placed("late") == "in 3 shards on executors"
-    assert store.rows("counts") == expected(batches_)["counts"]
-    assert store.rows("late") == [row for row in store.rows("counts") if row[0] >= start] != []
 
 
 def test_shards_write_by_themselves_where_they_can(tmp_path: Path) -> None:
