@@ -8,8 +8,8 @@ entry of the agenda. DESC and ASC tell entries in order, the last one in part; w
 to spare, and goes when its rows do. WEIGHTED draws from each its share, and what is not drawn is shed: a sample that
 is told later would be one of another time.
 
-Estimates are exact counts: the rows are in memory, sorted by key, and counting those that a row meets takes a few
-nanoseconds for each, a tenth of what telling one does. The paper has sketches there, since its tuples lie in lists.
+Estimates are exact counts: the rows are in memory, sorted by key, and can be counted without being gathered. The paper
+has sketches there, since its tuples lie in lists.
 
 Requires: two inputs whose rows end when they promised to.
 Time: as the join for what is told; for what is offered, counting.

@@ -3,7 +3,7 @@
     entry of a row   rows 3..8 of the other side, 2 of 6 drawn      its pairs, in the order in which they are met
                                                                     . . x . . x
 
-Whoever walks over pairs without keeping them takes a nanosecond or two for each; only what is chosen is written.
+Pairs are walked over without being kept; only what is chosen is written.
 """
 
 from __future__ import annotations
