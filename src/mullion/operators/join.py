@@ -44,7 +44,7 @@ from mullion.operators.punctuated import Punctuated, let_go
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Cut, Hash, RowStore
 from mullion.operators.share import Share
-from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
 from mullion.operators.timed_tables import START, id_names
 
 
@@ -110,6 +110,9 @@ class JoinOperator(Operator):
         for store in self.stores:
             store.expire(now)
         joined = TimedRows.concat(results) if results else TimedRows.empty(self.schema, self.width)
+        if self.views and (order := in_time_order(joined.start, joined.ids)) is not None:
+            # Once for all that look at it: what each sees is then in the order in which it is told.
+            joined = joined.take(order)
         if self.results is not None:
             self.results.insert(TimedRows(joined.rows, joined.ids, joined.start, joined.end))
             self.results.expire(now)

@@ -30,7 +30,9 @@ import pyarrow as pa
 
 from mullion.expressions.arrays import Ids, Index, Mask, Times, Whole
 from mullion.expressions.coding.dictionary import decoded
+from mullion.expressions.readonly import frozen
 from mullion.kernels.columns import Columns
+from mullion.operators.kernels.time_order import is_in_time_order
 
 
 @dataclass(frozen=True)
@@ -151,12 +153,10 @@ def in_time_order(start: Times, ids: Ids) -> Index | None:
     >>> in_time_order(np.array([5, 5, 3]), np.array([[1, 9], [1, 2], [7, 7]])).tolist()
     [2, 1, 0]
     """
-    if len(start) < 2 or (start[1:] > start[:-1]).all():
+    if len(start) < 2 or is_in_time_order(*frozen(start, ids)):
         return None
     key = _in_one_number((start, *ids.T))
-    if key is None:
-        return np.lexsort((*ids.T[::-1], start))
-    return None if (key[1:] >= key[:-1]).all() else np.argsort(key, kind="stable")
+    return np.lexsort((*ids.T[::-1], start)) if key is None else np.argsort(key, kind="stable")
 
 
 def _in_one_number(columns: Sequence[Whole]) -> Whole | None:
