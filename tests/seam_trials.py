@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import any_relation
 from any_window import KINDS, TICKS, ticks, windows_of
 from by_slices import bind
+from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.parse import parse_query
 from mullion.planner.rules import make_plan
 from mullion.slices.inputs import kernel_columns
@@ -137,7 +139,10 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
     unit = {"trades": setting.unit}
     lateness = {name: draw(st.sampled_from((0, 1, 4, 50))) * unit.get(name, 1) for name in STREAMS}
     times = {name: [event["ts"] for event in some if event["ts"] is not None] or [0] for name, some in events.items()}
-    reach = {name: st.integers(min(own) - 5, max(own) + 30 * unit.get(name, 1)) for name, own in times.items()}
+    reach = {
+        name: st.integers(max(min(own) - 5, FIRST_TIME), min(max(own) + 30 * unit.get(name, 1), LAST_TIME))
+        for name, own in times.items()
+    }
     beats = st.fixed_dictionaries({}, optional=reach) | st.just({})
     runs = []
     left = {name: len(some) for name, some in files.items()}
@@ -156,7 +161,13 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         for name, text in texts.items()
         if joining and len(runs) > 1 and may_join(text) and draw(st.sampled_from((False, False, True)))
     }
-    scheduled = {name: at_most(text) if name < "r" and draw(st.booleans()) else text for name, text in texts.items()}
+    if "periodic" in kinds and draw(st.booleans()):
+        own = queries(
+            setting, "q", windows=windows_of(setting, kinds=("periodic",), axes=("ts",)), among=EVERY_AGGREGATE
+        )
+        text = draw(own.filter(is_for_the_kernel)).replace("CREATE QUERY q", "CREATE QUERY q3", 1)
+        texts["q3"] = at_most(re.sub(r" OFFSET (-?\d+ \w+|'[^']*')", "", text))
+    scheduled = {name: at_most(text) if name < "q3" and draw(st.booleans()) else text for name, text in texts.items()}
     return Trial(
         files,
         lateness,
@@ -168,7 +179,7 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         draw(st.sampled_from(("upa", "upa", "nt", "direct"))),
         draw(st.sampled_from((1, 2, 10))),
         draw(st.sampled_from((False, False, True))),
-        draw(asked_once(setting, windows, [text for name, text in texts.items() if name < "r"], len(runs))),
+        draw(asked_once(setting, windows, [text for name, text in texts.items() if name < "q3"], len(runs))),
         draw(st.booleans()),
         draw(st.fixed_dictionaries({}, optional=ENDINGS) | st.just({})),
     )
