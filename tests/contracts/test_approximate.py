@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import reduce as fold
 from typing import Any
 
+import datasketches
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,7 +20,9 @@ from hypothesis import strategies as st
 
 from contracts.algebra import APPROXIMATE, NAN, VALUES, near, picked
 from mullion.aggregates import REGISTRY, Aggregate
+from mullion.aggregates.approx_distinct import HyperLogLog
 from mullion.aggregates.keys import rank_of, text_of, value_of
+from mullion.errors import CheckpointError
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, Type, counted, decimal
 
@@ -190,6 +193,16 @@ def test_types() -> None:
     for type_ in (INTERVAL, NULL):
         with pytest.raises(TypeError, match="cannot order"):
             APPROXIMATE["frequent"].result(type_)
+
+
+def test_distinct_counts_of_an_earlier_version_are_refused() -> None:
+    """They were sketches of DataSketches."""
+    sketch = datasketches.hll_sketch(12)
+    for value in range(3):
+        sketch.update(value)
+    written = sketch.serialize_compact()
+    with pytest.raises(CheckpointError, match="approx_count_distinct in the format of an earlier version"):
+        HyperLogLog(INT).read(written)
 
 
 def test_states_of_other_sizes_have_other_names() -> None:

@@ -143,6 +143,37 @@ def test_a_past_that_is_gone_is_refused_after_a_restart(text: str, tmp_path: Pat
         pass
 
 
+def test_a_past_that_streams_let_go_of_since_is_there_after_a_restart(tmp_path: Path) -> None:
+    """The rows at 0 of one stream live until 12 and meet the one at 9 of the other. When the restart comes, neither
+    stream keeps anything before 13."""
+    streams = [
+        f"CREATE STREAM {name} (ts TIMESTAMP, k INT) USING json OPTIONS (path 'nowhere') "
+        "TIMESTAMP BY ts AHEAD UNBOUNDED KEEP '12 us'; "
+        f"CREATE QUERY of_{name} AS SELECT count(*) AS n FROM {name} [RANGE 5 us SLIDE 5 us]"
+        for name in "ab"
+    ]
+    query = (
+        "CREATE QUERY q START AT TIMESTAMP '1970-01-01 00:00:00.000007' BACKFILL AS "
+        "SELECT l.k FROM a [RANGE 9 us] l, b [RANGE 12 us] r WHERE l.k = r.k"
+    )
+    script, places = "; ".join(streams), {"checkpoint": tmp_path / "c", "out": tmp_path / "o"}
+
+    def at(*times: int) -> list[Any]:
+        return [{"ts": time, "k": 1} for time in times]
+
+    with local_engine(script, **places) as engine:
+        engine.deliver("a", at(0), 0)
+        engine.query(query)
+        engine.deliver("b", at(0, 0), 0)
+        engine.deliver("a", at(9), 1)
+        engine.deliver("a", at(12, 25), 2)
+    with local_engine(f"{script}; {query}", **places) as engine:
+        for name in "ab":
+            engine.end(name)
+        ends = engine.results("q").to_arrow()["window_end"].cast(pa.int64()).to_pylist()
+        assert ends == [9, 9]
+
+
 PAIRS = "SELECT l.k AS k, r.ts AS at FROM s [RANGE 20 s] l, s [RANGE 20 s] r WHERE l.k = r.k"
 
 

@@ -15,6 +15,7 @@ from mullion.aggregates.hyperloglog_loops import different_hashes, estimate, tak
 from mullion.aggregates.integer_states import always
 from mullion.aggregates.keys import Present
 from mullion.aggregates.sketched import Sketched
+from mullion.errors import CheckpointError
 from mullion.expressions.arrays import Array, Index, Whole, objects
 from mullion.expressions.coding.canonical import bits
 from mullion.expressions.coding.hashes import keys_of, mix_in
@@ -24,6 +25,8 @@ from mullion.language.types import BIGINT, Type
 
 LEAST, USUAL, MOST = 7, 12, 21
 """The logarithms of how many registers a sketch may have; the usual one has a standard error of 1.6 %."""
+FORMAT = b"distinct"
+"""What is written begins with it: an earlier version wrote sketches of another library, which look alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +111,16 @@ class HyperLogLog(Sketched):
         return Seen(registers)
 
     def read(self, written: bytes) -> Seen:
-        return Seen(np.frombuffer(written, np.uint8 if len(written) == 2**self.size else np.int64))
+        if not written.startswith(FORMAT):
+            hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
+            raise CheckpointError(
+                "the checkpoint has approx_count_distinct in the format of an earlier version", hint=hint
+            )
+        size = len(written) - len(FORMAT)
+        return Seen(np.frombuffer(written, np.uint8 if size == 2**self.size else np.int64, offset=len(FORMAT)))
 
     def write(self, sketch: Seen) -> bytes:
-        return sketch.kept.tobytes()
+        return FORMAT + sketch.kept.tobytes()
 
     def estimate(self, sketch: Seen | None) -> int:
         if sketch is None:

@@ -29,6 +29,7 @@ import os
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -238,7 +239,7 @@ class Journal:
             content, lists = json.dumps(queries).encode(), self._lists()
             again = sum(number == batch for number, _ in lists)
             lists[batch, again] = self.files.write("queries", f"{batch:012d}.{again}", content, ".json")
-            self._last_queries = list(queries)
+            self._last_queries = deepcopy(list(queries))  # callers may go on changing what they gave
         self._begun_here.add(batch)
 
     def was_begun(self, batch: int) -> bool:
