@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks import report
-from benchmarks.course import warn_if_busy
+from benchmarks.course import draw_to, warn_if_busy
 from benchmarks.plot import GROWTH, T1, pyplot, save
 from benchmarks.promising_joins import (
     ANY,
@@ -104,9 +104,7 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
         "many": [asdict(one) for one in found.many],
     }
     made.finish(console, json)
-    if plot is not None:
-        _draw(plot, found)
-        console.print(f"Picture: {plot}", highlight=False)
+    draw_to(console, plot, lambda path: _draw(path, found))
     return made
 
 

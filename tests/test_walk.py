@@ -34,6 +34,8 @@ SAID_BY_OTHERS = {"runtime.sink.Sink.write", "operators.base.Operator.advance"}
 VALUES = {"planner.sliced.SlicedAggregation", "algebra.update_pattern.Pattern"}
 """They are made, but nothing of theirs is called."""
 OTHER_QUERIES = {
+    "slices.sequence.RowSequence.answer",
+    "slices.running.Running.between",
     "slices.kept_window.KeptWindow.slide",
     "slices.axis.AxisSet",
     "planner.schedules.schedulers.scheduler_of",

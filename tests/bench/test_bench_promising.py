@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,7 @@ def test_outliers_are_the_rarest_twentieth_of_the_pairs() -> None:
 @pytest.mark.slow
 def test_it_runs(tmp_path: Path) -> None:
     made = run(Console(quiet=True), json=tmp_path / "found.json", plot=tmp_path / "found.png", quick=True)
-    assert not made.judged and (tmp_path / "found.json").exists() and (tmp_path / "found.png").exists()
+    assert not made.judged and (tmp_path / "found.json").exists()
+    assert (tmp_path / "found.png").exists() == (find_spec("matplotlib") is not None)
     same = [bar.measured for bar in made.bars if "differences" in bar.what]
     assert same == [0, 0]

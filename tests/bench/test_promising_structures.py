@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -35,4 +36,5 @@ def test_a_quick_run_tells_all(tmp_path: Path) -> None:
     made = promising_structures.run(console, json=tmp_path / "f.json", plot=tmp_path / "f.png", quick=True)
     found = json.loads((tmp_path / "f.json").read_text())
     assert set(found["costs"]) == set(STRUCTURES) and not found["judged"] and made.passed
-    assert "t_ins" in out.getvalue() and (tmp_path / "f.png").stat().st_size > 0
+    assert "t_ins" in out.getvalue()
+    assert (tmp_path / "f.png").exists() == (find_spec("matplotlib") is not None)
