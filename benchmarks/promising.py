@@ -8,6 +8,7 @@
 | rare | how many of the told pairs are of rare items | Figure 14 |
 | fade | how far apart the rows of a pair are, over the whole stream | Figure 12 |
 | time | how long steps take under budgets of time | - |
+| memory | a window of a day in an eighth of the memory that it needs | - |
 | many | selections and aggregates of 20 to 200 queries, exact and shared | Figures 15, 16 |
 
 All without Spark, by the operators of a run. Times are those of the processor.
@@ -39,9 +40,11 @@ from benchmarks.promising_joins import (
     smaller,
     streams,
 )
+from benchmarks.promising_memory import SCALE, Day, measured
 from benchmarks.promising_selections import Selections, asking, selections
 from benchmarks.report import Bar, Grid, Report
 from mullion.language.query import Budget
+from mullion.memory import MB
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 FIFTH = 0.2
@@ -60,10 +63,12 @@ class Size:
     queries: tuple[int, ...] = (20, 50, 80, 100, 150, 200)
     events: int = 600_000
     repeat: int = 3
+    rows: int = 215_000
+    """Of each stream in a window of a day."""
 
 
 FULL = Size()
-QUICK = Size(smaller(FULL.load), smaller(FULL.endless), (0.2, 1.0), (20, 40), 20_000, 1)
+QUICK = Size(smaller(FULL.load), smaller(FULL.endless), (0.2, 1.0), (20, 40), 20_000, 1, 4_000)
 
 
 @dataclass
@@ -77,6 +82,7 @@ class Found:
     apart: dict[str, float] = field(default_factory=dict)
     many: list[Selections] = field(default_factory=list)
     summarize: float = 0.0
+    day: Day | None = None
 
 
 def run(console: Console, *, json: Path | None = None, plot: Path | None = None, quick: bool = False) -> Report:
@@ -91,6 +97,7 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
     _rare(console, made, arrived, size, whole)
     _time(console, made, arrived, size, whole)
     _fading(console, made, size, found)
+    _memory(console, made, size, found)
     _many(console, made, size, found)
     made.facts = {
         "benchmark": "promising",
@@ -101,6 +108,7 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
         "output_by_events": found.by_events,
         "hist_mse_by_pairs": found.errors,
         "seconds_apart": found.apart,
+        "day": asdict(found.day) if found.day else None,
         "many": [asdict(one) for one in found.many],
     }
     made.finish(console, json)
@@ -214,6 +222,18 @@ def _fading(console: Console, made: Report, size: Size, found: Found) -> None:
         Bar("whole stream, FADE 0.8, 20 % of the pairs: mean |ts1 - ts2| against the join", ratio, 0.5, "<=", "x", note)
     )
     console.print("  fading measured", highlight=False)
+
+
+def _memory(console: Console, made: Report, size: Size, found: Found) -> None:
+    found.day = day = measured(size.rows)
+    text = f"  a day needs {day.needed / MB:.1f} MB: {day.pairs:,} pairs in {day.seconds:.1f} s"
+    console.print(f"{text}, a {SCALE}th of 2 GB", highlight=False)
+    for kept in day.kept:
+        what = f"a day in an eighth of its memory, {kept.order.upper()}"
+        note = f"{kept.most / MB:.2f} of {kept.memory / MB:.2f} MB, {kept.seconds:.1f} s"
+        made.add(Bar(f"{what}: memory against the limit", kept.most / kept.memory, 1, "<=", "x", note))
+        note = f"told: {100 * kept.told_share:.1f} %"
+        made.add(Bar(f"{what}: pairs found", 100 * kept.share, None, "", "%", note))
 
 
 def _many(console: Console, made: Report, size: Size, found: Found) -> None:

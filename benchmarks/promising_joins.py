@@ -21,7 +21,10 @@ from mullion.algebra.nodes.promising import ESTIMATE
 from mullion.expressions.typing import resolve
 from mullion.language.query import Budget, Cast, Column, Expr, Literal, Window
 from mullion.language.types import BIGINT, DOUBLE, INT, TIMESTAMP
+from mullion.operators.base import Operator
+from mullion.operators.join import JoinOperator
 from mullion.operators.network import Events, Network
+from mullion.operators.promise_memory import window_size
 from mullion.operators.promising_join import PromisingJoinOperator
 
 SECOND = 1_000_000
@@ -120,6 +123,8 @@ class Told:
     apart: float = 0.0
     slowest: float = 0.0
     """Seconds of the step that took longest."""
+    most_kept: int = 0
+    """Bytes that were kept after a step, at the most."""
     tally: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -140,6 +145,7 @@ def play(node: Node, arrived: dict[str, Arrived], load: Load, *, details: bool =
         told.seconds += took
         told.slowest = max(told.slowest, took)
         told.pairs += len(fresh)
+        told.most_kept = max(told.most_kept, _kept_bytes(network.operator(node)))
         if details and not len(fresh):
             told.by_step.append(np.zeros(INTERVALS, np.int64))
         elif details:
@@ -154,6 +160,13 @@ def play(node: Node, arrived: dict[str, Arrived], load: Load, *, details: bool =
     if isinstance(operator, PromisingJoinOperator):
         told.tally = operator.tally.facts()
     return told
+
+
+def _kept_bytes(operator: Operator) -> int:
+    if isinstance(operator, PromisingJoinOperator):
+        return operator.tally.bytes
+    stores = operator.stores if isinstance(operator, JoinOperator) else ()
+    return sum(window_size(window) for store in stores for window in store.windows)
 
 
 def _steps(arrived: dict[str, Arrived], load: Load) -> Iterator[tuple[int, dict[str, Events]]]:

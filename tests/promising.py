@@ -44,6 +44,7 @@ def promising(
     residual: str | None = None,
     fade: float = 1.0,
     ages: tuple[int, ...] = (),
+    memory: int | None = None,
     **budget: int,
 ) -> Promising:
     windows = [Window(unbounded=True) if length is None else Window(range=length) for length in range_]
@@ -51,7 +52,7 @@ def promising(
     join = Join(parts, ((Column("k"),), (Column("k"),)))
     if residual is not None:
         join = Join(parts, join.keys, resolve_predicate(parse_expression(residual), join.types))
-    return Promising(join, order, (promise(by), promise(by)), Budget(**budget), fade, (ages, ages))
+    return Promising(join, order, (promise(by), promise(by)), Budget(**budget), fade, (ages, ages), memory)
 
 
 def told(

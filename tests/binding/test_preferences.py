@@ -22,6 +22,7 @@ class Summary(NamedTuple):
     granularity: int = 10
     rate: int = 4
     depth: int = 3
+    memory: int | None = None
 
 
 ON_KEYS = (Summary("b", "w"), Summary("a", "k"))
@@ -44,6 +45,22 @@ def test_each_input_has_its_expression() -> None:
     assert (node.order, node.fade, node.budget) == ("desc", 0.5, Budget(time=200_000))
     assert node.ages == ((10, 50), (10, 50)), "granularities of 10, 40 and 160"
     assert node.explained == "PROMISING DESC estimate * v and estimate, fade 0.5, budget 200 ms a step"
+
+
+def test_memory_is_that_of_the_summaries_on_its_keys() -> None:
+    """Of both together, once where both are one; and rows go by their granularities."""
+    text = f"{JOIN} WITH PREFERENCE DESC 1"
+    a, b, other = Summary("a", "k", memory=500), Summary("b", "k", memory=300), Summary("a", "v", memory=9)
+    found = {}
+    for name, summaries in {"both": (a, b), "one": (other, b), "none": (other, Summary("a", "k"))}.items():
+        (node,) = (
+            n
+            for n in nodes(bind(parse_query(text), STREAMS, TABLES, summaries=summaries).root)
+            if isinstance(n, Promising)
+        )
+        found[name] = (node.memory, node.ages, node.fading_ages(0))
+    ages = ((10, 50), (10, 50))
+    assert found == {"both": (800, ages, ()), "one": (300, ages, ()), "none": (None, ((), ()), ())}
 
 
 def test_the_papers_spelling() -> None:

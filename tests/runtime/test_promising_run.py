@@ -22,8 +22,11 @@ from without_spark import EngineOfFiles, engine_without_spark, local_engine, wri
 EVENTS = Stream("s", (("ts", TIMESTAMP), ("k", BIGINT), ("v", BIGINT)), "ts")
 STREAMS = "CREATE STREAM {0} (ts TIMESTAMP, k BIGINT, v BIGINT) USING parquet OPTIONS (path '{1}') TIMESTAMP BY ts"
 JOIN = "SELECT s.k, s.v AS v, t.v AS w FROM s [RANGE 20 us{0}], t [RANGE 20 us] WHERE s.k = t.k"
+SUMMARY = "CREATE SUMMARY keys ON t(k) WITH GRANULARITY '5 us' AND COLLAPSE (2, 3) MEMORY '{} B'"
 PREFERENCES = ("DESC 1", "ASC s.v, t.v", "WEIGHTED 1")
 BUDGETS = ("1 ROWS", "3 ROWS", "2 EVENTS", "1000 ROWS", "'1 us'", "AUTO")
+LITTLE = (1, 300, 800)
+MEMORY = (None, *LITTLE, 1_000_000)
 Rows = list[tuple[Any, ...]]
 
 
@@ -34,8 +37,9 @@ def query(preference: str = "DESC 1", budget: str = "3 ROWS", join: str = JOIN.f
 class World:
     """Streams s and t in a directory that grows by a file of each with every run."""
 
-    def __init__(self, base: Path) -> None:
-        self.base, self.files = base, 0
+    def __init__(self, base: Path, memory: int | None = None) -> None:
+        """`memory`: bytes that promising joins may keep."""
+        self.base, self.files, self.memory = base, 0, memory
 
     def add(self, *streams: Sequence[tuple[int, int]]) -> None:
         for name, events in zip("st", streams, strict=True):
@@ -48,6 +52,8 @@ class World:
         with engine_without_spark(out=self.base / "out", checkpoint=self.base / "state") as engine:
             for name in "st":
                 engine.execute(STREAMS.format(name, self.base / name))
+            if self.memory is not None:
+                engine.execute(SUMMARY.format(self.memory))
             for name, text in queries.items():
                 engine.query(f"CREATE QUERY {name} AS {text}")
             try:
@@ -58,6 +64,7 @@ class World:
             for facts in engine.relations.promising.values():
                 parts = (facts["told"], facts["waiting"], facts["expired"], facts["shed"])
                 assert facts["offered"] == sum(part or 0 for part in parts)
+                assert self.memory is None or (facts["bytes"] or 0) <= self.memory
             return {name: told(engine, name) for name in queries}
 
     def whole(self) -> Rows:
@@ -82,10 +89,12 @@ batches = st.lists(
 )
 
 
-@given(batches, st.sampled_from(PREFERENCES), st.sampled_from(BUDGETS), st.data())
-def test_however_a_run_is_cut_and_crashed(parts: list, preference: str, budget: str, data: st.DataObject) -> None:
+@given(batches, st.sampled_from(PREFERENCES), st.sampled_from(BUDGETS), st.sampled_from(MEMORY), st.data())
+def test_however_a_run_is_cut_and_crashed(
+    parts: list, preference: str, budget: str, memory: int | None, data: st.DataObject
+) -> None:
     with tempfile.TemporaryDirectory() as base:
-        world = World(Path(base))
+        world = World(Path(base), memory)
         asked = {"part": query(preference, budget)}
         found = None
         for number, (s, t) in enumerate(parts):
@@ -98,7 +107,7 @@ def test_however_a_run_is_cut_and_crashed(parts: list, preference: str, budget: 
         assert found is not None
         part, whole = found["part"], world.whole()
         assert len(set(part)) == len(part) and set(part) <= set(whole)
-        assert part == whole or budget != "1000 ROWS"
+        assert part == whole or budget != "1000 ROWS" or memory in LITTLE
 
 
 def test_what_waits_at_a_restart_is_told_after_it(tmp_path: Path) -> None:
@@ -225,6 +234,28 @@ def test_a_summary_on_the_key_lets_estimates_be_asked() -> None:
                 engine.execute("DROP SUMMARY keys")
     with pytest.raises(CheckError, match="no summary counts the key of the join"):
         local_engine(f"{SCRIPT} CREATE QUERY q AS {text};").__enter__()
+
+
+def test_memory_that_is_short_is_told(tmp_path: Path) -> None:
+    """A window has 200 rows of each stream, and there is memory for about 60 of all. EXPLAIN and the end say so."""
+    text = query("DESC estimate(s.k), estimate(t.k)", "10000 ROWS")
+    script = f"{SCRIPT} {SUMMARY.format(6000)}; CREATE QUERY q AS {text};"
+    with local_engine(script) as engine:
+        for number in range(10):
+            deliver(engine, number, 2 * number, [*range(10), *range(10)])
+        engine.end("s")
+        engine.end("t")
+        facts = engine.stats["relations"]["s + t"]["promising"]["q"]
+        assert facts["rows_shed"] > 200 and 0 < facts["shed"] == facts["shed_by_memory"] and facts["bytes"] <= 6000
+        assert facts["told"] == len(told(engine, "q")) == facts["offered"] - facts["shed"]
+        (sentence,) = warnings({}, tmp_path, promising=engine.relations.promising)
+        wanted = f"query q told about {100 * facts['share']:.0f} % of its results (MEMORY): "
+        assert sentence == f"{wanted}{facts['shed']:,} were shed, {facts['rows_shed']:,} rows were let go"
+        explained = str(engine.explain("q"))
+        assert "budget 10000 ROWS a step, memory 6000 bytes" in explained and "memory: 6000 bytes for rows" in explained
+        assert f"{facts['told']:,} of about {facts['offered']:,} pairs" in explained
+        with pytest.raises(CheckError, match="DROP QUERY q first"):
+            engine.execute("DROP SUMMARY keys")
 
 
 @pytest.mark.parametrize("budget", ["1000 ROWS", "1000 EVENTS", "'1 h'", "AUTO"])

@@ -59,6 +59,9 @@ class SummaryOn(Protocol):
     @property
     def depth(self) -> int: ...
 
+    @property
+    def memory(self) -> int | None: ...
+
 
 def with_windows(query: Query, streams: Mapping[str, Stream]) -> Query:
     """The query with the window at its end, if there is one, on every stream that has none."""
@@ -96,9 +99,10 @@ def preferred(query: Query, layout: Layout, summaries: Iterable[SummaryOn]) -> L
     sides = _Sides(join, layout, preference, list(summaries))
     promises = sides.promises()
     fade = 1.0 if preference.fade is None else preference.fade
-    ages = ((), ()) if fade == 1 else (sides.ages(0), sides.ages(1))
+    memory = sides.memory()
+    ages = ((), ()) if fade == 1 and memory is None else (sides.ages(0), sides.ages(1))
     budget = replace(preference.budget or Budget(), place=None)
-    return replace(layout, node=Promising(join, preference.kind, promises, budget, fade, ages))
+    return replace(layout, node=Promising(join, preference.kind, promises, budget, fade, ages, memory))
 
 
 def _refuse_around(query: Query, preference: Preference) -> None:
@@ -234,6 +238,12 @@ class _Sides:
     def _summary(self, side: int) -> SummaryOn | None:
         origins = self._origins(side)
         return next((summary for summary in self.summaries if (summary.stream, summary.column) in origins), None)
+
+    def memory(self) -> int | None:
+        """What the summaries of both inputs allow together; None where no summary says it."""
+        known = {self._summary(0), self._summary(1)}
+        sizes = [summary.memory for summary in known if summary is not None and summary.memory is not None]
+        return sum(sizes) if sizes else None
 
     def _stream(self, side: int) -> str:
         key = self._key(side)

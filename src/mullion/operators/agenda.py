@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +33,16 @@ class Entries:
     pairs: Counts
     end: Times
 
+    ENTRY: ClassVar = 7 * 8
+    """Bytes."""
+
     def __len__(self) -> int:
         return len(self.side)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.ENTRY * len(self)
 
     def take(self, index: Index | Mask) -> Entries:
         return Entries(*(column[index] for column in self.columns()))

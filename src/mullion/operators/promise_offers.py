@@ -33,13 +33,13 @@ def numbers_of(windows: Sequence[KeyedSubWindow]) -> Codes:
 
 def offers_of(node: Promising, i: int, fresh: KeyedSubWindow, other: RowStore, until: int) -> Entries:
     """The entries of new rows of input i, with rows of the other that came before number `until`."""
-    ages = np.array(node.ages[1 - i], np.int64)
+    ages = np.array(node.fading_ages(1 - i), np.int64)
     partial = Partial.of(i, fresh)
     counts = np.zeros((len(fresh), len(ages) + 1), np.int64)
     for window in other.windows:
         counts += count_met(partial, window, ages)
     row, grain = np.nonzero(counts)
-    value = _promise(node, i, fresh, counts.sum(axis=1)).take(row)
+    value = promise_of(node, i, fresh, counts.sum(axis=1)).take(row)
     limits = _limits(other, fresh.start[row], ages, until)
     return Entries(
         np.full(len(row), i, np.int64),
@@ -52,15 +52,15 @@ def offers_of(node: Promising, i: int, fresh: KeyedSubWindow, other: RowStore, u
     )
 
 
-def _promise(node: Promising, i: int, fresh: KeyedSubWindow, met: Counts) -> Vector:
-    """What each new row promises."""
+def promise_of(node: Promising, i: int, window: KeyedSubWindow, met: Counts) -> Vector:
+    """What each row of a sub-window promises when it meets so many."""
     promise, types = node.promises[i], node.input.parts[i].types
-    columns = Columns(len(fresh))
+    columns = Columns(len(window))
     for name in names_read(promise):
         if name == ESTIMATE:
             columns.add(name, pa.array(met), BIGINT)
         else:
-            columns.add(name, fresh.table.column(name), types[name])
+            columns.add(name, window.table.column(name), types[name])
     return columns.value(promise)
 
 
@@ -79,4 +79,4 @@ def _limits(other: RowStore, start: Times, ages: Times, until: int) -> Codes:
     return limits
 
 
-__all__ = ["NUMBER", "numbers_of", "offers_of"]
+__all__ = ["NUMBER", "numbers_of", "offers_of", "promise_of"]

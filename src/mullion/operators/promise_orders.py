@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mullion.expressions.arrays import Counts, Index, Real
+from mullion.expressions.arrays import Codes, Counts, Index, Real
+from mullion.expressions.coding.hashes import mixed
 from mullion.expressions.vector import Vector
 
 ASC, DESC, WEIGHTED = "asc", "desc", "weighted"
@@ -66,4 +67,10 @@ def shares(weight: Real, most: Counts, budget: float, phase: float) -> Counts:
     return np.minimum(whole, most)
 
 
-__all__ = ["ASC", "DESC", "WEIGHTED", "promises", "ranked", "shares"]
+def phases(of: Codes) -> Real:
+    """Numbers between 0 and 1 by numbers of rows: as if they were random, but the same again."""
+    phase: Real = (mixed([of], len(of)).view(np.uint64) >> np.uint64(11)) / float(1 << 53)
+    return phase
+
+
+__all__ = ["ASC", "DESC", "WEIGHTED", "phases", "promises", "ranked", "shares"]

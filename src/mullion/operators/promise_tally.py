@@ -21,6 +21,12 @@ class PromiseTally:
     """Pairs that nobody looked at while their rows were there."""
     shed: int = 0
     """Pairs that were not drawn, and those of rows that were let go to save memory."""
+    shed_by_memory: int = 0
+    """Of these, those of rows that were let go: what waited, and about what new rows would have met."""
+    rows_shed: int = 0
+    """Rows that were let go before their time."""
+    bytes: int = 0
+    """What is kept now: rows, what waits, and the sample of what is gone."""
     apart: float = 0.0
     """The microseconds between the two rows of each pair that was told, together."""
 
@@ -33,6 +39,11 @@ class PromiseTally:
     def freshness(self) -> float | None:
         """The mean time between the rows of a pair that was told (microseconds); None before the first."""
         return self.apart / self.told if self.told else None
+
+    def lose(self, pairs: int) -> None:
+        """Pairs of rows that were let go."""
+        self.shed += pairs
+        self.shed_by_memory += pairs
 
     def plus(self, other: PromiseTally) -> PromiseTally:
         return PromiseTally(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))

@@ -11,9 +11,11 @@ is told later would be one of another time.
 Estimates are exact counts: the rows are in memory, sorted by key, and can be counted without being gathered. The paper
 has sketches there, since its tuples lie in lists.
 
+Where MEMORY is short, rows are let go before their time (see `promise_memory`), and what waits with them is shed.
+
 Requires: two inputs whose rows end when they promised to.
 Time: as the join for what is told; for what is offered, counting.
-Space: the windows of the inputs, and one entry for each row that waits.
+Space: the windows of the inputs, and one entry for each row that waits; MEMORY at most, and what a step brings.
 Guarantee: every row that is told is one of the join's, once; without shortage it is the join.
 """
 
@@ -27,8 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Promising
-from mullion.expressions.arrays import Codes, Counts, Index, Real
-from mullion.expressions.coding.hashes import mixed
+from mullion.expressions.arrays import Counts, Index
 from mullion.instants import EVER_BEFORE
 from mullion.language.query import Budget
 from mullion.operators.agenda import Entries
@@ -42,10 +43,12 @@ from mullion.operators.kernels.chosen_pairs import Wanted
 from mullion.operators.kernels.join import PORTION, Pairs, common_runs
 from mullion.operators.keyed_sub_window import KeyedSubWindow, equal_codes
 from mullion.operators.promise_budget import FIRST_GUESS, LEARNT, StepBudget
+from mullion.operators.promise_memory import PromiseMemory, key_stores
 from mullion.operators.promise_offers import NUMBER, numbers_of, offers_of
-from mullion.operators.promise_orders import WEIGHTED, ranked, shares
+from mullion.operators.promise_orders import WEIGHTED, phases, ranked, shares
 from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.registry import implements
+from mullion.operators.row_store import RowStore
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 TELLING = 1000
@@ -63,6 +66,7 @@ class PromisingJoinOperator(JoinOperator):
             construction.store(part.kept_as, source.schema.append(number), source.width, key_function(keys, part.types))
             for part, keys, source in zip(node.input.parts, node.input.keys, inputs, strict=True)
         ]
+        self.memory = PromiseMemory(node, self.stores, key_stores(node, inputs, construction))
         self.agenda, self.tally = Entries.none(), PromiseTally()
         self.came = [0, 0]
         """How many rows of each input have come."""
@@ -80,9 +84,12 @@ class PromisingJoinOperator(JoinOperator):
         began = time.perf_counter()
         assert not any(len(delta.retracted) for delta in inputs), "rows end when they promised to"
         numbered = [self._numbered(i, delta) for i, delta in enumerate(inputs)]
+        missed = sum(self.memory.missed(i, self._sorted(i, delta.fresh)) for i, delta in enumerate(numbered))
+        self.tally.offered += missed
+        self.tally.lose(missed)
         told = self._told(numbered, now, began)
-        self._leave(now)
         self.before = now
+        self._leave(now)
         self.time.spend(time.perf_counter() - began)
         return told
 
@@ -132,18 +139,10 @@ class PromisingJoinOperator(JoinOperator):
         new = [len(delta.fresh) for delta in inputs]
         held = [store.held for store in self.stores]
         at_most = new[0] * held[1] + new[1] * (held[0] + new[0])
-        return budget.fits(sum(new), at_most) or budget.fits(sum(new), self._at_most(inputs))
-
-    def _at_most(self, inputs: Sequence[Delta]) -> int:
-        """How many pairs new rows make by their keys, whether they live at the same time or not."""
-        first, second = (self._sorted(i, delta.fresh) for i, delta in enumerate(inputs))
-        total = 0
-        for fresh, others in ((first, self.stores[1].windows), (second, [*self.stores[0].windows, first])):
-            for other in others:
-                if fresh is not None and other is not None:
-                    own, stored = common_runs(fresh.runs, other.runs)
-                    total += int((np.diff(fresh.runs.first)[own] * np.diff(other.runs.first)[stored]).sum())
-        return total
+        if budget.fits(sum(new), at_most):
+            return True
+        fresh = [self._sorted(i, delta.fresh) for i, delta in enumerate(inputs)]
+        return budget.fits(sum(new), _at_most(fresh, self.stores))
 
     def _see(self, inputs: Sequence[Delta], met: int) -> None:
         """Count what is offered; the planner asks what share of all combinations that is."""
@@ -162,7 +161,8 @@ class PromisingJoinOperator(JoinOperator):
         while at < len(order) and not budget.is_spent:
             ahead = order[at : at + 1 + budget.fitting(entries.pairs[order[at:]], AHEAD)]
             if not is_counted[ahead].all():
-                entries = self._counted(entries, ahead[~is_counted[ahead]])
+                entries, expired = self._counted(entries, ahead[~is_counted[ahead]])
+                self.tally.expired += expired
                 is_counted[ahead] = True
                 continue
             whole = budget.fitting(entries.pairs[order[at:]])
@@ -177,16 +177,15 @@ class PromisingJoinOperator(JoinOperator):
         self.agenda = entries.take(order[at:])
         return rows
 
-    def _counted(self, entries: Entries, some: Index) -> Entries:
-        """With the pairs that some entries still have. The others expired while they waited."""
+    def _counted(self, entries: Entries, some: Index) -> tuple[Entries, int]:
+        """With the pairs that some entries still have, and how many are gone."""
         chosen = entries.take(some)
         alive = np.zeros(len(some), np.int64)
         for _ in self._met(chosen, np.zeros(len(some), np.int64), alive):
             pass
-        self.tally.expired += int(chosen.pairs.sum() - alive.sum())
         pairs = entries.pairs.copy()
         pairs[some] = alive
-        return replace(entries, pairs=pairs)
+        return replace(entries, pairs=pairs), int(chosen.pairs.sum() - alive.sum())
 
     def _split(self, entry: Entries, most: int) -> tuple[Entries, int, int]:
         """So many pairs of an entry, with the rows that came last; before which number those came that are left to it,
@@ -200,7 +199,7 @@ class PromisingJoinOperator(JoinOperator):
 
     def _drawn(self, entries: Entries, budget: StepBudget) -> list[TimedRows]:
         """Of each entry its share. What is not drawn is shed."""
-        pairs, phase = entries.pairs, float(_phases(np.array([sum(self.came)]))[0])
+        pairs, phase = entries.pairs, float(phases(np.array([sum(self.came)]))[0])
         if budget.fits(len(entries), int(pairs.sum())):
             drawn = pairs
         elif budget.counts_events:
@@ -234,7 +233,7 @@ class PromisingJoinOperator(JoinOperator):
 
     def _met(self, entries: Entries, taken: Counts, alive: Counts | None = None) -> Iterator[_Met]:
         """So many of the pairs that entries still have. `alive` counts all of these."""
-        phase = _phases(entries.probe + sum(self.came))
+        phase = phases(entries.probe + sum(self.came))
         for i in (0, 1):
             mine, other = np.flatnonzero(entries.side == i), self.stores[1 - i]
             stored = [numbers_of([window]) for window in other.windows]
@@ -282,7 +281,21 @@ class PromisingJoinOperator(JoinOperator):
         if over.any():
             self.tally.expired += int(self.agenda.pairs[over].sum())
             self.agenda = self.agenda.take(~over)
+        self.memory.expire(now)
+        if self.memory.is_short(self.agenda):
+            self._save_memory(now)
         self.tally.waiting = int(self.agenda.pairs.sum())
+        self.tally.bytes = self.memory.size(self.agenda)
+
+    def _save_memory(self, now: int) -> None:
+        """Let rows go. What waited with them is shed, but for what had expired."""
+        everything = np.arange(len(self.agenda))
+        counted, expired = self._counted(self.agenda, everything)
+        self.tally.rows_shed += self.memory.shed(counted, now)
+        left, shed = self._counted(counted, everything)
+        self.agenda = left.take(left.pairs > 0)
+        self.tally.expired += expired
+        self.tally.lose(shed)
 
     # State
 
@@ -294,7 +307,7 @@ class PromisingJoinOperator(JoinOperator):
         return {**super().structures(), "agenda": "entries by promise"}
 
     def parts(self) -> Parts:
-        at = pa.table({"#came": self.came, "#before": [self.before] * 2})
+        at = pa.table({"#came": self.came, "#before": [self.before] * 2, "#halvings": [self.memory.halvings] * 2})
         return {**super().parts(), "agenda": [self.agenda.to_table()], "tally": [self.tally.to_table()], "at": [at]}
 
     def restore(self, parts: Parts) -> None:
@@ -305,6 +318,12 @@ class PromisingJoinOperator(JoinOperator):
             self.tally = PromiseTally.from_table(table)
         for table in parts.get("at", ()):
             self.came, self.before = table["#came"].to_pylist(), table["#before"][0].as_py()
+            self.memory.halvings = table["#halvings"][0].as_py()
+        for store in self._all_stores().values():
+            store.expire(self.before)  # so that it merges, and takes memory, as without a restart
+
+    def _all_stores(self) -> dict[str, RowStore]:
+        return {**super()._all_stores(), **{f"gone{i}": store for i, store in enumerate(self.memory.gone)}}
 
 
 @dataclass(frozen=True)
@@ -320,10 +339,16 @@ class _Met:
         return len(self.pairs)
 
 
-def _phases(of: Codes) -> Real:
-    """Numbers between 0 and 1 by numbers of rows: as if they were random, but the same again."""
-    phase: Real = (mixed([of], len(of)).view(np.uint64) >> np.uint64(11)) / float(1 << 53)
-    return phase
+def _at_most(fresh: Sequence[KeyedSubWindow | None], stores: Sequence[RowStore]) -> int:
+    """How many pairs new rows make by their keys, whether they live at the same time or not."""
+    first, second = fresh
+    total = 0
+    for new, others in ((first, stores[1].windows), (second, [*stores[0].windows, first])):
+        for other in others:
+            if new is not None and other is not None:
+                own, stored = common_runs(new.runs, other.runs)
+                total += int((np.diff(new.runs.first)[own] * np.diff(other.runs.first)[stored]).sum())
+    return total
 
 
 @implements(Promising)

@@ -100,9 +100,10 @@ class RowStore(ABC):
     def expire(self, now: int) -> None:
         """Drop what has ended. Rows that ended may be held for longer; a probe compares starts and ends."""
 
-    def keep(self, needed: Callable[[TimedRows], Mask]) -> None:
-        """Only rows that are needed must stay. Sub-windows of which half is needed stay as they are."""
-        self.windows = _kept(self.windows, needed)
+    def keep(self, needed: Callable[[TimedRows], Mask], *, exactly: bool = False) -> None:
+        """Only rows that are needed must stay. Sub-windows of which half is needed stay as they are, unless exactly
+        these are to stay."""
+        self.windows = _kept(self.windows, needed, exactly=exactly)
 
     def drop(self, gone: Mask) -> None:
         """Rows that nobody needs any more, counted through all sub-windows. Sub-windows of which half is needed stay,
@@ -311,8 +312,9 @@ class Calendar(RowStore):
         if over:
             self._list()
 
-    def keep(self, needed: Callable[[TimedRows], Mask]) -> None:
-        self.days = {day: windows for day, own in self.days.items() if (windows := _kept(own, needed))}
+    def keep(self, needed: Callable[[TimedRows], Mask], *, exactly: bool = False) -> None:
+        kept = {day: _kept(own, needed, exactly=exactly) for day, own in self.days.items()}
+        self.days = {day: windows for day, windows in kept.items() if windows}
         self._list()
 
     def parts(self) -> Parts:
@@ -361,12 +363,14 @@ class Scan(RowStore):
         return window.scan(retracted, codes, released=released)
 
 
-def _kept(windows: Sequence[KeyedSubWindow], needed: Callable[[TimedRows], Mask]) -> list[KeyedSubWindow]:
+def _kept(
+    windows: Sequence[KeyedSubWindow], needed: Callable[[TimedRows], Mask], *, exactly: bool
+) -> list[KeyedSubWindow]:
     kept = []
     for window in windows:
         mask = needed(window.timed)
         count = int(np.count_nonzero(mask))
-        if 2 * count >= len(window):
+        if (1 if exactly else 2) * count >= len(window):
             kept.append(window)
         elif count:
             rows = np.flatnonzero(mask)

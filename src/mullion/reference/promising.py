@@ -76,8 +76,8 @@ def _offers(world: World, node: Promising, before: int, now: int) -> Iterator[_O
             row = sides[side][n]
             columns = (*parts[side].columns, (ESTIMATE, BIGINT))
             (value,) = values_of(node.promises[side], columns, [(*row.values, len(met[n]))])
-            for grain in range(len(node.ages[1 - side]) + 1):
-                ages = (-inf, *node.ages[1 - side], inf)
+            for grain in range(len(node.fading_ages(1 - side)) + 1):
+                ages = (-inf, *node.fading_ages(1 - side), inf)
                 pairs = [m for m in met[n] if ages[grain] <= row.start - sides[1 - side][m].start < ages[grain + 1]]
                 if pairs:
                     rows = tuple(_pair(sides, side, n, m) for m in reversed(pairs))

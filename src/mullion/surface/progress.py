@@ -164,10 +164,13 @@ def warnings(
 
 def _told_in_part(promising: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for query, facts in promising.items():
-        if facts["told"] < facts["offered"]:
+        if facts["told"] < facts["offered"] or facts["rows_shed"]:
             share = f"{100 * facts['told'] / facts['offered']:.0f} %"
             left = [f"{facts[what]:,} {how}" for what, how in _LEFT.items() if facts[what]]
-            yield f"query {query} told about {share} of its results (BUDGET): {', '.join(left)}"
+            by_budget = facts["waiting"] + facts["expired"] + facts["shed"] - facts["shed_by_memory"]
+            why = [*(["BUDGET"] if by_budget else []), *(["MEMORY"] if facts["rows_shed"] else [])]
+            left += [f"{plural(facts['rows_shed'], 'row')} were let go"] if facts["rows_shed"] else []
+            yield f"query {query} told about {share} of its results ({', '.join(why)}): {', '.join(left)}"
 
 
 _LEFT = {"waiting": "wait", "expired": "expired unseen", "shed": "were shed"}

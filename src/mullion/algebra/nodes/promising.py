@@ -15,6 +15,7 @@ from mullion.algebra.texts import expression_text
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Budget, Expr
 from mullion.language.render import budget_text, render
+from mullion.memory import size_text
 
 ESTIMATE = "#estimate"
 """The column that stands for estimate(x): how many rows of the other input have the key of the row that probes."""
@@ -27,6 +28,7 @@ class Promising(OverOne):
     New rows of input i are put in order by `promises[i]`, over its own columns and `ESTIMATE`. The order is DESC, ASC
     or WEIGHTED: by shares. `ages[i]` are the ages at which rows of input i pass into an older granularity; the promise
     of what they meet there fades by `fade` each time. The paper loops over the granularities of the other stream (5.1).
+    Beyond `memory` bytes, rows of the oldest granularity are let go, the least promising first.
     """
 
     input: Join
@@ -35,11 +37,16 @@ class Promising(OverOne):
     budget: Budget
     fade: float = 1.0
     ages: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    memory: int | None = None
 
     def _over(self, inputs: tuple[Node, ...]) -> Self:
         (join,) = inputs
         assert isinstance(join, Join)
         return replace(self, input=join)
+
+    def fading_ages(self, i: int) -> tuple[int, ...]:
+        """The ages at which promises change."""
+        return () if self.fade == 1 else self.ages[i]
 
     @property
     def asks_estimates(self) -> bool:
@@ -59,7 +66,8 @@ class Promising(OverOne):
     def text(self) -> str:
         by = " and ".join(f"({render(promise)})" for promise in self.promises)
         fading = "" if self.fade == 1 else f", fade {self.fade!r} at {self.ages}"
-        return f"promising({self.input.text}, {self.order} {by}, {budget_text(self.budget)}{fading})"
+        keeping = "" if self.memory is None else f", {self.memory} bytes by {self.ages}"
+        return f"promising({self.input.text}, {self.order} {by}, {budget_text(self.budget)}{fading}{keeping})"
 
     @property
     def explained(self) -> str:
@@ -67,7 +75,9 @@ class Promising(OverOne):
         texts = [expression_text(promise).replace(written, "estimate") for promise in self.promises]
         by = dict.fromkeys(text.replace(f"`{ESTIMATE}`", "estimate") for text in texts)
         fading = "" if self.fade == 1 else f", fade {self.fade:g}"
-        return f"PROMISING {self.order.upper()} {' and '.join(by)}{fading}, budget {budget_text(self.budget)} a step"
+        keeping = "" if self.memory is None else f", memory {size_text(self.memory)}"
+        budget = f"budget {budget_text(self.budget)} a step"
+        return f"PROMISING {self.order.upper()} {' and '.join(by)}{fading}, {budget}{keeping}"
 
     @property
     def pattern(self) -> Pattern:

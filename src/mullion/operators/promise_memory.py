@@ -1,0 +1,202 @@
+"""What a promising join keeps within its MEMORY, and what it misses by that.
+
+    rows of both inputs, agenda                                   | sample | free
+    full: the least promising rows of the oldest granularity go ->|        |
+
+The paper keeps every tuple of every granularity (ali 3.5), so its memory grows with the window. Here rows go:
+
+| order | which first |
+|---|---|
+| DESC | of the oldest granularity, those of the smallest promise: the keys with the fewest expected partners |
+| ASC | of the oldest granularity, those of the largest: the most frequent keys |
+| WEIGHTED | of all ages alike, by a hash of their numbers: or the sample would be one of young pairs |
+
+Expected are as many partners as rows of the other input have the key now, those that are gone among them.
+
+Of rows that are gone, the keys and lives are kept as a sample: one of so many in the order of their keys, and every
+other one goes whenever the sample is full. A new row counts the rows in it that it would have met, and each stands for
+as many (Horvitz-Thompson, by systematic sampling). So what is missed is estimated without bias.
+
+Time: each row that comes is copied about PARTS times at the most, by the rows that go.
+Space: MEMORY, and what a step brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from mullion.algebra.nodes import Promising
+from mullion.expressions.arrays import Array, Codes, Counts, Index, Mask, Real
+from mullion.operators.agenda import Entries
+from mullion.operators.base import Operator
+from mullion.operators.construction import Construction
+from mullion.operators.expressions import key_function, names_in
+from mullion.operators.join_probe import Partial, count_met
+from mullion.operators.keyed_sub_window import KeyedSubWindow
+from mullion.operators.promise_offers import NUMBER, numbers_of, promise_of
+from mullion.operators.promise_orders import WEIGHTED, phases, promises
+from mullion.operators.row_store import RowStore
+from mullion.operators.timed_rows import TimedRows
+from mullion.operators.timed_tables import numbers
+
+PARTS: Final = 16
+"""One of so many parts of the memory is the sample's. Two are free after rows went: they go many at a time."""
+NUMBER_BYTES = 8
+BESIDE = 3
+"""Numbers that a sub-window has for each row beside its table and ids: the code of the key, and at most a run of it."""
+NO_AGES = np.zeros(0, np.int64)
+
+
+def key_stores(node: Promising, inputs: Sequence[Operator], construction: Construction) -> list[RowStore]:
+    """Stores for the keys and lives of rows of each input."""
+    stores = []
+    for part, keys, source in zip(node.input.parts, node.input.keys, inputs, strict=True):
+        columns = [source.schema.field(name) for name in sorted(names_in(keys))]
+        schema = pa.schema([*columns, pa.field(NUMBER, pa.int64())])
+        stores.append(construction.store(part.kept_as, schema, source.width, key_function(keys, part.types)))
+    return stores
+
+
+class PromiseMemory:
+    def __init__(self, node: Promising, stores: Sequence[RowStore], gone: Sequence[RowStore]) -> None:
+        """`gone`: for the keys and lives of rows of each input that were let go."""
+        self.node, self.stores, self.gone = node, stores, gone
+        self.halvings = 0
+        """How often the part of the rows was halved that the sample has."""
+
+    # What is kept
+
+    def size(self, agenda: Entries) -> int:
+        """The bytes that are kept."""
+        return self._rows_size(agenda) + _size(self.gone)
+
+    def _rows_size(self, agenda: Entries) -> int:
+        """Without the sample, which has a part of its own."""
+        return _size(self.stores) + agenda.size
+
+    def is_short(self, agenda: Entries) -> bool:
+        memory = self.node.memory
+        return memory is not None and self._rows_size(agenda) > memory - memory // PARTS
+
+    def expire(self, now: int) -> None:
+        for store in self.gone:
+            store.expire(now)
+        if not any(store.held for store in self.gone):
+            self.halvings = 0
+
+    def missed(self, i: int, fresh: KeyedSubWindow | None) -> int:
+        """About how many pairs new rows of input i would make with rows that are gone."""
+        return 0 if fresh is None else int(_met(i, fresh, self.gone[1 - i]).sum()) << self.halvings
+
+    # What goes
+
+    def shed(self, agenda: Entries, now: int) -> int:
+        """Let rows go, so that what is kept fits. Returns how many went before their time."""
+        memory, count = self.node.memory, 0
+        assert memory is not None
+        for store in (*self.stores, *self.gone):
+            store.keep(lambda rows: _meets(rows) > now, exactly=True)
+        while self._rows_size(agenda) > memory - 2 * memory // PARTS:
+            side, number, size = self._all_rows(agenda)
+            excess = self._rows_size(agenda) - (memory - 3 * memory // PARTS)
+            order = self._least_first(side, number, now)
+            going = order[: 1 + int(np.searchsorted(np.cumsum(size[order]), excess))]
+            for i in (0, 1):
+                let_go = number[going[side[going] == i]]
+                self._let_go(i, let_go)
+                agenda = agenda.take(~((agenda.side == i) & np.isin(agenda.probe, let_go)))
+            self._thin(memory // PARTS)
+            count += len(going)
+        return count
+
+    def _all_rows(self, agenda: Entries) -> tuple[Codes, Codes, Real]:
+        """Of all rows the input, the number, and the bytes that they and the entries with which they probe take."""
+        sides, found, sizes = [], [], []
+        for i, store in enumerate(self.stores):
+            number = numbers_of(store.windows)
+            own = [np.full(len(window), window_size(window) / len(window)) for window in store.windows]
+            entries = np.sort(agenda.probe[agenda.side == i])
+            probing = np.searchsorted(entries, number, "right") - np.searchsorted(entries, number)
+            sides.append(np.full(len(number), i, np.int64))
+            found.append(number)
+            sizes.append(np.concatenate([np.zeros(0), *own]) + probing * Entries.ENTRY)
+        return np.concatenate(sides), np.concatenate(found), np.concatenate(sizes)
+
+    def _least_first(self, side: Codes, number: Codes, now: int) -> Index:
+        """All rows in the order in which they go. Of equal ones those that came first."""
+        if self.node.order == WEIGHTED:
+            return np.argsort(phases(2 * number + side), kind="stable")
+        ages, promise = [np.zeros(0, np.int64)], [np.zeros(0)]
+        for i, store in enumerate(self.stores):
+            for window in store.windows:
+                partners = _met(i, window, self.stores[1 - i]) + (_met(i, window, self.gone[1 - i]) << self.halvings)
+                value = promise_of(self.node, i, window, partners)
+                promise.append(promises(self.node.order, value, 1.0, np.zeros(len(window), np.int64)))
+                passed = [window.start <= now - age for age in self.node.ages[i]]
+                ages.append(np.sum([np.zeros(len(window)), *passed], axis=0, dtype=np.int64))
+        return np.lexsort((number, np.concatenate(promise), -np.concatenate(ages)))
+
+    def _let_go(self, i: int, going: Codes) -> None:
+        """Rows of input i by their numbers, of which the sample remembers some."""
+        store, sample = self.stores[i], self.gone[i]
+        rows = [window.timed.take(np.flatnonzero(np.isin(numbers_of([window]), going))) for window in store.windows]
+        rows = [some for some in rows if len(some)]
+        fresh = sample.sorted(TimedRows.concat(rows)) if rows else None
+        if fresh is not None:
+            some = np.flatnonzero(self._one_in(1 << self.halvings, fresh.timed))
+            if len(some):
+                sample.add(KeyedSubWindow.of(fresh.timed.take(some), fresh.keys.take(some)))
+        store.keep(lambda own: ~np.isin(numbers(own.rows, NUMBER), going), exactly=True)
+
+    def _thin(self, most: int) -> None:
+        while _size(self.gone) > most:
+            self.halvings += 1
+            for store in self.gone:
+                store.keep(partial(self._one_in, 2), exactly=True)
+
+    def _one_in(self, so_many: int, rows: TimedRows) -> Mask:
+        """Rows evenly spaced, from one on that is as if drawn: of rows in the order of their keys, each key has its
+        share."""
+        first = int(phases(numbers(rows.rows, NUMBER)[:1] + (self.halvings << 48))[0] * so_many)
+        chosen: Mask = np.arange(len(rows)) % so_many == first
+        return chosen
+
+
+def _met(i: int, window: KeyedSubWindow, other: RowStore) -> Counts:
+    """How many rows of the other input each row of a sub-window of input i meets."""
+    counts = np.zeros(len(window), np.int64)
+    for met in other.windows:
+        counts += count_met(Partial.of(i, window), met, NO_AGES)[:, 0]
+    return counts
+
+
+def _meets(rows: TimedRows) -> Array:
+    return rows.end if rows.held is None else rows.held
+
+
+def _size(stores: Sequence[RowStore]) -> int:
+    return sum(window_size(window) for store in stores for window in store.windows)
+
+
+def window_size(window: KeyedSubWindow) -> int:
+    """The bytes of a sub-window. The same after a restart where all columns have one width."""
+    columns = sum(map(_column_size, window.table.columns))
+    keys = sum(int(column.values.nbytes) for column in window.keys.columns)
+    beside: int = NUMBER_BYTES * (BESIDE + window.ids.shape[1]) * len(window)
+    return columns + keys + beside
+
+
+def _column_size(column: pa.ChunkedArray) -> int:
+    """Without the bits that say which values are NULL, which may be there or not."""
+    try:
+        return -(-int(column.type.bit_width) // 8) * len(column)
+    except ValueError:  # a type whose values differ in length
+        return int(column.nbytes)
+
+
+__all__ = ["PromiseMemory", "key_stores", "window_size"]
