@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -256,6 +257,40 @@ def test_memory_that_is_short_is_told(tmp_path: Path) -> None:
         assert f"{facts['told']:,} of about {facts['offered']:,} pairs" in explained
         with pytest.raises(CheckError, match="DROP QUERY q first"):
             engine.execute("DROP SUMMARY keys")
+
+
+OTHER_JOINS = {
+    "texts": "FROM s [RANGE 20 us], t [RANGE 20 us] WHERE s.name = t.name",
+    "two columns": "FROM s [RANGE 20 us], t [RANGE 20 us] WHERE s.name = t.name AND s.k = t.k AND s.v <> t.v",
+    "three streams": "FROM s [RANGE 20 us], u [RANGE 9 us], t [RANGE 20 us] WHERE s.name = u.name AND s.name = t.name",
+}
+
+
+@pytest.mark.parametrize("order", ["DESC", "ASC", "WEIGHTED"])
+@pytest.mark.parametrize("join", OTHER_JOINS.values(), ids=OTHER_JOINS)
+def test_memory_of_other_joins(join: str, order: str) -> None:
+    """Keys that are compared beyond their codes, and rows that end in another order than they came."""
+    streams = "".join(
+        f"{STREAMS.format(name, 'nowhere')};".replace("k BIGINT", "k BIGINT, name STRING") for name in "stu"
+    )
+    summary = SUMMARY.format(4000).replace("t(k)", "t(name)")
+    select = f"SELECT s.k, s.v AS v, t.v AS w {join}"
+    answers, facts = {}, {}
+    for text in (select, f"{select} WITH PREFERENCE {order} 1 BUDGET 30 ROWS"):
+        with local_engine(f"{streams} {summary}; CREATE QUERY q AS {text};") as engine:
+            for number in range(8):
+                rows = [{"k": i % 2, "name": f"name {i % 3}" * (i + 1), "v": 10 * number + i} for i in range(4)]
+                for name in "stu":
+                    engine.deliver(name, [{"ts": 3 * number + row["k"], **row} for row in rows], number)
+                facts = engine.relations.promising.get("q", {})
+                assert facts.get("bytes", 0) <= 4000
+            for name in "stu":
+                engine.end(name)
+            answers[text], facts = told(engine, "q"), engine.relations.promising.get("q", {})
+    whole, part = answers.values()
+    assert part and not Counter(part) - Counter(whole) and len(part) < len(whole)
+    assert facts["rows_shed"] > 0
+    assert facts["offered"] == facts["told"] + facts["waiting"] + facts["expired"] + facts["shed"]
 
 
 @pytest.mark.parametrize("budget", ["1000 ROWS", "1000 EVENTS", "'1 h'", "AUTO"])
