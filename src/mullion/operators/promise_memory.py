@@ -37,6 +37,7 @@ from mullion.operators.base import Operator
 from mullion.operators.construction import Construction
 from mullion.operators.expressions import key_function, names_in
 from mullion.operators.join_probe import Partial, count_met
+from mullion.operators.kernels.join import common_runs
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_offers import NUMBER, numbers_of, promise_of
 from mullion.operators.promise_orders import WEIGHTED, phases, promises
@@ -91,7 +92,10 @@ class PromiseMemory:
 
     def missed(self, i: int, fresh: KeyedSubWindow | None) -> int:
         """About how many pairs new rows of input i would make with rows that are gone."""
-        return 0 if fresh is None else int(_met(i, fresh, self.gone[1 - i]).sum()) << self.halvings
+        if fresh is None:
+            return 0
+        probing = Partial.of(i, fresh)
+        return sum(int(count_met(probing, gone, NO_AGES).sum()) for gone in self.gone[1 - i].windows) << self.halvings
 
     # What goes
 
@@ -134,7 +138,8 @@ class PromiseMemory:
         ages, promise = [np.zeros(0, np.int64)], [np.zeros(0)]
         for i, store in enumerate(self.stores):
             for window in store.windows:
-                partners = _met(i, window, self.stores[1 - i]) + (_met(i, window, self.gone[1 - i]) << self.halvings)
+                gone = _same_key(window, self.gone[1 - i]) << self.halvings
+                partners = _same_key(window, self.stores[1 - i]) + gone
                 value = promise_of(self.node, i, window, partners)
                 promise.append(promises(self.node.order, value, 1.0, np.zeros(len(window), np.int64)))
                 passed = [window.start <= now - age for age in self.node.ages[i]]
@@ -167,12 +172,14 @@ class PromiseMemory:
         return chosen
 
 
-def _met(i: int, window: KeyedSubWindow, other: RowStore) -> Counts:
-    """How many rows of the other input each row of a sub-window of input i meets."""
-    counts = np.zeros(len(window), np.int64)
+def _same_key(window: KeyedSubWindow, other: RowStore) -> Counts:
+    """How many rows of a store have the key of each row of a sub-window, by codes: linear in the different keys, where
+    counting the rows that overlap would be linear in their pairs. All live now, so all overlap."""
+    counts = np.zeros(len(window.runs.first) - 1, np.int64)
     for met in other.windows:
-        counts += count_met(Partial.of(i, window), met, NO_AGES)[:, 0]
-    return counts
+        own, stored = common_runs(window.runs, met.runs)
+        counts[own] += np.diff(met.runs.first)[stored]
+    return np.repeat(counts, np.diff(window.runs.first))
 
 
 def _meets(rows: TimedRows) -> Array:
