@@ -20,12 +20,14 @@ from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.relations import bind
+from mullion.catalog.summaries import StreamSummary, checked_summary
 from mullion.engine import Engine
 from mullion.language.dialect import AGGREGATES
 from mullion.language.parse import parse_query, parse_script
-from mullion.language.script import CreateQuery, CreateStream, CreateTable
+from mullion.language.script import CreateQuery, CreateStream, CreateSummary, CreateTable
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.options import Options
+from mullion.summaries.kinds import DEFAULT, KINDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +57,7 @@ def test_scripts_are_right(path: Path) -> None:
     for script in scripts:
         streams, tables = {}, {}
         relations: dict[str, Relation] = {}
+        summaries: list[StreamSummary] = []
         for statement in parse_script(script):
             if isinstance(statement, CreateStream):
                 made_of = statement.name, statement.columns, statement.time_column
@@ -62,8 +65,10 @@ def test_scripts_are_right(path: Path) -> None:
             if isinstance(statement, CreateTable):
                 made = Table(statement.name, statement.columns, statement.format, retroactive=statement.retroactive)
                 tables[statement.name] = made
+            if isinstance(statement, CreateSummary):
+                summaries.append(checked_summary(statement, streams[statement.stream], KINDS, DEFAULT))
             if isinstance(statement, CreateQuery):
-                bound = bind(statement.query, streams, tables, relations)
+                bound = bind(statement.query, streams, tables, relations, summaries)
                 if bound.materialized:
                     relations[bound.name] = bound
 
