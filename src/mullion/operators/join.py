@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,8 @@ from mullion.operators.row_store import Cut, Hash, RowStore
 from mullion.operators.share import Share
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
 from mullion.operators.timed_tables import START, id_names
+
+T = TypeVar("T")
 
 
 @implements(Join)
@@ -128,10 +131,10 @@ class JoinOperator(Operator):
         """Whether streams tell when the rows of an input will meet no other any more."""
         return all(own is not None for j, own in enumerate(self._ending) if j != i)
 
-    def _over_until(self, i: int, keys: Callable[[Punctuated], Keys]) -> Times:
-        """Until when all inputs but one are over, for keys in the order of the punctuated columns of each."""
+    def _over_until(self, i: int, columns: Sequence[T], keys: Callable[[list[T]], Keys]) -> Times:
+        """Until when all inputs but one are over, for the keys that are made of the punctuated columns of each."""
         others = [own for j, own in enumerate(self._ending) if j != i and own is not None]
-        until = [self.closed[own.stream].until(keys(own)) for own in others]
+        until = [self.closed[own.stream].until(keys(own.chosen(columns))) for own in others]
         return np.asarray(np.minimum.reduce(until), np.int64)
 
     def _met_later(self, i: int, fresh: KeyedSubWindow) -> KeyedSubWindow | None:
@@ -139,7 +142,7 @@ class JoinOperator(Operator):
         if not self._lets_go(i) or not any(map(len, self.closed.values())):
             return fresh
         own, types = self.node.keys[i], self.node.parts[i].types
-        until = self._over_until(i, lambda other: key_function(other.chosen(own), types)(fresh.table))
+        until = self._over_until(i, own, lambda columns: key_function(columns, types)(fresh.table))
         rows = np.flatnonzero(until < fresh.meets)
         if len(rows) == len(fresh):
             return fresh
@@ -149,12 +152,10 @@ class JoinOperator(Operator):
         for i, store in enumerate(self.stores):
             streams = {own.stream: own for j, own in enumerate(self._ending) if j != i and own is not None}
             for stream in ended.keys() & streams.keys() if self._lets_go(i) else ():
-                table, order = ended[stream], streams[stream].in_order_of(self.node.keys[0])
+                order = streams[stream].in_order_of(self.node.keys[0])
                 assert order is not None
-                keys = keys_of([table.column(name) for name in order], len(table))
-                in_order = [table.column(name) for name in order]
-                until = self._over_until(i, lambda o: keys_of(o.chosen(in_order), len(table)))  # noqa: B023
-                let_go(store, keys, until)
+                over = [ended[stream].column(name) for name in order]
+                let_go(store, _keys_in(over), self._over_until(i, over, _keys_in))
 
     def _within_limit(self, results: list[TimedRows], views: list[tuple[int, ...]]) -> list[TimedRows]:
         """The results, if they are not too many. Otherwise the views with the longest windows are given up, one after
@@ -301,6 +302,11 @@ class JoinOperator(Operator):
             passing = self._where_residual(i, cut.window, sooner, are_new=False)
             if len(passing):
                 yield Retractions(self._gathered(i, cut.window, passing, ())[1], passing.end)
+
+
+def _keys_in(columns: Sequence[pa.ChunkedArray]) -> Keys:
+    """The keys that some columns are."""
+    return keys_of(columns, len(columns[0]))
 
 
 def _seen_by(views: Sequence[tuple[int, ...]], timed: TimedRows) -> TimedRows:
