@@ -23,14 +23,14 @@ from mullion.language.query import Period
 from mullion.planner.plan import FRAGMENTS, ROWS, Grouping, Plan
 from mullion.planner.slices import paired, slices_of
 
-JOB = 60_000.0
+JOB = 90_000.0
 """A Spark job, whatever it does."""
-NATIVE_EVENT, NATIVE_PARTIAL = 0.15, 1.2
+NATIVE_EVENT, NATIVE_PARTIAL = 0.08, 1.2
 MOVED_EVENT = 0.45
 """An event's way from the JVM to Python."""
-READ_EVENT = 0.12
+READ_EVENT = 0.02
 """An event's way from a file to the kernel."""
-KERNEL_EVENT, KERNEL_PARTIAL = 0.1, 0.4
+KERNEL_EVENT, KERNEL_PARTIAL = 0.03, 0.4
 TESTED = 0.0012
 """One predicate that an event of a group is asked for."""
 ATTRIBUTE = 0.03
