@@ -105,6 +105,3 @@ def _sources(table: pa.Table, protocol: str) -> Numbers:
 def _zipf(size: int, skew: float) -> npt.NDArray[np.float64]:
     weights = np.arange(1, size + 1) ** -skew
     return weights / weights.sum()
-
-
-__all__ = ["PROTOCOLS", "SCHEMA", "UNIT", "WINDOW", "Connections", "join_size"]

@@ -146,6 +146,3 @@ def _row(name: str, length: int, batches: Batches) -> tuple[str, ...]:
     figures: Sequence[float] = (batches.mean, float(np.median(batches.seconds)), max(batches.seconds))
     answers = f"{batches.answers / len(batches.seconds):,.0f}"
     return name, f"{length:,} s", *(f"{1000 * seconds:.2f} ms" for seconds in figures), answers
-
-
-__all__ = ["run"]

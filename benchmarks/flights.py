@@ -183,6 +183,3 @@ def _draw(lab: FlightsLab, path: Path) -> None:
     measured = {DUCKDB: lab.size.checked}
     title = f"Varied queries over {lab.size.rows:,} flights, {THREADS} cores"
     draw_sets(path, lab.times, title, measured_up_to=measured)
-
-
-__all__ = ["check", "run"]

@@ -58,6 +58,3 @@ def write_flights(folder: Path, *, files: int, rows: int | None = None, times: i
             paths.append(folder / f"{turn:03d}-{part:03d}.parquet")
             pq.write_table(table.slice(first, last - first), paths[-1], compression="zstd")
     return paths
-
-
-__all__ = ["COLUMNS", "cached_flights", "write_flights"]

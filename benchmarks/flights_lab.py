@@ -102,6 +102,3 @@ def run(engine: Engine) -> Engine:
 
 def counted(number: int) -> str:
     return "1 query" if number == 1 else f"{number:,} queries"
-
-
-__all__ = ["FULL", "QUICK", "SEED", "SLIDING", "TUMBLING", "FlightsLab", "Size", "counted", "run", "stream_text"]

@@ -167,6 +167,3 @@ def _batch_seconds(session: Any, files: Path, range_: int) -> float:
         engine.run()
     each = np.diff(seconds)
     return float(median(each[len(each) * 2 // 3 :].tolist()))
-
-
-__all__ = ["backlog", "different_predicates", "long_windows", "memory", "predicates"]

@@ -72,15 +72,3 @@ def compare(whose: str, query: FlightQuery, left: pa.Table, right: pa.Table) -> 
             same = one.cast(other.type).equals(other)
         if not same:
             raise MullionError(f"other values of {name} than {whose} of {query.mullion()}")
-
-
-__all__ = [
-    "THREADS",
-    "check",
-    "compare",
-    "duckdb_over",
-    "from_mullion",
-    "in_spark",
-    "one_by_one",
-    "read_in_spark",
-]

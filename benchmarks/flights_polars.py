@@ -180,6 +180,3 @@ def _finished(found: Lazy, query: FlightQuery) -> Lazy:
         return found
     ordered = found.sort("a0", *query.keys, descending=[True, *(False for _ in query.keys)])
     return ordered.group_by("window_end", maintain_order=True).head(query.limit)
-
-
-__all__ = ["all_at_once", "best_shapes", "dynamic", "expanded", "is_installed", "one_by_one", "scan"]

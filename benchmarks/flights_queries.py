@@ -159,6 +159,3 @@ def _condition(dice: random.Random) -> str:
             f"origin < '{airport}'",
         )
     )
-
-
-__all__ = ["MINUTE", "Aggregate", "FlightQuery", "query_set"]

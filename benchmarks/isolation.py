@@ -192,6 +192,3 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
 
     draw_to(console, plot, draw)
     return made
-
-
-__all__ = ["run"]

@@ -142,6 +142,3 @@ def _ask(engine: Any, isolation: str, number: int, pause: float) -> list[float]:
         engine.ask(QUESTION, isolation=isolation)
         seconds.append(time.perf_counter() - began)
     return seconds
-
-
-__all__ = ["LEVELS", "Beside", "EngineSize", "measured"]

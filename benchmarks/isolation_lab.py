@@ -262,6 +262,3 @@ def calibrated(pool: list[Packets], reads: int = 400) -> float:
             running.step()
         times.append((clock() - began) / (len(pool) - 1))
     return float(min(times))
-
-
-__all__ = ["READS", "SCHEDULERS", "Course", "Setting", "calibrated", "packets", "play"]

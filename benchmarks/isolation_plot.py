@@ -33,6 +33,3 @@ def _panel(axes: Any, lines: Lines, title: str, unit: str) -> None:
     axes.set_ylim(bottom=0)
     axes.legend(fontsize=8, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-__all__ = ["draw"]

@@ -247,6 +247,3 @@ def look_at(tables: Iterable[pa.Table]) -> int:
             part = data[chunk.offset * CONTENTS : (chunk.offset + len(chunk)) * CONTENTS]
             total ^= int(np.bitwise_xor.reduce(part))
     return total
-
-
-__all__ = ["Measured", "Source", "Technique", "Workload", "forget", "look_at", "measure"]

@@ -47,6 +47,3 @@ class Links:
     def _sources(self, random: np.random.Generator) -> np.ndarray:
         """Skewed: the square of a uniform number, so that the first hundredth of the addresses has a tenth of it."""
         return (random.random(self.events) ** 2 * self.sources).astype(np.int64)
-
-
-__all__ = ["HOUR", "START", "Links"]

@@ -68,6 +68,3 @@ def picture_path(plot: Path, name: str) -> Path:
     'results/operators-orders.png'
     """
     return plot.with_name(f"{plot.stem}-{name}{plot.suffix}")
-
-
-__all__ = ["PARTS", "picture_path", "run"]

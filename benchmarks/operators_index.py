@@ -136,6 +136,3 @@ def _grid(found: Found) -> Grid:
         for one in found.values()
     ]
     return Grid(header, rows)
-
-
-__all__ = ["FULL", "QUICK", "Size", "fastest", "measure", "measure_sizes"]

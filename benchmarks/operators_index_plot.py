@@ -95,6 +95,3 @@ def _finish(axes: Any, title: str, across: str, up: str) -> None:
         axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-__all__ = ["draw"]

@@ -198,6 +198,3 @@ def _interval_grid(lines: Series) -> Grid:
     return Grid(
         header, [(label, *(f"{line[d]:.3f}" if d in line else "" for d in DELTAS)) for label, line in lines.items()]
     )
-
-
-__all__ = ["FULL", "QUICK", "STREAMS", "generate", "measure", "measure_intervals", "measure_orders"]

@@ -24,6 +24,3 @@ class Part:
     grids: list[Grid] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     pictures: dict[str, Draw] = field(default_factory=dict)
-
-
-__all__ = ["Draw", "Part"]

@@ -250,6 +250,3 @@ def _grid(found: Mapping[Cell, Found], size: Size) -> Grid:
             runs = [found[query.name, window, strategy] for window in size.windows]
             rows.append((f"{query.name}: {strategy}", *(f"{r.milliseconds:.2f}  {r.held:>9,.0f}" for r in runs)))
     return Grid(header, rows)
-
-
-__all__ = ["FULL", "QUICK", "STRATEGIES", "Found", "Size", "generate", "judge", "measure", "run"]

@@ -69,6 +69,3 @@ def _label(axes: Any, panel: str, across: str, up: str, logarithmic: bool) -> No
     axes.set_title(panel, fontsize=10, loc="left")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     axes.spines[["top", "right"]].set_visible(False)
-
-
-__all__ = ["Lines", "draw_groups", "draw_lines"]

@@ -160,6 +160,3 @@ class _Lab:
 
 def rows_below(directory: Path) -> int:
     return int(ds.dataset(directory, format="parquet", exclude_invalid_files=True).count_rows())
-
-
-__all__ = ["FULL", "QUICK", "Size", "measure"]

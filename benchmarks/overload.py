@@ -158,6 +158,3 @@ def _draw(path: Path, courses: dict[str, Course], found: list[Errors], length: L
     for axes in (ages, shares, bounds):
         axes.spines[["top", "right"]].set_visible(False)
     save(figure, path)
-
-
-__all__ = ["run"]

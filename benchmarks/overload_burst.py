@@ -200,6 +200,3 @@ def wrong_answers(course: Course, base: Path) -> int:
     ended = int(np.asarray(told.column("window_end").cast(pa.int64())).max()) // SECOND if len(told) else 0
     missing = int((counts[: ended * KEYS] > 0).sum()) - len(told)
     return int(off.sum()) + abs(missing)
-
-
-__all__ = ["Course", "Length", "capacity", "play", "wrong_answers"]

@@ -116,6 +116,3 @@ def at_rest(spark: Any, folder: Path) -> tuple[float, int]:
         for name, method in before.items():
             setattr(Overload, name, method)
     return counts.seconds / max(1e-9, counts.seconds - spent), counts.batches
-
-
-__all__ = ["Errors", "at_rest", "errors", "write"]

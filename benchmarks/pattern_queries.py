@@ -88,5 +88,3 @@ QUERIES = (
     Query("4, negation above", "3.15", negation_above, 3),
     Query("4, negation below", "3.15", negation_below, 3),
 )
-
-__all__ = ["COLUMNS", "QUERIES", "Query"]

@@ -96,6 +96,3 @@ def _memory(pid: int) -> int:
             if line.startswith(field):
                 return int(line.split()[1]) * 1024
     return 0
-
-
-__all__ = ["Finished", "Watch", "descendants", "memory_of_tree", "run_watched"]

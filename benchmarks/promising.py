@@ -288,6 +288,3 @@ def _draw(path: Path, found: Found) -> None:
     for axes in grid.flat:
         axes.spines[["top", "right"]].set_visible(False)
     save(figure, path)
-
-
-__all__ = ["run"]

@@ -223,24 +223,3 @@ def share_of_outliers(told: Told, rare: Sequence[Any]) -> float:
 
 def smaller(load: Load) -> Load:
     return replace(load, seconds=60, rate=30, change=20, window=None if load.window is None else 20)
-
-
-__all__ = [
-    "ANY",
-    "ESTIMATED",
-    "ITEMS",
-    "SECOND",
-    "Arrived",
-    "Load",
-    "Told",
-    "dropping",
-    "histogram_errors",
-    "join",
-    "outliers",
-    "play",
-    "promising",
-    "share_of_outliers",
-    "smaller",
-    "streams",
-    "zipf",
-]

@@ -79,6 +79,3 @@ def measured(rows: int) -> Day:
 def _kept(order: str, memory: int, whole: Told, told: Told) -> Kept:
     share = told.pairs / whole.pairs
     return Kept(order, memory, told.most_kept, share, told.tally["share"], told.seconds)
-
-
-__all__ = ["SCALE", "Day", "Kept", "measured"]

@@ -97,6 +97,3 @@ def asking(events: int, repeat: int = 3) -> Asking:
         timed(1, partial(sketch.estimate, asked.codes), len(asked.codes))
         timed(2, lambda: np.diff(runs.first)[common_runs(asked, runs)[1]], len(asked.codes))
     return Asking(*(min(some[1:]) for some in times))
-
-
-__all__ = ["Asking", "Selections", "asking", "selections"]

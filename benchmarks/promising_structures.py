@@ -274,6 +274,3 @@ def _draw(found: Mapping[str, Costs], by_window: Mapping[str, Mapping[int, Costs
     axes[3].set_yscale("log")
     axes[3].legend()
     save(figure, path)
-
-
-__all__ = ["Costs", "Structure", "costs", "run", "tuples"]

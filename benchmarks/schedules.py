@@ -185,6 +185,3 @@ def _draw(found: Outcomes, path: Path) -> None:
         "Schedules of periodic queries: measured executions, simulated clock", fontsize=11, x=0.06, ha="left"
     )
     save(figure, path, bottom=0.05)
-
-
-__all__ = ["run"]

@@ -164,6 +164,3 @@ def simulate(table: Timetable, queries: Sequence[Query], capacity: float, second
     late = {i: [*own, max(0, seconds - last[i] - queries[i].slide)] for i, own in extra.items()}
     latency = float(np.mean([np.mean(own) for own in late.values()]))
     return Outcome(executions / seconds, latency, len(table.tasks))
-
-
-__all__ = ["KEYS", "Costs", "Outcome", "Query", "measured_costs", "packets", "simulate", "timetable", "workload"]

@@ -70,6 +70,3 @@ def batches(rest: Rest, *, at_most: bool) -> tuple[float, int]:
         own.tier.forget(plan, watermark)
         spent += time.process_time() - began
     return spent, answers
-
-
-__all__ = ["Rest", "batches"]

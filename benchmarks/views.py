@@ -107,6 +107,3 @@ def view_for(pattern: Pattern, strategy: str, longest: int, first: Delta) -> Vie
     if strategy == "upa" and pattern is not Pattern.STRICT:
         return Calendar(longest)
     return Kept(first, by_id=strategy != "direct")
-
-
-__all__ = ["Calendar", "Kept", "View", "view_for"]

@@ -310,19 +310,3 @@ def examples(draw: Draw[Any], *, most: int = 10, nested: int = 2, **given: bool)
     origin = draw(st.sampled_from(ORIGINS))
     text = draw(relations(nested=nested, origin=origin, **given))
     return Example(text, draw(events(most=most, origin=origin)), {"named": (NAMED, draw(table_rows()))})
-
-
-__all__ = [
-    "KEYS",
-    "NAMED",
-    "ORIGINS",
-    "STREAMS",
-    "TABLES",
-    "VALUES",
-    "Example",
-    "events",
-    "examples",
-    "relation",
-    "relations",
-    "table_rows",
-]

@@ -137,6 +137,3 @@ def examples_of(
         for i in range(draw(st.integers(1, most_queries)))
     ]
     return Example(TICKS, draw(ticks(setting, most=most_events, untimed=untimed)), texts)
-
-
-__all__ = ["AXES", "KINDS", "TICKS", "examples_of", "ticks", "windows_of"]

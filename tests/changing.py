@@ -164,23 +164,3 @@ def canonical(values: Values) -> Values:
 def same(lives: Sequence[Life]) -> list[tuple[Any, ...]]:
     """Lives that can be compared, NaNs and all."""
     return sorted(((canonical(values), start, end) for values, start, end in lives), key=repr)
-
-
-__all__ = [
-    "COUNTED",
-    "SCHEMA",
-    "STEPS",
-    "TIMED",
-    "VALUES",
-    "Heard",
-    "Life",
-    "Row",
-    "Told",
-    "by_negative_tuples",
-    "canonical",
-    "delta",
-    "play",
-    "relations",
-    "rows_of",
-    "same",
-]

@@ -177,6 +177,3 @@ class Recorded:
 
     def history(self) -> History:
         return History(tuple(self.events), self.lengths)
-
-
-__all__ = ["Done", "History", "InVain", "Read", "Recorded", "Slide", "written"]

@@ -115,6 +115,3 @@ def joined_examples(draw: Draw[Any], *, most_queries: int = 5, most_events: int 
     events = draw(event_lists(setting, prices=(*NUMBERS, math.nan), most=most_events))
     tables = {"close": (CLOSE, draw(close_rows)), "sectors": (SECTORS, draw(sector_rows))}
     return Example(TRADES, events, texts, tables)
-
-
-__all__ = ["CLOSE", "COLUMNS", "JOINS", "SECTORS", "close_rows", "joined_examples", "joined_queries", "sector_rows"]

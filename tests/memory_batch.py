@@ -240,6 +240,3 @@ class MemorySource:
 
     def run_shards(self, count: int, task: ShardTask) -> Sequence[Any]:
         return [task(shard) for shard in range(count)]
-
-
-__all__ = ["MemoryBatch", "MemorySource", "Rows", "as_events", "evaluated", "from_files"]

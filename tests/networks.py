@@ -103,6 +103,3 @@ def _columns(root: Node) -> dict[str, Columns]:
             found[node.stream] = node.stream_columns
         stack += node.inputs
     return found
-
-
-__all__ = ["Patient", "columns_of", "lives_of", "reference_lives", "same"]

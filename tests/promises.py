@@ -63,6 +63,3 @@ def kept(ending: Ending | None, events: Sequence[Event]) -> list[Event]:
 def endings(draw: Draw[Any], column: str, values: Sequence[Any], keys: Sequence[tuple[str, ...]] = (("k",),)) -> Ending:
     span = draw(st.sampled_from((None, None, 1, 4, 9)))
     return Ending(draw(st.sampled_from(keys)), column, draw(st.sampled_from(values)), span)
-
-
-__all__ = ["Ending", "Promised", "endings", "kept"]

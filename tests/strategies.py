@@ -353,21 +353,3 @@ def examples(draw: Draw[Any], *, most_queries: int = 8, most_events: int = 40) -
     number = draw(st.integers(1, most_queries))
     texts = [draw(queries(setting, f"q{i}")) for i in range(number)]
     return Example(TRADES, draw(event_lists(setting, most=most_events)), texts)
-
-
-__all__ = [
-    "DECAYS",
-    "ENDS",
-    "EVERY_AGGREGATE",
-    "OVER_VALUES",
-    "PLAIN",
-    "TRADES",
-    "Event",
-    "Example",
-    "event_lists",
-    "examples",
-    "frames",
-    "predicates",
-    "queries",
-    "times",
-]

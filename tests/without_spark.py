@@ -201,6 +201,3 @@ def local_engine(script: str, **options: Any) -> Iterator[EngineWithoutSpark]:
         engine.execute(script)
         engine.start()
         yield engine
-
-
-__all__ = ["EngineWithoutSpark", "ListedFeed", "engine_without_spark", "local_engine", "write_events"]

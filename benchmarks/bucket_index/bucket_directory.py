@@ -81,6 +81,3 @@ class Buckets:
         np.minimum.at(soonest, bucket, ends)
         count = self.count + np.bincount(bucket, minlength=len(self))
         return Buckets(self.keys, self.code, self.place, count, soonest)
-
-
-__all__ = ["Buckets"]

@@ -86,6 +86,3 @@ def _runs(places: Whole) -> Iterator[tuple[int, int]]:
     cuts = set((np.flatnonzero(np.diff(places) != 1) + 1).tolist()) | set(range(AT_ONCE, len(places), AT_ONCE))
     bounds = [0, *sorted(cuts), len(places)]
     return pairwise(bounds)
-
-
-__all__ = ["BucketFile"]

@@ -48,6 +48,3 @@ class Filled:
         starts = np.flatnonzero(place % size == 0)
         count = np.bincount(place // size, minlength=int(buckets.sum()))
         return Filled(target, sorted_codes[starts], count, ends[order][starts])
-
-
-__all__ = ["Filled", "Free"]

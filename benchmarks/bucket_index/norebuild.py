@@ -232,6 +232,3 @@ class _Edit:
         if len(buckets):
             self.sub.write(buckets, place)
         return Buckets(self.keys, filled.code, place, filled.count, filled.soonest), int(len(stays) - len(staying))
-
-
-__all__ = ["Bucketed"]

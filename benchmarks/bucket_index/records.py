@@ -100,6 +100,3 @@ def _array(type_: pa.DataType, values: npt.NDArray[Any], valid: npt.NDArray[np.b
 def opaque(records: npt.NDArray[Any]) -> npt.NDArray[np.void]:
     """Records as bytes, which are copied at once and not field by field."""
     return records.view(f"V{records.dtype.itemsize}")
-
-
-__all__ = ["RECORDS", "Layout", "Records", "opaque"]

@@ -36,6 +36,3 @@ def keep_freed_memory() -> bool:
     if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
         pa.set_memory_pool(pa.system_memory_pool())
     return True
-
-
-__all__ = ["keep_freed_memory"]

@@ -378,6 +378,3 @@ class Engine(Steering, Status):
         require_callable("on_answer", call, "the query's name and its rows")
         with self._lock:
             self._answers.call(call)
-
-
-__all__ = ["Engine"]

@@ -20,6 +20,3 @@ EVERYTHING = 1 << 61
 """A range: of a window that reaches back to the first event."""
 NO_START = -(1 << 63)
 """A start that is shown: of a window that has none. It is shown as NULL."""
-
-
-__all__ = ["EVERYTHING", "EVER_BEFORE", "FOREVER", "NEVER", "NO_START", "ORIGIN", "THE_END"]

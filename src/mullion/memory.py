@@ -164,6 +164,3 @@ class Memory:
         """Rows that the kernel takes at once, where so many tasks run beside each other."""
         rows = self.python // 4 // max(1, tasks) // (max(1, row_bytes) * WORKING)
         return max(LEAST_AT_ONCE, min(AT_ONCE, rows))
-
-
-__all__ = ["AT_ONCE", "GB", "LEAST", "MB", "Memory", "default_limit", "machine_bytes", "parse_size", "size_text"]

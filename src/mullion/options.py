@@ -201,5 +201,3 @@ def chosen(name: str, choices: type[Choice], value: Any) -> Choice:
 
 
 DEFAULTS = Options()
-
-__all__ = ["DEFAULTS", "Expiry", "Isolation", "Method", "Options", "Schedule", "Sharing", "Slicing", "Way", "chosen"]

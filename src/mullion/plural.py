@@ -10,6 +10,3 @@ def plural(number: int, singular: str, many: str | None = None) -> str:
     ('1 query', '2,000 events')
     """
     return f"{number:,} {singular if number == 1 else many or singular + 's'}"
-
-
-__all__ = ["plural"]

@@ -124,6 +124,3 @@ def promised(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def lane(base: Path) -> Iterator[Lane]:
     with ExitStack() as stack:
         yield Lane(base, stack)
-
-
-__all__ = ["KILLS_IN_A_TRIAL", "Lane", "lane"]

@@ -151,6 +151,3 @@ class DecayedUntil(_Decaying):
     def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
         _, newest, number = states[0]
         return Vector(BIGINT, np.where(number.values > 0, newest.values, 0), number.values > 0)
-
-
-__all__ = ["Decayed", "DecayedNow", "DecayedSum", "DecayedUntil"]

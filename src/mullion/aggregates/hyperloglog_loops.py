@@ -95,6 +95,3 @@ def _tau(x: float) -> float:
         y *= 0.5
         z -= (1 - x) * (1 - x) * y
     return z / 3
-
-
-__all__ = ["different_hashes", "estimate", "take_in"]

@@ -73,14 +73,3 @@ def tells_equals_apart(expr: Expr, types: Mapping[str, Type]) -> bool:
     return any(
         tells_equals_apart(child, types) for child in children(expr) if not (compared and isinstance(child, Column))
     )
-
-
-__all__ = [
-    "conjunction",
-    "conjuncts",
-    "inside",
-    "names_in",
-    "outside",
-    "parts_in",
-    "tells_equals_apart",
-]

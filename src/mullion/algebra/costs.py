@@ -158,21 +158,3 @@ def uncovered_flow(estimates: Estimates, left: Node, right: Node, values: float)
     seen = estimates.ended_by(right)
     early = met if seen is None else seen
     return Flow(flow.rate * free * (1 + meetings), flow.life / (1 + meetings), 1 - (1 - flow.premature) * (1 - early))
-
-
-__all__ = [
-    "CALENDAR",
-    "COLUMN",
-    "ENDLESS",
-    "FIFO",
-    "HASH",
-    "SECOND",
-    "Estimates",
-    "Flow",
-    "JoinEstimate",
-    "OperatorCost",
-    "merged_flow",
-    "total",
-    "uncovered_flow",
-    "window_flow",
-]

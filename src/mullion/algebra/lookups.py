@@ -77,6 +77,3 @@ def event_types(stream: Stream, lookups: Iterable[Lookup]) -> Mapping[str, Type]
     if not added:
         return stream.types
     return {**stream.types, **{name: type_ for types in added for name, type_ in types.items()}}
-
-
-__all__ = ["MATCHED", "Lookup", "event_types"]

@@ -68,6 +68,3 @@ class Relation(Value):
     def streams(self) -> tuple[str, ...]:
         """The streams that it reads, by name."""
         return tuple(sorted({scan.stream for scan in scans(self.root)}))
-
-
-__all__ = ["Relation"]

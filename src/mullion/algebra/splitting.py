@@ -68,6 +68,3 @@ def renamed(keys: Keys, node: Node, part: Node) -> Keys:
         return Column(names[inner.name]) if isinstance(inner, Column) else None
 
     return tuple(rewrite(key, other) for key in keys)
-
-
-__all__ = ["Keys", "ShardKeys", "are_common", "by_any", "by_own_keys", "merged", "renamed"]

@@ -22,6 +22,3 @@ def unquoted(text: str) -> str:
 
 def list_text(expressions: Iterable[Expr]) -> str:
     return ", ".join(map(render, expressions))
-
-
-__all__ = ["expression_text", "list_text", "unquoted"]

@@ -66,6 +66,3 @@ def length_of(window: Window) -> int | None:
     if window.is_endless or window.rows is not None:
         return None
     return 1 if window.now else window.range
-
-
-__all__ = ["Pattern", "length_of", "life_in", "pattern_in"]

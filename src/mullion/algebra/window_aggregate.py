@@ -52,6 +52,3 @@ def bounds_of(scan: Scan) -> Type:
     """The type of window_start and window_end: a window over a column of whole numbers has such bounds."""
     attribute = scan.window.attribute
     return BIGINT if attribute is not None and scan.types[attribute].is_integer else TIMESTAMP
-
-
-__all__ = ["WindowAggregate", "bounds_of", "window_aggregate"]

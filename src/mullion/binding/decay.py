@@ -46,6 +46,3 @@ def _half_life(node: Aggregate) -> int:
     if span is None or not 0 < span <= LONGEST:
         raise CheckError("the half-life of decay is a duration longer than zero", given.place or node.place, hint=hint)
     return int(span)
-
-
-__all__ = ["DECAY", "DECAYED_NOW", "decayed"]

@@ -106,6 +106,3 @@ def needed_since(relation: Relation, after: int) -> int | None:
         return None
     known = [length for length in lengths if length is not None]
     return after - sum(known) if len(known) == len(lengths) else None
-
-
-__all__ = ["Entrance", "Past", "Standing", "entered", "entering_at", "entrance", "needed_since"]

@@ -180,6 +180,3 @@ def _a_key(relation: Columned) -> str:
 
 def _order(member: Member) -> tuple[int, str]:
     return member[0], render(member[1])
-
-
-__all__ = ["equal_keys", "equi_join"]

@@ -226,6 +226,3 @@ def item_name(item: Item) -> str:
     if item.name is not None:
         return item.name
     return item.expr.name if isinstance(item.expr, Column) else render(item.expr)
-
-
-__all__ = ["BoundAggregate", "Grouping", "Names", "column_types", "item_name", "known_functions", "no_aggregate"]

@@ -48,6 +48,3 @@ def _windows(node: Node) -> Iterator[Window]:
             yield below.window
         if not isinstance(below, ResultWindow):
             yield from _windows(below)
-
-
-__all__ = ["check_internal"]

@@ -225,5 +225,3 @@ class Attaching:
 
 _LOOKUPS: WeakValueDictionary[Lookup, Lookup] = WeakValueDictionary()
 """Queries with equal lookups hold the same one, and with it its name and its hash."""
-
-__all__ = ["Attaching", "Parts", "check_no_window", "known_relation"]

@@ -117,6 +117,3 @@ def _combined(predicate: Expr) -> list[Expr]:
     if isinstance(predicate, Call) and predicate.function in ("and", "or", "not"):
         return [condition for arg in predicate.args for condition in _combined(arg)]
     return [predicate]
-
-
-__all__ = ["Layout", "computed_by_spark_alone", "predicate", "refuse_what_spark_cannot_see", "together", "typed"]

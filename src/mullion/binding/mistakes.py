@@ -79,6 +79,3 @@ def _sources(node: Any) -> Iterator[str]:
             stack += node
         elif is_dataclass(node):
             stack += (getattr(node, field.name) for field in fields(node) if field.name != "place")
-
-
-__all__ = ["ScriptMistakes"]

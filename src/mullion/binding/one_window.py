@@ -49,6 +49,3 @@ def _written(query: Query) -> Iterator[Expr]:
     yield from query.group_by
     yield from (order.expr for order in query.order_by)
     yield from (expr for expr in (query.where, query.having) if expr is not None)
-
-
-__all__ = ["groups_one_window"]

@@ -269,6 +269,3 @@ def render_key(join: Join, side: int) -> str:
     names = sorted(names_in(join.keys[side][0]))
     streams = [node.stream for node in nodes(join.parts[side]) if isinstance(node, Scan)]
     return f"{streams[0]}.{names[0].rpartition('.')[2]}" if names else "key"
-
-
-__all__ = ["SummaryOn", "preferred", "with_windows"]

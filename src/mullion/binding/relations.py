@@ -220,6 +220,3 @@ def _check_names(selected: Selected, place: Place | None) -> None:
         if name.lower() in RESERVED_NAMES:
             hint = f"it is one of {', '.join(RESERVED_NAMES)}: give it an AS"
             raise CheckError(f"a column of the answer cannot be called '{name}'", place, hint=hint)
-
-
-__all__ = ["RESERVED_NAMES", "bind"]

@@ -168,6 +168,3 @@ class Scope:
 def _there_are(names: Collection[str]) -> str | None:
     """A hint for a name that is near none of them, unless there are too many to read."""
     return f"there is {', '.join(names)}" if 0 < len(names) <= 12 else None
-
-
-__all__ = ["OUTER", "Columned", "Scope", "called"]

@@ -294,6 +294,3 @@ def _refuse_event_only(query: Query) -> None:
     for node in (node for expr in written for node in walk(expr)):
         if isinstance(node, Call) and (function := NAMES.get(node.function)) is not None and function.event_only:
             raise computed_by_spark_alone(node.function, node.place)
-
-
-__all__ = ["Ordering", "Selected", "checked_names", "is_aggregating", "select"]

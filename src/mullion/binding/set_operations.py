@@ -74,6 +74,3 @@ def _order_by(query: Query, head: Selected, whole: Node) -> tuple[tuple[Expr, bo
         expr, _ = typed(rewrite(term.expr, change), whole.types)
         order_by.append((expr, term.descending, term.nulls_first))
     return tuple(order_by)
-
-
-__all__ = ["combined"]

@@ -234,6 +234,3 @@ def _sources(query: Query, streams: Mapping[str, Stream]) -> Iterator[_Source]:
     within = [node.query for node in walk(query.where) if isinstance(node, Exists)] if query.where is not None else []
     for part in (*query.union, *query.excepted, *within):
         yield from _sources(part, streams)
-
-
-__all__ = ["KEPT_SHARE", "answered_from_kept", "reads_shed_streams"]

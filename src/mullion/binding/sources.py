@@ -245,6 +245,3 @@ class _Bases:
         assert isinstance(relation, Rows)
         pairs = zip(relation.names, relation.node.columns, strict=False)
         return relation.node, {(base, name): column for name, (column, _) in pairs}
-
-
-__all__ = ["Context", "Existing", "Read", "Rows", "over_results", "read"]

@@ -95,6 +95,3 @@ def _refuse(exists: Exists) -> None:
     ]:
         if there:
             raise NotSupported(f"{what} directly in EXISTS", query.place, hint="write it in a sub-query in FROM")
-
-
-__all__ = ["existing"]

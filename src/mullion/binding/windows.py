@@ -182,16 +182,3 @@ def reach(node: Node) -> int | None:
     if not isinstance(node, ResultWindow) or node.window.range is None:
         return below
     return node.window.range + (below or 0)
-
-
-__all__ = [
-    "CONTINUOUS",
-    "Clock",
-    "Timing",
-    "checked_window",
-    "clock_of",
-    "grouped_window",
-    "reach",
-    "result_window",
-    "stream_window",
-]

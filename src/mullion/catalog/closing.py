@@ -80,14 +80,3 @@ def instant(microseconds: int) -> str:
     except OverflowError:
         return f"{microseconds} us"
     return f"{at.isoformat(sep=' ').removesuffix('+00:00')} UTC"
-
-
-__all__ = [
-    "check_close",
-    "following_after_the_end",
-    "instant",
-    "more_after_the_end",
-    "other_rows",
-    "query_after_the_end",
-    "stays_open",
-]

@@ -30,6 +30,3 @@ def check_unneeded(name: str, catalog: Catalog, place: Place | None) -> None:
 
 def _promising(query: Relation) -> list[Promising]:
     return [node for node in nodes(query.root) if isinstance(node, Promising)]
-
-
-__all__ = ["check_unneeded"]

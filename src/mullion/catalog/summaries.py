@@ -106,6 +106,3 @@ def _options(
         if not least <= value <= most:
             raise CheckError(f"{name} must be from {least:,} to {most:,}, not {value:,}", create.place)
     return tuple((name, written.get(name, default)) for name, (default, _, _) in known.items())
-
-
-__all__ = ["Fed", "Kind", "StreamSummary", "checked_summary"]

@@ -39,6 +39,3 @@ def objects(items: Sequence[Any]) -> Array:
     array: Array = np.empty(len(items), np.object_)
     array[:] = items
     return array
-
-
-__all__ = ["Array", "Codes", "Counts", "Ids", "Index", "Mask", "Real", "Times", "Whole", "grown", "objects"]

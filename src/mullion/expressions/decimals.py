@@ -80,17 +80,3 @@ def to_arrow(values: Array, valid: Mask, type_: Type) -> pa.Array:
 def fits(values: Array, type_: Type) -> Mask:
     """Which of the whole numbers have no more digits than the type."""
     return within(values, type_.precision)
-
-
-__all__ = [
-    "NARROW_DIGITS",
-    "as_stored",
-    "dtype_of_decimal",
-    "fits",
-    "from_arrow",
-    "is_wide",
-    "of_decimals",
-    "to_arrow",
-    "to_decimals",
-    "unscaled",
-]

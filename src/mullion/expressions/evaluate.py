@@ -311,6 +311,3 @@ def _cast(vector: Vector, target: Type) -> Vector:
         return _by_row(cast_row(vector.type, target), target, [vector], True)
     values, fits = cast
     return Vector(target, values, vector.valid if fits is None else vector.valid & fits)
-
-
-__all__ = ["Evaluation", "count_bad", "evaluate", "is_event_only", "is_fallible", "is_kernel_only", "is_vectorised"]

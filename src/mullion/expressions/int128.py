@@ -239,10 +239,3 @@ def _divide(a: Array, b: Array, rounding: int, out: Array) -> None:
             if low == zero:
                 top += one
         _put(top, low, is_negative, out, i)
-
-
-__all__ = [
-    "CEILING", "DOWN", "FLOOR", "HALF_EVEN", "HALF_UP", "MOST_DIGITS", "WIDE", "absolute", "add", "below", "divide",
-    "from_halves", "integers_of", "multiply", "narrowed", "negative", "same", "to_double", "wide_of", "widened",
-    "within",
-]  # fmt: skip

@@ -24,6 +24,3 @@ def frozen(*arrays: Array) -> tuple[Array, ...]:
     for view in views:
         view.flags.writeable = False
     return views
-
-
-__all__ = ["frozen"]

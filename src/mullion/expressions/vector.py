@@ -180,6 +180,3 @@ def constant(type_: Type, value: Any, length: int) -> Vector:
     values: npt.NDArray[Any] = np.empty(length, dtype_of(type_))
     values[:] = (None if values.dtype == np.object_ else 0) if value is None else value
     return Vector(type_, values, np.full(length, value is not None))
-
-
-__all__ = ["Vector", "arrow_type", "constant", "dtype_of", "has_arrow_type"]

@@ -119,6 +119,3 @@ def in_order(events: pa.Table, order: FileOrder | None) -> pa.Table:
     sorted_ = np.argsort(places, kind="stable") if parts is None else np.lexsort((places, parts))
     events = events.drop_columns([name for name in (FILE, ARRIVAL) if name in events.schema.names])
     return events if (sorted_[1:] > sorted_[:-1]).all() else events.take(pa.array(sorted_))
-
-
-__all__ = ["ARRIVAL", "FILE", "FILES", "PIECE", "FileOrder", "checksum_text", "in_order", "parts_of", "place_text"]

@@ -126,6 +126,3 @@ def distances(first: Array, first_events: int, second: Array, second_events: int
                 off = first[bucket, row, at] * one - second[bucket, row, at] * two
                 total += off * off
         out[row] = total
-
-
-__all__ = ["MOST_ROWS", "distances", "estimate", "others", "squares", "update"]

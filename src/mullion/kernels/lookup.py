@@ -247,6 +247,3 @@ def _places(values: npt.NDArray[Any], known: Whole) -> Whole:
         inside = (values >= low) & (values <= high)
         return place[np.where(inside, values - low, -1)]
     return _found(pa.array(values), pa.array(known))
-
-
-__all__ = ["Attached", "Prepared", "attach", "prepare", "probe"]

@@ -187,16 +187,3 @@ def _turned(values: Unsigned, bits: int) -> Unsigned:
 def hash_text(part: str, place: str) -> str:
     """`identity_hash` as Spark SQL."""
     return f"xxhash64(CAST({part} AS BIGINT), CAST({place} AS BIGINT))"
-
-
-__all__ = [
-    "WHOLE",
-    "Thinner",
-    "Thinning",
-    "cut_by",
-    "hash_text",
-    "identity_hash",
-    "in_order_of_worth",
-    "weighed",
-    "worth_text",
-]

@@ -99,6 +99,3 @@ def nested(c: Cursor) -> Nested | None:
     elif c.can_name():
         name = c.step().text
     return Nested(Item(outer, name, place=c.since(start)), results, window)
-
-
-__all__ = ["VALUE", "closed", "nested", "opened"]

@@ -36,6 +36,3 @@ def moment(microseconds: int) -> datetime:
     (9999, 1969)
     """
     return EPOCH + timedelta(microseconds=min(max(microseconds, FIRST_TIME), LAST_TIME))
-
-
-__all__ = ["DEEPEST", "FIRST_TIME", "FURTHEST", "LAST_TIME", "LONGEST", "MOST_ROWS", "moment"]

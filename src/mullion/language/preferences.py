@@ -72,6 +72,3 @@ def _budget(c: Cursor) -> Budget:
     if c.token.kind not in (Kind.STRING, Kind.NUMBER) and c.word() != "interval" and not c.word()[:1].isdigit():
         raise c.expected("a time a step such as '200 ms', a number of ROWS or EVENTS, or AUTO", "auto")
     return Budget(time=time_span(c), place=c.since(start))
-
-
-__all__ = ["KINDS", "preference"]

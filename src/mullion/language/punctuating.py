@@ -37,6 +37,3 @@ def punctuation(c: Cursor) -> Punctuation:
     when = expression(c)
     span = time_span(c) if c.accept("for") else None
     return Punctuation(columns=tuple(columns), when=when, span=span, place=c.since(start))
-
-
-__all__ = ["Punctuation", "punctuation"]

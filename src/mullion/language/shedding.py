@@ -75,6 +75,3 @@ def _percent(c: Cursor) -> float:
         hint = "a share of the events must stay: write AT MOST 90 PERCENT"
         raise ParseError("what may be shed is more than 0 and less than 100 PERCENT", c.since(at), hint=hint)
     return percent
-
-
-__all__ = ["MOST", "Shedding", "shed_or_wait", "when_behind"]

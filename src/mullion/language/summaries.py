@@ -106,6 +106,3 @@ def _memory(c: Cursor) -> int:
     if not 0 < size < 2**63:
         raise ParseError("MEMORY must be above zero and fit a machine", c.place(at))
     return size
-
-
-__all__ = ["summary"]

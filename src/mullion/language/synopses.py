@@ -93,6 +93,3 @@ def _number(c: Cursor) -> Literal:
         raise c.expected("a number")
     text = c.step().text
     return number(sign + text, c.since(start))
-
-
-__all__ = ["KINDS", "synopsis"]

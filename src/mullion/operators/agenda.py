@@ -72,6 +72,3 @@ class Entries:
     @staticmethod
     def from_table(table: pa.Table) -> Entries:
         return Entries(*(table.column(f"#{field.name}").to_numpy() for field in fields(Entries)))
-
-
-__all__ = ["Entries"]

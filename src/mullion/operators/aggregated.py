@@ -322,6 +322,3 @@ def _stays_on(table: pa.Table, moments: Moments, last: int) -> Mask:
 def _key(values: Vector) -> pa.Array:
     array = values.to_arrow()
     return canonical_floats(array) if pa.types.is_floating(array.type) else array
-
-
-__all__ = ["AggregatedOperator"]

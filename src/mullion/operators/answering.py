@@ -199,6 +199,3 @@ class Answering:
 
 def _folder(name: str) -> str:
     return f"materialized/{quote(name, safe=' ')}"
-
-
-__all__ = ["Answering", "Tables"]

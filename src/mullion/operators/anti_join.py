@@ -280,6 +280,3 @@ def _evaluate(rows: pa.Table, node: Node, keys: Sequence[Expr]) -> pa.Table:
     columns = Columns.of(rows, {name: node.types[name] for name in names_in(keys)})
     arrays = [columns.array(key) for key in keys] or [pa.array(np.zeros(len(rows), np.int8))]
     return decoded(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))
-
-
-__all__ = ["AntiJoinOperator"]

@@ -42,6 +42,3 @@ class AutoTime:
 
     def end(self) -> None:
         self._others = time.perf_counter() - self._began - self._spent
-
-
-__all__ = ["AutoTime"]

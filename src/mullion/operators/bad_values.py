@@ -125,6 +125,3 @@ def _checks(plan: Node) -> tuple[tuple[Scan, Expr], ...]:
             compared = compared_in(own) if type_of(own, scan.types) == BOOLEAN else (own,)
             checks |= {(scan, expr): None for expr in compared if is_fallible(expr, scan.types)}
     return tuple(checks)
-
-
-__all__ = ["BadConditions", "BadEvents", "BadValues", "bad_keys"]

@@ -74,6 +74,3 @@ class Operator(ABC):
     def restore(self, parts: Parts) -> None:
         """Go on with a state that `parts` gave. Called once, before the first `advance`."""
         assert not any(parts.values()), f"{type(self).__name__} has no state to restore"
-
-
-__all__ = ["Operator", "Parts", "TooManyRows"]

@@ -91,6 +91,3 @@ class Changes:
 
     def time(self, rank: Times) -> Times:
         return self.times[rank]
-
-
-__all__ = ["Changes", "Clock", "Periodic"]

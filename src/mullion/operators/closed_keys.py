@@ -115,6 +115,3 @@ class ClosedKeys:
 
     def restore(self, parts: Parts) -> None:
         self._store.restore(parts)
-
-
-__all__ = ["ClosedKeys"]

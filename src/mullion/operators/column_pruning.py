@@ -49,6 +49,3 @@ def takes(node: Node, needed: Collection[str]) -> tuple[tuple[str, ...], ...]:
     if isinstance(node, Scan):
         return (chosen(node, node.reads(needed)),)
     return tuple(chosen(below, names) for below, names in zip(node.operator_inputs, node.needs(needed), strict=True))
-
-
-__all__ = ["chosen", "in_order", "needs", "takes"]

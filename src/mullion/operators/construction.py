@@ -48,6 +48,3 @@ class Construction:
 
 
 DEFAULT = Construction()
-
-
-__all__ = ["DEFAULT", "Construction"]

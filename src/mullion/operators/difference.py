@@ -214,6 +214,3 @@ class _Changes:
         return _Changes(
             self.code[which], self.time[which], self.kind[which], self.what[which], self.is_plain_end[which]
         )
-
-
-__all__ = ["DifferenceOperator"]

@@ -320,6 +320,3 @@ class Counting(Form):
         for i in range(self.width):
             self._ids[code, i] = np.asarray(table[f"#id{i}"])
         self._rows.restore(parts, "rows", self.values.codes)
-
-
-__all__ = ["Counting", "DeltaStar", "DistinctOperator", "Form", "Naive"]

@@ -157,18 +157,3 @@ def changed_rows(visible: Visibility, low: int, high: int, *, signed: bool) -> E
         return emission
     leaving = np.flatnonzero(are_deleted(visible, low, high))
     return Emission.concat(emission, Emission.of(leaving, visible.last[leaving] + 1, -1))
-
-
-__all__ = [
-    "Emission",
-    "Visibility",
-    "are_deleted",
-    "are_inserted",
-    "changed_rows",
-    "deleted_rows",
-    "inserted_rows",
-    "missed_rows",
-    "stretches",
-    "turns",
-    "visible_rows",
-]

@@ -96,6 +96,3 @@ class Emitter:
                 terms.append(ranked(column, descending=descending, nulls_first=nulls_first))
         keys: list[Array] = [emission.sign, place[emission.row], *terms[::-1], emission.rank]
         return emission.take(np.lexsort(keys))
-
-
-__all__ = ["Emitter"]

@@ -83,6 +83,3 @@ class EndingRows:
     def restore(self, parts: Parts, name: str, codes: Callable[[pa.Table], Codes]) -> None:
         self.stored.restore(parts, name, codes)
         self._plan(self.there())
-
-
-__all__ = ["EndingRows", "Step"]

@@ -59,6 +59,3 @@ def key_function(keys: Sequence[Expr], types: Mapping[str, Type], *, null_is_val
 
 def schema_of(columns: Iterable[tuple[str, Type]]) -> pa.Schema:
     return pa.schema([(name, arrow_type(type_)) for name, type_ in columns])
-
-
-__all__ = ["KeyFunction", "computed", "is_true", "key_function", "names_in", "schema_of"]

@@ -257,6 +257,3 @@ def joined(vectors: Sequence[Vector]) -> Vector:
         return vectors[0]
     values = np.concatenate([vector.values for vector in vectors])
     return Vector(vectors[0].type, values, np.concatenate([vector.valid for vector in vectors]))
-
-
-__all__ = ["Grouped", "Moments", "Rows", "every_change", "every_instant"]

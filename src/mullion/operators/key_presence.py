@@ -64,6 +64,3 @@ class KeyPresence:
 
     def _make_room(self, codes: Codes) -> None:
         self._until = grown(self._until, int(codes.max(initial=-1)) + 1, NEVER)
-
-
-__all__ = ["KeyPresence"]

@@ -186,6 +186,3 @@ def equal_codes(own: Times, wanted: Times) -> tuple[Index, Index]:
     known = wanted[order]
     rows, places = ranges_expanded(np.searchsorted(known, own), np.searchsorted(known, own, "right"))
     return rows, order[places]
-
-
-__all__ = ["KeyedSubWindow", "codes_of_ids", "equal_codes"]

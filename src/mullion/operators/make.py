@@ -26,6 +26,3 @@ from mullion.operators.registry import IMPLEMENTATIONS
 def make(node: Node, inputs: Sequence[Operator], construction: Construction) -> Operator:
     """The operator of a node over those of its inputs; a scan's input is its stream."""
     return IMPLEMENTATIONS[type(node)](node, inputs, construction)
-
-
-__all__ = ["make"]

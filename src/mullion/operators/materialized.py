@@ -321,6 +321,3 @@ def _without(rows: pa.Table, gone: pa.Table) -> pa.Table:
 
 def _values(value: Any, type_: pa.DataType) -> pa.Array:
     return pa.array(value if isinstance(value, list | tuple) else [value], type_)
-
-
-__all__ = ["KeptResult", "MaterializedResult", "key_item"]

@@ -25,6 +25,3 @@ def is_merged(last: int, fresh: int, *, small: int = 0) -> bool:
     (True, False, True)
     """
     return last <= max(GROWTH * fresh, small - fresh)
-
-
-__all__ = ["SMALL", "is_merged"]

@@ -80,6 +80,3 @@ class Multiplicities:
     def restore(self, parts: Parts, name: str, codes: Callable[[pa.Table], Codes]) -> None:
         self._rows.restore(parts, name, codes)
         self._count = np.bincount(self._rows.stored.code[self._rows.there()]).astype(np.int64)
-
-
-__all__ = ["Crossings", "Multiplicities"]

@@ -392,6 +392,3 @@ def _wider(table: pa.Table, before: Sequence[str], schema: pa.Schema) -> pa.Tabl
     ]
     others = [name for name in table.column_names if name not in schema.names]
     return pa.Table.from_arrays([*added, *(table.column(name) for name in others)], names=[*schema.names, *others])
-
-
-__all__ = ["Events", "Network"]

@@ -131,6 +131,3 @@ def different(store: RowStore) -> float:
     share = store.held / len(codes)
     seen = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
     return seen * share if seen == len(codes) else float(seen)
-
-
-__all__ = ["Observing", "different"]

@@ -148,6 +148,3 @@ def _as_of(rows: pa.Table, longest: int | None, now: int) -> pa.Table:
 
 def _times(time: int, length: int) -> pa.Array:
     return pa.array(np.full(length, time, np.int64))
-
-
-__all__ = ["FromKept", "answer_from_kept", "answer_now", "are_in_step", "by_key", "last_instant", "reading_kept"]

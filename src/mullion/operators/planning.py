@@ -49,6 +49,3 @@ def recorded_plan(relation: Relation, name: str) -> Node:
             return root
     hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
     raise CheckpointError(f"the checkpoint has query '{relation.name}' by a plan that is not known here", hint=hint)
-
-
-__all__ = ["chosen_plans", "plans_at_work", "recorded_plan"]

@@ -233,6 +233,3 @@ def hashable(ids: Ids) -> list[Hashable]:
         numbers: list[Hashable] = ids[:, 0].tolist()
         return numbers
     return list(map(tuple, ids.tolist()))
-
-
-__all__ = ["PositionedRows", "hashable"]

@@ -71,6 +71,3 @@ def let_go(store: RowStore, keys: Keys, until: Times) -> None:
     for pairs in probe(sought, store, before_cuts=False):
         gone[pairs.stored[pairs.end == store.meets()[pairs.stored]]] = True
     store.drop(gone)
-
-
-__all__ = ["Punctuated", "let_go"]

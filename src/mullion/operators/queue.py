@@ -64,6 +64,3 @@ class Queue:
     def restore(self, parts: Parts) -> None:
         self.pieces = list(parts["pieces"])
         self.skipped = parts["skipped"][0]["skipped"][0].as_py()
-
-
-__all__ = ["Queue"]

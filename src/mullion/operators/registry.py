@@ -25,6 +25,3 @@ def implements(kind: type[Node]) -> Callable[[F], F]:
         return factory
 
     return enter
-
-
-__all__ = ["IMPLEMENTATIONS", "Factory", "implements"]

@@ -307,6 +307,3 @@ def _from(begin: int, timed: TimedRows, seen: Visibility) -> tuple[TimedRows, Vi
 
 def _times(values: Times, known: Mask) -> pa.Array:
     return Vector(TIMESTAMP, np.where(known, values, 0), known).to_arrow()
-
-
-__all__ = ["Result"]

@@ -125,6 +125,3 @@ class ResultWindowOperator(Operator):
         if parts:
             self._count = parts["count"][0].column("count")[0].as_py()
             self._waiting = from_table(parts["waiting"][0])
-
-
-__all__ = ["ResultWindowOperator"]

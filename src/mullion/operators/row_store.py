@@ -391,6 +391,3 @@ def _close(last: KeyedSubWindow, fresh: KeyedSubWindow) -> bool:
 def _as_cuts(ends: pa.Table) -> pa.Table:
     """Early ends of results as checkpoints had them when results were kept in a store of their own."""
     return ends.rename_columns({"chunk": "window"}).append_column("held", ends["end"])
-
-
-__all__ = ["Calendar", "Cut", "Fifo", "Hash", "RowStore", "Scan", "no_key"]

@@ -33,6 +33,3 @@ class Share:
     def value(self) -> float | None:
         """None before anything was seen."""
         return min(1.0, self._through / self._of) if self._of > 0 else None
-
-
-__all__ = ["REMEMBERED", "Share"]

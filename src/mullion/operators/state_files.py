@@ -78,6 +78,3 @@ class StateFiles:
 def files_of(manifest: Mapping[str, Any]) -> set[str]:
     """The files in which the tables of a manifest lie."""
     return {location[0] for parts in manifest.values() for spots in parts.values() for location in spots}
-
-
-__all__ = ["Location", "Manifest", "StateFiles", "files_of"]

@@ -106,6 +106,3 @@ class Narrowed(Operator):
         fresh = inputs[0].fresh
         rows = fresh.rows.select(self.schema.names)
         return Delta(fresh.with_rows(rows), inputs[0].retracted, now, inputs[0].released)
-
-
-__all__ = ["FilterOperator", "Narrowed", "ProjectOperator", "UnionOperator"]

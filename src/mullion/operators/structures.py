@@ -52,6 +52,3 @@ class Structures:
 def _events_of(scan: Scan) -> StreamEvents:
     """With the columns that a query can read: nested ones never reach an operator."""
     return StreamEvents(scan, [name for name, type_ in scan.columns if has_arrow_type(type_)])
-
-
-__all__ = ["StreamEvents", "Structures"]

@@ -254,6 +254,3 @@ def _number_in_run(values: Index) -> Index:
     """
     first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])) if len(values) else values
     return np.arange(len(values)) - np.repeat(first, np.diff(np.append(first, len(values))))
-
-
-__all__ = ["RetroactiveOperator", "TableLookupOperator", "table_lookup_operator"]

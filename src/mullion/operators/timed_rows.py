@@ -175,10 +175,3 @@ def _in_one_number(columns: Sequence[Whole]) -> Whole | None:
 
 MOST_BITS = 63
 """Of a number without a sign."""
-
-__all__ = [
-    "Delta",
-    "Retractions",
-    "TimedRows",
-    "in_time_order",
-]

@@ -41,6 +41,3 @@ def from_table(table: pa.Table) -> TimedRows:
 def numbers(table: pa.Table, name: str) -> Times:
     """A column of whole numbers without NULLs."""
     return np.asarray(table.column(name).to_numpy(), np.int64)
-
-
-__all__ = ["END", "HELD", "START", "as_table", "from_table", "id_names", "numbers"]

@@ -249,6 +249,3 @@ def with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-__all__ = ["PartitionedWindow", "RowWindow", "TimeWindow", "window_operator"]

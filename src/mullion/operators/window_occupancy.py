@@ -99,6 +99,3 @@ def occupancy_listeners(plans: Iterable[Node]) -> dict[Node, list[OccupancyListe
 def with_length(fresh: TimedRows, length: int | None) -> TimedRows:
     """The same rows in a window of that length; None: as they are."""
     return fresh if length is None else replace(fresh, end=fresh.start + length)
-
-
-__all__ = ["Occupancy", "OccupancyListener", "occupancy_listeners", "with_length"]

@@ -44,6 +44,3 @@ def has_lives(relation: Relation) -> bool:
 def has_sign(relation: Relation) -> bool:
     """Whether answers take back rows that were emitted."""
     return relation.output == "changes" and has_lives(relation) and relation.root.pattern is Pattern.STRICT
-
-
-__all__ = ["answer_schema", "has_lives", "has_sign"]

@@ -320,6 +320,3 @@ def _states(template: AnswerTemplate) -> frozenset[StateColumn]:
 
 def _fields(states: Iterable[StateColumn]) -> int:
     return sum(len(state.partial.stored) for state in states)
-
-
-__all__ = ["LEAST_GAIN", "WORTH_MOVING", "Cluster", "Clustering", "Division", "key_set"]

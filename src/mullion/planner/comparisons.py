@@ -150,16 +150,3 @@ def conjuncts(tree: Tree) -> Iterable[Tree]:
             yield from conjuncts(part)
     else:
         yield tree
-
-
-__all__ = [
-    "Comparison",
-    "Logic",
-    "Tree",
-    "as_whole_numbers",
-    "compared_in",
-    "comparisons",
-    "conjuncts",
-    "decompose",
-    "prefix_comparison",
-]

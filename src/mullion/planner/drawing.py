@@ -94,6 +94,3 @@ def _text(x: float, y: float, text: str, color: str) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 2] + ".."
-
-
-__all__ = ["Box", "svg"]

@@ -115,6 +115,3 @@ def far_off(expected: Mapping[str, Expected], made: Mapping[str, tuple[int, int]
     """
     texts = {name: misjudged(expected[name], *of) for name, of in made.items() if name in expected}
     return {name: text for name, text in texts.items() if text is not None}
-
-
-__all__ = ["Expected", "expectations", "far_off", "misjudged", "observed_before"]

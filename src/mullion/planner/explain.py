@@ -105,6 +105,3 @@ def _counts_text(counts: Mapping[str, Any]) -> str:
 def _shed_text(stream: str, counts: Mapping[str, Any]) -> str:
     shed = counts.get("shed", 0)
     return f"shed of {stream}: {shed:,} of {shed + counts['events']:,} events, while the run was behind" if shed else ""
-
-
-__all__ = ["Explanation"]

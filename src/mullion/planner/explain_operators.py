@@ -216,6 +216,3 @@ def _output_text(relation: Relation) -> str:
         text += f" {render_window(relation.output_window, quoted=False)}"
     when = "at every change" if relation.slide is None else f"every {duration_text(relation.slide)}"
     return f"{text}{' RESTORE' if relation.restore else ''} {when}"
-
-
-__all__ = ["NO_OPERATORS", "OperatorPlans"]

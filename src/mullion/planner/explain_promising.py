@@ -54,6 +54,3 @@ def told_text(told: Mapping[str, Any]) -> str:
         text += f"; {plural(told['rows_shed'], 'row')} shed, {size_text(told['bytes'])} are kept"
     fresh = told["freshness"]
     return text if fresh is None else f"{text}; the rows of a pair are {fresh:g} s apart"
-
-
-__all__ = ["promising_reasons", "told_text"]

@@ -182,6 +182,3 @@ def _grouping_text(grouping: Grouping) -> str:
     if grouping.counted:
         return f"value counts of {', '.join(map(render, grouping.values))} by {keys or 'slice only'}{tables}"
     return f"partials by {keys or 'slice only'}{tables}"
-
-
-__all__ = ["ExplainedSlices"]

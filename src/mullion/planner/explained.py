@@ -39,6 +39,3 @@ def branched(margin: str, texts: Sequence[str]) -> list[str]:
     ['  ├─ a', '  └─ b']
     """
     return [f"{margin}{'└─' if i == len(texts) else '├─'} {text}" for i, text in enumerate(texts, 1)]
-
-
-__all__ = ["MOST_SHOWN", "Explained", "branched"]

@@ -253,6 +253,3 @@ def _fill(row: Bytes, tree: Tree, attribute: Attribute) -> bool:
             return False
     row[attribute.unknown] = 0
     return True
-
-
-__all__ = ["FALSE", "TRUE", "UNKNOWN", "Attribute", "Factor", "PredicateIndex", "truth_of"]

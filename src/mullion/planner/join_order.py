@@ -174,20 +174,3 @@ def all_costs(streams: Sequence[StreamStats]) -> Mapping[Order, float]:
     if len(streams) > MOST_EXHAUSTIVE:
         raise ValueError(f"{len(streams)} inputs have too many orders to compare them all: at most {MOST_EXHAUSTIVE}")
     return {order: order_cost(streams, order) for order in permutations(range(len(streams)))}
-
-
-__all__ = [
-    "ChosenOrder",
-    "Order",
-    "StreamStats",
-    "all_costs",
-    "arrival_cost",
-    "by_selectivity",
-    "choose_order",
-    "fast_streams",
-    "order_cost",
-    "orders_tried",
-    "probing_order",
-    "probing_orders",
-    "result_size",
-]

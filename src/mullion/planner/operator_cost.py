@@ -131,6 +131,3 @@ class CostModel:
         if self.expiry is Expiry.NEGATIVE_TUPLES or pattern is Pattern.STRICT:
             return OperatorCost(state=HASH * written, negatives=written * announced)
         return OperatorCost(state=STATE[pattern] * written)
-
-
-__all__ = ["CostModel"]

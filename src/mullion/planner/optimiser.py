@@ -131,6 +131,3 @@ class _Search:
 
 def _strict_edges(root: Node) -> int:
     return sum(node.pattern is Pattern.STRICT for node in nodes(root))
-
-
-__all__ = ["Chosen", "RuleUse", "all_plans", "optimise_together"]

@@ -83,6 +83,3 @@ def _leaves(scan: Scan) -> bool:
     """Whether every event leaves the window at a known time."""
     window = scan.window
     return not (window.is_endless or window.internal) and window.rows is None
-
-
-__all__ = ["describe_keys", "relation_keys", "shard_keys"]

@@ -155,5 +155,3 @@ _PARTS: WeakKeyDictionary[Relation, WindowAggregate | None] = WeakKeyDictionary(
 _SLICED: WeakKeyDictionary[Relation, dict[str, SlicedAggregation]] = WeakKeyDictionary()
 """The plans that were made before, by the time column: a relation does not say which of its columns that is, and
 engines may have streams that differ in nothing else."""
-
-__all__ = ["by_operators", "is_sliced", "sliced", "sliced_of", "why_operators", "why_slices"]

@@ -41,6 +41,3 @@ def _is_computed(join: Join, exact: Sequence[Node]) -> bool:
     if any(join == node for plan in shared.plans.values() for node in nodes(plan)):
         return True
     return join.time_windows() is not None and share_joins([*exact, join]).shapes == shared.shapes
-
-
-__all__ = ["chosen_way", "complete", "is_promising"]

@@ -127,5 +127,3 @@ def _assumed(predicate: Expr) -> float:
 _LOGIC = frozenset(("and", "or", "not"))
 
 NO_STATS = Stats()
-
-__all__ = ["ASSUMED_DISTINCT", "NO_STATS", "Stats", "predicate_name", "streams_of"]

@@ -117,6 +117,3 @@ def small_together(attributes: Sequence[tuple[int, int]]) -> list[list[int]]:
         else:
             merged.append(([at], regions))
     return [own for own, _ in merged]
-
-
-__all__ = ["MOST_PRODUCT", "Axis", "Runs", "small_together"]

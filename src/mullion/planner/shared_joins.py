@@ -138,6 +138,3 @@ def _replaced(node: Node, views: Mapping[Node, Node]) -> Node:
     if isinstance(node, Promising):
         return node
     return view if view is not None else node.with_inputs(tuple(_replaced(below, views) for below in node.inputs))
-
-
-__all__ = ["Shared", "share_joins"]

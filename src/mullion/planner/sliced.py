@@ -119,6 +119,3 @@ class SlicedAggregation:
 
 TEMPLATES: Pool[AnswerTemplate] = Pool()
 """Queries of equal templates hold the same one: a thousand of them cost the memory of one, and compare at once."""
-
-
-__all__ = ["TEMPLATES", "AnswerTemplate", "SlicedAggregation"]

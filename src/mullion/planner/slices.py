@@ -229,24 +229,3 @@ def slices_of(
     stretch = max(1, (high - low) // max(1, parts))
     edges = edges_between(windows, low, low + stretch - 1, slicing=slicing)
     return (len(edges) if within is None else int(is_inside(edges, within).sum())) * max(1, parts)
-
-
-__all__ = [
-    "Grid",
-    "Period",
-    "Progressions",
-    "common_grid",
-    "covered_share",
-    "distinct",
-    "edge_at",
-    "edges_between",
-    "first_edges",
-    "is_hopping",
-    "is_inside",
-    "lies_in",
-    "most_edges",
-    "paired",
-    "paned",
-    "residues",
-    "slices_of",
-]

@@ -342,18 +342,3 @@ def expected_cells(slices: npt.ArrayLike, events: npt.ArrayLike, groups: Groups)
     present = -np.expm1(-each[..., None] * frequencies) @ numbers
     cells: Floats = np.minimum(of_slices * present, of_events)
     return cells
-
-
-__all__ = [
-    "ASSUMED",
-    "COUNTED",
-    "FOOTERS",
-    "ONE_GROUP",
-    "SAMPLE",
-    "SIZES",
-    "Floats",
-    "Groups",
-    "Sampled",
-    "Statistics",
-    "expected_cells",
-]

@@ -104,6 +104,3 @@ def _progressions(window: Period) -> tuple[Progression, ...]:
     if window.range >= EVERYTHING or window.range % window.slide == 0:
         return (end,)
     return end, ((window.offset - window.range) % window.slide, window.slide)
-
-
-__all__ = ["NOTHING", "WindowSet"]

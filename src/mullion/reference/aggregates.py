@@ -166,6 +166,3 @@ def _fitting(value: Any, type_: Type) -> Any:
     if type_.kind == "bigint":
         return value if -(2**63) <= value < 2**63 else None
     return float(value)
-
-
-__all__ = ["aggregate", "canonical", "sort_key"]

@@ -22,6 +22,3 @@ class Answer:
     names: tuple[str, ...]
     types: tuple[Type, ...]
     rows: list[tuple[Any, ...]]
-
-
-__all__ = ["DAY", "Answer", "Rows", "Tables"]

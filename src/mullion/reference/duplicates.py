@@ -54,6 +54,3 @@ def _counted(rows: list[Row]) -> Iterable[Row]:
     for _, start, end in glued(there):
         first = next(row for row in rows if row.lives_at(start))
         yield replace(first, start=start, end=end, held_until=end)
-
-
-__all__ = ["distinct"]

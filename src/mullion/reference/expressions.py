@@ -53,6 +53,3 @@ def equal(a: Any, b: Any) -> bool:
 def one_value(values: Sequence[Any]) -> tuple[Any, ...]:
     """Rows of which this is the same are equal as in DISTINCT: NULLs are equal, NaNs too, and zeros of either sign."""
     return tuple(tuple(map(canonical, v)) if isinstance(v, list) else canonical(v) for v in values)
-
-
-__all__ = ["DECAYED", "TIME", "contribution", "equal", "one_value", "passes", "value", "values_of"]

@@ -88,6 +88,3 @@ def at_changes(node: Aggregated, rows: list[Row], first: int, last: int, *, stay
         if there or (not node.keys and first <= start < last):
             pieces += [(what, start, end) for what in groups.snapshot(there)]
     return groups.rows_of(glued(pieces), stay=stay)
-
-
-__all__ = ["at_changes", "at_instants"]

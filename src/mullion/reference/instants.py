@@ -26,6 +26,3 @@ class Instants(NamedTuple):
     def between(self, first: int, last: int) -> range:
         """From the first one that is not before `first` to the last one that is not after `last`."""
         return range(self.after(first - 1), last + 1, self.slide)
-
-
-__all__ = ["Instants"]

@@ -56,6 +56,3 @@ def _by_count(rows: int, step: int, times: Sequence[int], partitions: Sequence[H
         leaves = moved_at(later[rows - 1]) if len(later) >= rows else FOREVER
         spans.append((moved_at(number), leaves))
     return spans
-
-
-__all__ = ["Life", "lives"]

@@ -32,6 +32,3 @@ class TableRows:
         keys = [value(key, columns) for key, _ in self.lookup.keys]
         matches = [given for own, given in self.rows if all(map(equal, keys, own))]
         return [{**columns, **given} for given in matches or [self.missing]]
-
-
-__all__ = ["TableRows"]

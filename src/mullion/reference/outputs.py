@@ -243,6 +243,3 @@ class _Continuous(_Output):
         is_signed = is_strict(root) and not is_aggregates(root)
         changed = [row for row in self.rows if row.start == instant or (is_signed and row.end == instant)]
         return [(row, 1 if row.start == instant else -1) for row in self.ordered(changed)]
-
-
-__all__ = ["answer_of"]

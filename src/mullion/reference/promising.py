@@ -101,6 +101,3 @@ def _pair(sides: Sequence[Sequence[Row]], side: int, n: int, m: int) -> Row:
     held = min(first.held_until, second.held_until)
     start, end = max(first.start, second.start), min(first.end, second.end)
     return Row((*first.values, *second.values), (*first.id, *second.id), start, end, held)
-
-
-__all__ = ["told_in_steps"]

@@ -48,6 +48,3 @@ def meaning_of(kind: type[Node], *, strict: Callable[[Any], bool] = always) -> C
         return rows
 
     return enter
-
-
-__all__ = ["MEANINGS", "Meaning", "always", "as_inputs", "is_strict", "meaning_of"]

@@ -58,6 +58,3 @@ def _windowed(relation: Relation) -> Relation:
         return relation
     assert relation.output_window is not None
     return replace(relation, root=ResultWindow(relation.root, relation.output_window))
-
-
-__all__ = ["answer_relation", "result_rows"]

@@ -58,6 +58,3 @@ def glued(pieces: Iterable[tuple[K, int, int]]) -> list[tuple[K, int, int]]:
             last[what] = len(whole)
             whole.append((what, start, end))
     return whole
-
-
-__all__ = ["Row", "glued", "moments"]

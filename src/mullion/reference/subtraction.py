@@ -48,6 +48,3 @@ def _moment_by_moment(
         theirs = [j for j, row in enumerate(right) if row.lives_at(start)]
         pieces += [(i, start, end) for i in snapshot(ours, theirs)]
     return [replace(left[i], start=start, end=end, held_until=end) for i, start, end in glued(pieces)]
-
-
-__all__ = ["difference", "negation"]

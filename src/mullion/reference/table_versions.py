@@ -63,6 +63,3 @@ def _numbered(rows: list[Values]) -> Iterator[tuple[tuple[Values, int], Values]]
         same = one_value(values)
         count[same] = count.get(same, 0) + 1
         yield (same, count[same]), values
-
-
-__all__ = ["looked_up"]

@@ -111,6 +111,3 @@ def _answer_window(relation: Relation, parts: WindowAggregate, view: View, held:
         nulls_low = nulls_first != descending
         answers.sort(key=lambda f: sort_key(f[1][expr.name], nulls_low=nulls_low), reverse=descending)
     return [row for row, _, _ in answers[: relation.limit]]
-
-
-__all__ = ["answer_windows"]

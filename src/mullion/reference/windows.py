@@ -188,6 +188,3 @@ def _at(frame: Window, times: Sequence[int], since: int | None, instant: int) ->
         start = instant - frame.range
         return View(start, instant, [i for i, t in enumerate(times) if start < t <= instant])
     return View(since, instant, [i for i, t in enumerate(times) if t <= instant and (since is None or t >= since)])
-
-
-__all__ = ["View", "answered", "answered_at", "newest"]

@@ -67,6 +67,3 @@ def _in_order(stream: Stream, events: Rows) -> list[tuple[int, Mapping[str, Any]
     unit = DAY if stream.types[stream.time_column] == DATE else 1
     timed = [(event[stream.time_column] * unit, event) for event in events if event[stream.time_column] is not None]
     return sorted(timed, key=lambda timed_event: timed_event[0])
-
-
-__all__ = ["Versions", "World"]

@@ -169,6 +169,3 @@ class Admission:
 
     def close(self) -> None:
         self._side_jobs.close()
-
-
-__all__ = ["Admission"]

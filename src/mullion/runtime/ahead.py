@@ -63,6 +63,3 @@ class Ahead:
     def by_offset(self) -> dict[int, int]:
         """The limits at the offsets of the source whose files had events beyond them."""
         return {offset: limit.time for limit in self._noted.values() for offset in limit.offsets}
-
-
-__all__ = ["Ahead"]

@@ -176,6 +176,3 @@ class Answering:
             for shards in () if is_endless(sharing_set.plan) else sharing_set.shards.values():
                 shards.forget(horizon)
         self._state.ordered.forget(watermark)
-
-
-__all__ = ["Answering"]

@@ -164,6 +164,3 @@ def _keep_for(frame: Window, name: str, catalog: Catalog, slide: int | None) -> 
     else:
         rows = EVERYTHING
     catalog.streams[name] = replace(stream, keep=keep, keep_rows=rows)
-
-
-__all__ = ["Question", "Questions", "prepare"]

@@ -188,6 +188,3 @@ class SideJobs:
             self._thread.shutdown(wait=True, cancel_futures=True)
             self._thread = None
             self._futures.clear()
-
-
-__all__ = ["Backfill", "PastEvents", "PastPartials", "SideJobs"]

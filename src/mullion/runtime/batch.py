@@ -183,6 +183,3 @@ def _alike(tables: Sequence[pa.Table], schema: pa.Schema) -> list[pa.Table]:
     for table in tables:
         by_layout.setdefault(table.schema, []).append(table)
     return [pa.concat_tables(alike) for alike in by_layout.values()] or [schema.empty_table()]
-
-
-__all__ = ["FEW", "Batch", "Collected", "Portion", "Source", "by_grouping", "collected", "job_of", "partials_of"]

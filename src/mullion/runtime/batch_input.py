@@ -42,6 +42,3 @@ class Notes(Protocol):
 
     def put_right(self, inputs: Sequence[BatchInput], committed: Mark | None, commits: Path) -> None:
         """Make the notes up to the newest commit what they were then."""
-
-
-__all__ = ["RECORDED", "BatchInput", "Notes"]

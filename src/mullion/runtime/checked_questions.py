@@ -237,6 +237,3 @@ class OfRelation(CheckedQuestion):
 
 def _no_events(relation: Relation) -> SourcedRows:
     return answer_schema(relation).empty_table(), "no events", None
-
-
-__all__ = ["CheckedQuestion", "Present", "checked"]

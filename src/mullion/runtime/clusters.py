@@ -105,6 +105,3 @@ class Clusters:
         """No set ever has the name of another: a checkpoint still has what that one kept."""
         self._state.clusters += 1
         return f"cluster {self._state.clusters}"
-
-
-__all__ = ["SHARED", "Clusters"]

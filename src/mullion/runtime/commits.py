@@ -227,6 +227,3 @@ class Commits:
 
 def _labelled(table: pa.Table, name: str) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), b"set": name.encode()})
-
-
-__all__ = ["Commits"]

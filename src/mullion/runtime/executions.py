@@ -94,6 +94,3 @@ def _coincident(timetable: Timetable, runs: Sequence[tuple[int, int]]) -> tuple[
         for i, end in zip(tasks, ends.tolist(), strict=True):
             found[i] = int(is_shared[end - runs[i][1] : end].sum())
     return found, saved
-
-
-__all__ = ["COUNTED", "Decided", "counted_apart", "counted_together"]

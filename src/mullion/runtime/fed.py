@@ -14,6 +14,3 @@ def new_structure(definition: Fed, newest: int | None) -> FedStructure:
     if isinstance(definition, StreamSummary):
         return ColumnSummary(definition, since=newest)
     return ColumnSynopsis(definition, since=newest)
-
-
-__all__ = ["FedStructure", "new_structure"]

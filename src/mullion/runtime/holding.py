@@ -32,6 +32,3 @@ class Holding:
     def restored(state: Any) -> Holding:
         until, by_offset = state
         return Holding(until, dict(by_offset))
-
-
-__all__ = ["Holding"]

@@ -61,6 +61,3 @@ class Incoming:
 
     def snapshot(self) -> dict[str, Any]:
         return {"oldest": self.oldest, "newest": self.newest, "settled": self.settled}
-
-
-__all__ = ["Incoming"]

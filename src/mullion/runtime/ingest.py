@@ -196,6 +196,3 @@ def _columns(events: pa.Table, inputs: Input) -> pa.Table:
 def _numbered(events: pa.Table) -> pa.Table:
     """Events that stand in the order of arrival, with their places in it."""
     return events.append_column(ARRIVAL, pa.array(np.arange(len(events))))
-
-
-__all__ = ["Ingest"]

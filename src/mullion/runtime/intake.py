@@ -17,6 +17,3 @@ from mullion.storage.files import CommittedFiles
 def new_intake(files: CommittedFiles | None) -> EventLog:
     """Files stay open: relations over several streams may read a batch that its own stream has forgotten."""
     return EventLog(files, "intake", TIME, stays_open=True)
-
-
-__all__ = ["new_intake"]

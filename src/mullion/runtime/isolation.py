@@ -124,6 +124,3 @@ def answered(question: Readable[S, A], published: Published, take: Callable[[], 
             published.stands(slides, question)
             return answer
     return Reader(question, published, take, reading_for(isolation)).to_the_end()
-
-
-__all__ = ["PATIENCE", "Readable", "Reader", "Scan", "answered", "in_one_read", "reading_for"]

@@ -109,6 +109,3 @@ class Keeper:
     def restore(self, state: dict[str, Any]) -> None:
         self._log.restore(state["files"])
         self._past = Past(state["events"], state["since"])
-
-
-__all__ = ["Keeper", "KeptEvents"]

@@ -92,6 +92,3 @@ class SetAside:
 
 def _with_time(rows: pa.Table, name: str, time: int) -> pa.Table:
     return rows.append_column(name, pa.array(np.full(len(rows), time), pa.int64()).cast(pa.timestamp("us", "UTC")))
-
-
-__all__ = ["SetAside"]

@@ -43,6 +43,3 @@ class LookupTables:
     def rows(self) -> Mapping[str, pa.Table]:
         """The rows of the tables that were looked into, as the last batch found them."""
         return {lookup.table: rows for lookup, (rows, _, _) in self._prepared.items()}
-
-
-__all__ = ["LookupTables", "TableAt", "no_table"]

@@ -256,6 +256,3 @@ def _smoothed(before: float | None, now: float) -> float:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
-
-
-__all__ = ["Monitor", "Policy", "Rates", "Waiting"]

@@ -128,5 +128,3 @@ class Overload:
 
 
 _RECORDS = ("events", "late", "ahead", "malformed", "broken")
-
-__all__ = ["Overload", "ShedNotes"]

@@ -85,6 +85,3 @@ class Pace:
         conditions = state["in_force"]
         self.in_force = None if conditions is None else Conditions(**conditions)
         self.unit, self.other, self.is_live = state["unit"], state["other"], state["is_live"]
-
-
-__all__ = ["Conditions", "Pace"]

@@ -117,6 +117,3 @@ def _sub_windows(plan: Plan, collected: Collected) -> list[CountedPartials]:
         parts = [part for table in tables for part in in_portions(table)]
         taken.append((grouping, [PartialSubWindows.of(part, grouping) for part in parts], counted))
     return taken
-
-
-__all__ = ["PartialsStage"]

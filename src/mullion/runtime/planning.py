@@ -175,6 +175,3 @@ def with_groupings(plan: Plan, groupings: Sequence[Grouping]) -> Plan:
     names = {g.name for g in groupings}
     methods = tuple(m for g, m in zip(plan.groupings, plan.methods, strict=True) if g.name in names)
     return replace(plan, groupings=tuple(groupings), methods=methods)
-
-
-__all__ = ["Planning", "with_groupings"]

@@ -79,6 +79,3 @@ def without(sifted: Sifted, broken: Mask) -> Sifted:
     counted = sifted.counted
     counted.events, counted.oldest, counted.newest = len(taken), extremes["min"], extremes["max"]
     return sifted._replace(taken=taken)
-
-
-__all__ = ["Promises", "without"]

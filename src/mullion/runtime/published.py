@@ -78,6 +78,3 @@ class Published:
             with self._changed:
                 self._held -= 1
                 self._changed.notify_all()
-
-
-__all__ = ["Published", "Recorder", "nobody"]

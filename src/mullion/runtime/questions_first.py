@@ -74,6 +74,3 @@ class GivesWay:
             left = SHARE * (questions._clock() - self._began - self.waited) - self.waited
             if left > 0:
                 self.waited += questions.wait(left)
-
-
-__all__ = ["GivesWay", "QuestionsFirst"]

@@ -88,6 +88,3 @@ class Reading(Generic[U]):
     def parts(self) -> list[Any]:
         """What was read of each sub-window of the window, the oldest first."""
         return [self._read[unit] for unit in self.window]
-
-
-__all__ = ["Order", "Reading", "by_time_to_update", "oldest_first"]

@@ -85,6 +85,3 @@ class RelationCommits:
             others = {f"{kind} {name}" for kind in ("result", "materialized") for name in new}
             left = state.state_files.load(manifest)
             state.own.restore({owner: parts for owner, parts in left.items() if owner not in others})
-
-
-__all__ = ["RelationCommits"]

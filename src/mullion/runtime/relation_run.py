@@ -254,6 +254,3 @@ class RelationRun(RelationState):
     def restore(self) -> None:
         """Go on from the last commit."""
         self._commits.restore()
-
-
-__all__ = ["RelationRun"]

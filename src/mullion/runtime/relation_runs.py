@@ -188,6 +188,3 @@ class RelationRuns:
     def taken(self, stream: str) -> int | None:
         """The event time before which every relation has taken what the stream handed on."""
         return min((run.now for run in self.over(stream)), default=None)
-
-
-__all__ = ["RelationRuns"]

@@ -162,6 +162,3 @@ def _together(answers: Sequence[Answers]) -> list[Answers]:
         ends = rows.column("window_end").cast(pa.int64()).to_numpy()
         together.append(Answers((name,), [0, len(rows)], rows.take(pa.array(np.argsort(ends, kind="stable")))))
     return together
-
-
-__all__ = ["SHARDS", "InShards", "Sharding", "Tasks"]

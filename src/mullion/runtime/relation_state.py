@@ -154,6 +154,3 @@ class RelationState:
             return self.journal.directory
         assert self._scratch is not None
         return self._scratch() / self.name
-
-
-__all__ = ["PastRead", "RelationState", "run_name"]

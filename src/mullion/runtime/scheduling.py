@@ -208,6 +208,3 @@ def _between(run: InstantRun, lowest: int, highest: int | None) -> InstantRun | 
     if highest is not None:
         count = min(count, (highest - first) // run.slide + 1)
     return InstantRun(first, count, run.slide) if count > 0 else None
-
-
-__all__ = ["Scheduling", "Standing"]

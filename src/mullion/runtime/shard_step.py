@@ -260,14 +260,3 @@ def _keep(directory: Path, mark: Mark, standing: Standing, shard: _Shard) -> Non
     _in_memory[directory] = mark, standing.name, shard
     while len(_in_memory) > MOST_KEPT:
         del _in_memory[next(iter(_in_memory))]
-
-
-__all__ = [
-    "Group",
-    "ShardOutcome",
-    "ShardedStep",
-    "Standing",
-    "as_table",
-    "fallen_to",
-    "grouped",
-]

@@ -202,6 +202,3 @@ def sees(path: Path) -> bool:
 def not_shared(path: Path) -> EnvironmentProblem:
     hint = "put the checkpoint and the answers on storage that the driver and all executors share"
     return EnvironmentProblem(f"{path} was written on one machine and is not seen on another", hint=hint)
-
-
-__all__ = ["AnswerTask", "ShardAnswers", "ShardTask", "Shards", "gathered", "not_shared", "require", "sees"]

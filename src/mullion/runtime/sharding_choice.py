@@ -75,6 +75,3 @@ class ShardingChoice:
 def _families(plan: Plan) -> Iterator[tuple[Grouping, ...]]:
     """Groupings by keys, each with those that count values for it: a shard answers from all of them."""
     return ((grouping, *plan.counting(grouping)) for grouping in plan.answering if grouping.keys)
-
-
-__all__ = ["ShardingChoice"]

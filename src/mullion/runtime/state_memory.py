@@ -93,6 +93,3 @@ def needs_of(sharing_set: SharingSet, grouping: Grouping) -> list[Need]:
         return max(1, int((times > newest - query.window.range).sum()))
 
     return [Need(query.name, slices_of(query), partials, partial_bytes) for query in grouping.queries]
-
-
-__all__ = ["Need", "StateMemory", "check_answerable", "needs_of"]

@@ -188,6 +188,3 @@ class StreamRun(StreamState):
     def show_restored(self, synopses: Sequence[Fed]) -> None:
         """Let questions see what the last commit left, before the first batch comes."""
         self._commits.show_restored(synopses)
-
-
-__all__ = ["StreamRun"]

@@ -172,6 +172,3 @@ class StreamState:
         if newest is None and self.is_restored:
             newest = self.ordered.restored_newest(self.restored_order[0], column)
         return newest
-
-
-__all__ = ["StreamState"]

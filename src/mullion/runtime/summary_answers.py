@@ -181,6 +181,3 @@ def _schema(items: tuple[Item, ...]) -> pa.Schema:
                 raise CheckError(f"two columns of the answer are called '{column}'", item.place, hint="give one an AS")
             fields.append((column, NUMBER))
     return pa.schema(fields)
-
-
-__all__ = ["CountedValue", "counts_events"]

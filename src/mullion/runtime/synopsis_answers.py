@@ -241,6 +241,3 @@ def _known(defined: Sequence[Synopsis], view: View | None) -> dict[str, ColumnSy
     shown, newest = ([], None) if view is None else (_columns(view.synopses), view.newest)
     known = {synopsis.definition.name: synopsis for synopsis in shown if synopsis.definition in defined}
     return {synopsis.name: known.get(synopsis.name) or ColumnSynopsis(synopsis, since=newest) for synopsis in defined}
-
-
-__all__ = ["bounds_of", "exact_answer", "is_served"]

@@ -40,6 +40,3 @@ def with_taken(answers: Iterable[Answers], taking: Takers, own: SharingSet, work
             own.tier.cursors[name].begun = own.tier.cursors[leader].begun
             if leader in work.bad:
                 work.bad[name] = work.bad[leader]
-
-
-__all__ = ["Takers", "takers", "with_taken"]

@@ -129,6 +129,3 @@ def _iterate(task: Callable[[], Iterator[T]], out: Queue[_Item[T]], stopped: Eve
                 return
     finally:
         out.put(())
-
-
-__all__ = ["cores", "iterated_side_by_side", "side_by_side"]

@@ -144,6 +144,3 @@ class Timetable:
                 self.tasks[i].deadline = instant + self.tasks[i].period
         self.debt = max(0.0, spent - capacity)
         return executions
-
-
-__all__ = ["Execution", "Scheduled", "Stretch", "Timetable"]

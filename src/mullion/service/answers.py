@@ -102,6 +102,3 @@ class AnswerStore:
     def aside(self, kind: str) -> list[pa.Table]:
         """Records that answered no query."""
         return (self._files or self._memory).aside_tables(kind)
-
-
-__all__ = ["AnswerStore"]

@@ -68,6 +68,3 @@ class Batches:
         work(run)
         self._runs.hand_over(run)
         self._done()
-
-
-__all__ = ["Batches"]

@@ -67,6 +67,3 @@ class Entering:
 
     def _way(self, query: Relation) -> Way:
         return self.streams if is_sliced(query) else self.relations
-
-
-__all__ = ["Entering"]

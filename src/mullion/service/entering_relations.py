@@ -106,6 +106,3 @@ class EnteringRelations:
         tables, since = tables_of(relation.plan), needed_since(relation, after or 0)
         reasons = (run.admission.no_past(tables, since) for run in self._begun(relation))
         return next((reason for reason in reasons if reason is not None), None)
-
-
-__all__ = ["EnteringRelations"]

@@ -99,6 +99,3 @@ class EnteringStreams:
             else:
                 self._catalog.replace_query(as_journaled(query, entry))
         run.begun = True
-
-
-__all__ = ["EnteringStreams"]

@@ -173,6 +173,3 @@ def _said(stream: Stream, run: StreamRun | None) -> tuple[str, ...]:
             over, broken = plural(len(run.promises.closed), "key"), plural(run.counts.broken, "event")
             said.append(f"{over} known to be over, {broken} after the end of their key")
     return tuple(said)
-
-
-__all__ = ["Explainer"]

@@ -59,6 +59,3 @@ def stream_of_frame(name: str, dataframe: DataFrame, said: Said) -> Stream:
         shedding=parse_when_behind(said.when_behind),
         punctuation=None if said.punctuate is None else parse_punctuation(said.punctuate),
     )
-
-
-__all__ = ["Said", "stream_of_frame"]

@@ -187,6 +187,3 @@ def _pace(feed: Feed) -> float:
     """Seconds from one heartbeat of an idle stream to the next: more would be commits that answer nothing."""
     assert feed.stream.idle is not None
     return max(LOOKS_EVERY, feed.stream.idle / SECOND / BEATS_IN_IDLE)
-
-
-__all__ = ["Heartbeats", "check", "refuse"]

@@ -172,6 +172,3 @@ class Operation:
             feed.raise_failure()
         if feeds:
             self._answers.finish()
-
-
-__all__ = ["AtStart", "Operation"]

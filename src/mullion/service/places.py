@@ -68,6 +68,3 @@ class Places:
     def discard(self) -> None:
         """Remove the scratch files."""
         self._scratch.discard()
-
-
-__all__ = ["Places"]

@@ -50,6 +50,3 @@ def _newest(journal: Journal) -> tuple[dict[str, Any], bool] | None:
         except (CheckpointError, OSError) as problem:
             failure = problem
     raise failure
-
-
-__all__ = ["request"]

@@ -126,6 +126,3 @@ class Runs:
         for run in self.streams.values():
             run.discard()
         self.relations.discard()
-
-
-__all__ = ["Runs"]

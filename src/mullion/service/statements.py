@@ -136,6 +136,3 @@ class Statements:
         columns = create.columns or read_columns(self._session(), create.name, format_, dict(options))
         table = Table(create.name, columns, format_, options, create.retroactive)
         self._catalog.add_table(table.check(create.place), create.place)
-
-
-__all__ = ["Statements"]

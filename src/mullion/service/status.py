@@ -86,6 +86,3 @@ class Status:
     def missing_answers(self) -> dict[str, int]:
         """How many rows of answers, by query, were gone when a checkpoint was gone on from."""
         return self._answers.missing
-
-
-__all__ = ["Status"]

@@ -44,6 +44,3 @@ def in_microseconds(time: datetime | str) -> int:
         return parse_instant(time)
     aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return (aware - EPOCH) // timedelta(microseconds=1)
-
-
-__all__ = ["Steering", "in_microseconds"]

@@ -42,6 +42,3 @@ class Tables:
         store = self._stores[reader]
         store.tables, store.frames = self._catalog.tables, self._frames
         return store
-
-
-__all__ = ["Tables"]

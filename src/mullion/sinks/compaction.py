@@ -79,6 +79,3 @@ def _remove_stragglers(files: list[AnswerFile]) -> None:
         for file in [f for f in files if f is not merged and merged.first <= f.first and f.last <= merged.last]:
             file.path.unlink(missing_ok=True)
             files.remove(file)
-
-
-__all__ = ["FEW", "MANY", "compact", "first_to_merge"]

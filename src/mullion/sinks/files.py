@@ -158,6 +158,3 @@ def _notes(file: AnswerFile, footer: pq.FileMetaData) -> list[tuple[Mark, int]]:
 
 def _noted(notes: Iterable[tuple[Mark, int]]) -> bytes:
     return json.dumps([[mark.text, rows] for mark, rows in list(notes)[-NOTED:]]).encode()
-
-
-__all__ = ["AnswerFile", "cut_back", "file_name", "files_in", "write_merged", "write_table"]

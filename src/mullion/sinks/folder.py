@@ -267,6 +267,3 @@ def _link(old: Path, new: Path) -> None:
         return
     except OSError:  # a file system without hard links
         shutil.copy2(old, new)
-
-
-__all__ = ["EARLIER", "NEW", "Folder", "sync"]

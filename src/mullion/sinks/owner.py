@@ -80,6 +80,3 @@ def _go_on(known: Owner | None) -> str:
 def take_over(out: Path, owner: Owner) -> None:
     """From now on the answers here are its own."""
     write_whole(out / OWN / "owner.json", json.dumps(asdict(owner), indent=2).encode())
-
-
-__all__ = ["OWN", "Owner", "is_owner", "lock_of", "of_another", "owner_of", "take_over"]

@@ -155,6 +155,3 @@ class AnswerTable:
 
 def _all(length: int) -> npt.NDArray[np.bool_]:
     return np.ones(length, np.bool_)
-
-
-__all__ = ["AnswerTable", "Found", "Windows"]

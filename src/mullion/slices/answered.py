@@ -30,6 +30,3 @@ def still_counted(counts: Mapping[str, T], before: Mapping[str, str], now: Mappi
     {'a': 3}
     """
     return {name: rows for name, rows in counts.items() if name in now and before.get(name, now[name]) == now[name]}
-
-
-__all__ = ["count_rows", "still_counted"]

@@ -117,6 +117,3 @@ def ranked(column: pa.Array | pa.ChunkedArray, *, descending: bool, nulls_first:
     rank = np.asarray(pc.rank(array, tiebreaker="dense"), np.int64)
     edge = len(array) + 1
     return np.where(valid, -rank if descending else rank, -edge if nulls_first else edge)
-
-
-__all__ = ["arrange", "bounds_of", "is_ordered", "order_within", "rank_of_keys", "ranked", "ranks_of"]

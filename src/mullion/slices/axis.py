@@ -364,6 +364,3 @@ def by_axis(queries: Sequence[SlicedAggregation]) -> Iterator[tuple[Axis, list[S
         if query.axis.kind != "time":
             queries_of.setdefault(query.axis, []).append(query)
     yield from queries_of.items()
-
-
-__all__ = ["AxisSet", "Marks", "axis_name", "by_axis"]

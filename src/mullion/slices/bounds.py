@@ -95,6 +95,3 @@ def sift(events: pa.Table, bounds: Stretch) -> Sifted:
         extremes = pc.min_max(events.column(TIME)).as_py()
     counted = Tally(events=len(events), malformed=malformed, oldest=extremes["min"], newest=extremes["max"])
     return Sifted(events, counted, late, ahead)
-
-
-__all__ = ["EVERYWHERE", "Sifted", "Stretch", "sift"]

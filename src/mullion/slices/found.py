@@ -95,6 +95,3 @@ def found_pairs(sequence: RowSequence, grouping: Grouping, asked: Segments, coun
 def found_windows(sequence: RowSequence, grouping: Grouping, start: Times, end: Times, slot: Index) -> FoundWindows:
     low, high = sequence.ranges(start, end, slot)
     return FoundWindows(sequence, grouping, start, end, Pairs(np.ones(len(start), np.intp)), slot, low, high)
-
-
-__all__ = ["FoundRows", "FoundWindows", "found_pairs", "found_windows"]

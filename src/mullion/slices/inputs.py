@@ -102,6 +102,3 @@ def _lasting_name(kind: str, expr: Expr) -> str:
     """A name that stays the same while queries come and go, for what Spark computes of an expression. The text itself
     would not do: Spark takes a dot in a name for a field."""
     return f"#{kind}{sha256(render(expr).encode()).hexdigest()[:16]}"
-
-
-__all__ = ["columns_of", "input_for", "kernel_columns", "table_columns", "together"]

@@ -236,6 +236,3 @@ class FoundHeld:
     def _state(self, state: StateColumn) -> tuple[Vector, ...]:
         fields = zip(*(h.states[state] for h in self._held), strict=True)
         return state.partial.finish(tuple(np.concatenate(field)[self._at] for field in fields), ())
-
-
-__all__ = ["FoundHeld", "KeptWindows"]

@@ -219,6 +219,3 @@ def _put(state: State, index: Index, values: State) -> None:
 
 def _joined(arrays: Sequence[Codes]) -> Codes:
     return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
-
-
-__all__ = ["Held", "KeptWindow"]

@@ -94,6 +94,3 @@ class Limits:
 
 def no_limits() -> Limits:
     return Limits(sys.maxsize, sys.maxsize)
-
-
-__all__ = ["Limits", "Stop", "no_limits"]

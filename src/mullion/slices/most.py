@@ -2,5 +2,3 @@
 
 PORTION = 500_000
 """Windows that are answered at once, and about how many rows are written at once."""
-
-__all__ = ["PORTION"]

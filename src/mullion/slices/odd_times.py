@@ -39,6 +39,3 @@ timestamp_seconds(...) or timestamp_millis(...) says what they are
         return None
     hint = "TIMESTAMP BY timestamp_seconds(...) or timestamp_millis(...) says what they are"
     return f"event times of {name} lie {lie}: they look like {unit}; {hint}"
-
-
-__all__ = ["FAR", "count_far", "odd_times"]

@@ -47,6 +47,3 @@ class Pairs:
     def kept(self, index: Index) -> Pairs:
         """Only these pairs, in this order; they still stand by window."""
         return Pairs(self._counts, self.which[index])
-
-
-__all__ = ["Pairs"]

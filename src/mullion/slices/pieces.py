@@ -61,6 +61,3 @@ def _cut(entry: PartialSubWindows, start: int, end: int) -> Iterator[Piece]:
     for low, high in zip(bounds, [*bounds[1:], entry.newest + 1], strict=True):
         if low < end and high > start:
             yield Piece(entry, max(low, start), min(high, end))
-
-
-__all__ = ["Piece", "pieces"]

@@ -36,6 +36,3 @@ class Portions:
         self._sink.write(self._stream, self._mark, self._waiting, self._part)
         self._part += 1
         self._waiting = []
-
-
-__all__ = ["Portions"]

@@ -193,6 +193,3 @@ def _selections(
         at = {predicate: i for i, predicate in enumerate(g.predicates)}
         selections[g.name] = Sampled(_codes(columns, g.keys), own, at)
     return selections
-
-
-__all__ = ["MOST_SAMPLED", "Sample", "scattered", "spread", "statistics_of"]

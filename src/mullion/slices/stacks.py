@@ -100,6 +100,3 @@ def wider(partial: Partial, state: State, size: int) -> State:
         return state
     room = partial.identity(max(more, len(state[0]), 16))
     return tuple(np.concatenate(pair) for pair in zip(state, room, strict=True))
-
-
-__all__ = ["Front", "wider"]

@@ -131,6 +131,3 @@ class SparkBackend:
     def evaluate(self, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]) -> tuple[pa.Table, Input]:
         """What only Spark evaluates of kept events."""
         return evaluated_by_spark(self.session, stream, events, groupings)
-
-
-__all__ = ["SparkBackend"]

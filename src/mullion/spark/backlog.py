@@ -140,6 +140,3 @@ def oldest_event(path: str, stream: Stream) -> int:
     if extent is None or extent.events is None:
         return FIRST_TIME
     return LAST_TIME if extent.oldest is None else extent.oldest
-
-
-__all__ = ["Backlog", "files_of", "oldest_event"]

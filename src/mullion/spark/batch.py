@@ -327,6 +327,3 @@ def evaluated_by_spark(
     batch = Events(session.createDataFrame(events), stream)
     sent, inputs = send(batch, groupings, also=[name for name, _ in stream.columns])
     return sent.toArrow(), inputs
-
-
-__all__ = ["SparkBatch", "SparkSource", "evaluated_by_spark"]

@@ -77,6 +77,3 @@ def _rows(path: str) -> int | None:
         return int(footer(path)[0].num_rows)
     except (OSError, pa.ArrowException):
         return None
-
-
-__all__ = ["bounded", "expansion", "row_bytes"]

@@ -32,6 +32,3 @@ def larger_batches(stream: Stream, times: int, memory: Memory, partials: float =
         name: max(int(value), min(times * int(value), int(allowed.get(name, value)))) for name, value in chosen.items()
     }
     return {name: str(value) for name, value in grown.items() if str(value) != chosen[name]}
-
-
-__all__ = ["larger_batches"]

@@ -53,6 +53,3 @@ class OwnSession:
             if not is_dead():
                 self._started.stop()
             self._started = self.current = None
-
-
-__all__ = ["OwnSession"]

@@ -233,6 +233,3 @@ def _groups_in_files(events: Events, pieces: Sequence[Piece], grouping: Grouping
     table = pa.concat_tables(read(first, names, events.stream.time_column, texts)).slice(0, most)
     columns = Columns.of(table, types)
     return len(distinct(combine([codes_of(columns.array(key)) for key in grouping.keys], len(table))[0]))
-
-
-__all__ = ["collect_partials", "partials_frame", "partials_within", "plain_schema", "sampled_groups"]

@@ -83,6 +83,3 @@ def _name_of(pid: int) -> str:
         return (PROC / str(pid) / "comm").read_text().strip()
     except OSError:
         return ""
-
-
-__all__ = ["Peaks", "peak_of"]

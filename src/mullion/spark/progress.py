@@ -369,6 +369,3 @@ def _summed(notes: Iterable[list[str]], checksum: int) -> int:
 
 def _text(lines: Iterable[str]) -> str:
     return "\n".join(["v1", *lines])
-
-
-__all__ = ["Progress"]

@@ -169,6 +169,3 @@ def _files_of(journal: Journal, name: str) -> tuple[str, ...]:
         return journal.read(name).files
     except CheckpointError:
         return ()
-
-
-__all__ = ["Finding", "Repair"]

@@ -117,6 +117,3 @@ def _message(content: Any) -> pa.RecordBatch:
 def _messages(frame: DataFrame) -> Iterator[Any]:
     for row in frame.toArrow().column("message").to_pylist():
         yield pickle.loads(row)
-
-
-__all__ = ["adopt", "run_shards", "run_step", "write_shards"]

@@ -83,6 +83,3 @@ def _noted_in(entry: Path, offset: int | None = None) -> Iterator[ReadFile]:
                 continue
             noted = json.loads(line)
             yield ReadFile(noted["path"], noted["timestamp"], noted["batchId"])
-
-
-__all__ = ["SourceLog"]

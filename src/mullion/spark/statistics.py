@@ -174,6 +174,3 @@ def _heads(paths: Sequence[str]) -> Iterator[bytes]:
     for at in spread(len(paths), MOST_HEADS).tolist():
         with open(paths[at], "rb") as file:
             yield file.read(HEAD)
-
-
-__all__ = ["of_batch", "of_files_now"]

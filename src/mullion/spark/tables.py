@@ -225,6 +225,3 @@ def _schema(table: Table) -> pa.Schema:
 def _same(a: pa.Table, b: pa.Table) -> bool:
     """By their bytes, for NaN is not equal to itself."""
     return a.num_rows == b.num_rows and serialised(a.combine_chunks()) == serialised(b.combine_chunks())
-
-
-__all__ = ["TableStore", "static_frame"]

@@ -55,6 +55,3 @@ class WaitingFiles:
             sizes = dict(self._lying)
         waiting = sum(size for path, size in self._lying if path not in self._read)
         return Waiting(waiting, sum(sizes.get(path or "", 0) for path in taken))
-
-
-__all__ = ["WaitingFiles"]

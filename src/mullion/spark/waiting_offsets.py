@@ -77,6 +77,3 @@ def offsets_in(told: str | Mapping[str, Any]) -> Offsets:
 def _distance(begin: Offsets, end: Offsets) -> float:
     """Records from one place to another. A partition that was not there before has all of its own."""
     return float(sum(max(0, at - begin.get(partition, 0)) for partition, at in end.items()))
-
-
-__all__ = ["WaitingOffsets", "offsets_in"]

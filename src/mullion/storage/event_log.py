@@ -104,6 +104,3 @@ class EventLog:
 
     def _opened(self, name: str) -> pa.Table | None:
         return self.files.map(name) if self._stays_open and self.files is not None else None
-
-
-__all__ = ["EventLog", "LoggedBatch"]

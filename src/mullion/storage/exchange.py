@@ -17,6 +17,3 @@ def exchange(first: Path, second: Path) -> bool:
     except (OSError, AttributeError):
         return False
     return bool(rename(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0)
-
-
-__all__ = ["exchange"]

@@ -11,6 +11,3 @@ on_fault_point: list[Callable[[str], None]] = []
 def fault_point(name: str) -> None:
     for call in on_fault_point:
         call(name)
-
-
-__all__ = ["fault_point", "on_fault_point"]

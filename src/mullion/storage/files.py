@@ -203,20 +203,3 @@ def serialised(table: pa.Table) -> bytes:
 def mapped(path: Path) -> pa.Table:
     """The rows of a file that `serialised` made, read as they are needed."""
     return pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
-
-
-__all__ = [
-    "REPAIR",
-    "CommittedFiles",
-    "GrowingFile",
-    "check",
-    "damaged",
-    "label_of",
-    "mapped",
-    "missing",
-    "read_checked",
-    "serialised",
-    "sync_directory",
-    "write_named",
-    "write_whole",
-]

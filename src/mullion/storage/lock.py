@@ -101,6 +101,3 @@ def _holder(handle: int) -> str:
         return f"process {holder['process']} on {holder['host']} since {holder['since']}{command}"
     except (ValueError, KeyError, TypeError, OSError):
         return "another run"
-
-
-__all__ = ["InUse", "Lock", "take_all"]

@@ -103,6 +103,3 @@ def relations_noted(checkpoint: Path) -> Iterator[tuple[str, ...]]:
 def _folders(checkpoint: Path, kind: str) -> list[Path]:
     base = checkpoint / kind
     return sorted(folder for folder in base.iterdir() if folder.is_dir()) if base.is_dir() else []
-
-
-__all__ = ["Manifest", "journals", "queries_noted", "quoted", "relations_noted", "stream_folder"]

@@ -41,5 +41,3 @@ class Mark:
 
 BEFORE_ALL = Mark(-1)
 """Before the first batch."""
-
-__all__ = ["BEFORE_ALL", "PATTERN", "Mark"]

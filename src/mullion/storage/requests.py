@@ -42,6 +42,3 @@ def request_advance(directory: Path, time: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / str(time)).touch()
     sync_directory(folder)
-
-
-__all__ = ["Requests", "request_advance"]

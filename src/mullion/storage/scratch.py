@@ -43,6 +43,3 @@ class Scratch:
         if self._directory is not None:
             self._directory.cleanup()
             self._directory = None
-
-
-__all__ = ["Scratch"]

@@ -140,6 +140,3 @@ def _counted(counts: Counts | None) -> _Counted:
     if counts is None:
         return _Counted()
     return _Counted(counts.batches, counts.events, *(getattr(counts, name) for name in COUNTED))
-
-
-__all__ = ["BatchLog"]

@@ -63,6 +63,3 @@ def _report_bug(error: Exception) -> NoReturn:
     first = (str(error).strip().splitlines() or [""])[0]
     say("error", "red", f"this is a bug in Mullion: {type(error).__name__}: {first} (details in {file.name})")
     raise typer.Exit(1) from None
-
-
-__all__ = ["SIGNALLED", "errors_to_exit_code", "say"]

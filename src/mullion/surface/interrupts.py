@@ -71,6 +71,3 @@ def how_to_go_on(out: Path, checkpoint: Path | None) -> str:
     if checkpoint is not None:
         return "run the same command again to continue"
     return f"answers so far are in {out}; use --checkpoint to be able to continue"
-
-
-__all__ = ["Interrupts", "how_to_go_on"]

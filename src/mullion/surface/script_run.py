@@ -139,6 +139,3 @@ def _on_stderr(text: str) -> None:
     """Whole lines, at once: others read along."""
     sys.stderr.write(text)
     sys.stderr.flush()
-
-
-__all__ = ["ScriptRun"]

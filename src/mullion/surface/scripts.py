@@ -36,6 +36,3 @@ def _decoded(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise MullionError(f"{name} is not UTF-8 text (line {line})", hint="save it as UTF-8") from None
-
-
-__all__ = ["Script", "read_script"]

@@ -54,6 +54,3 @@ def write_stats(file: Path, engine: Engine, seconds: float) -> None:
     """Counts, memory and the plan as JSON."""
     facts = {"mullion": __version__, "seconds": round(seconds, 3), **engine.stats}
     file.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-
-
-__all__ = ["how_it_stopped", "summarize", "write_stats"]

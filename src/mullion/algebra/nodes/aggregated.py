@@ -90,6 +90,3 @@ def _aggregate(bound: BoundAggregate) -> str:
     parts += [render(expr) for expr in bound.expressions()]
     parts.append(_ADDRESS.sub("", repr(bound.aggregate)))
     return " ".join(parts)
-
-
-__all__ = ["Aggregated"]

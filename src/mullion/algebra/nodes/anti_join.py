@@ -91,6 +91,3 @@ class AntiJoin(OverTwo):
 
     def filtered_below(self, predicate: Expr) -> Node | None:
         return replace(self, left=Filter(self.left, predicate))
-
-
-__all__ = ["AntiJoin"]

@@ -270,6 +270,3 @@ def nodes(root: Node) -> Iterator[Node]:
         node = stack.pop()
         yield node
         stack += node.inputs[::-1]
-
-
-__all__ = ["Columns", "Node", "OverMany", "OverOne", "OverTwo", "Reason", "RowByRow", "nodes"]

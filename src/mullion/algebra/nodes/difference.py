@@ -49,6 +49,3 @@ class Difference(OverTwo):
         if tells_equals_apart(predicate, self.types):
             return None
         return Difference(Filter(self.left, predicate), Filter(self.right, predicate))
-
-
-__all__ = ["Difference"]

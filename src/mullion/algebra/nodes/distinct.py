@@ -62,6 +62,3 @@ class Distinct(OverOne):
         if tells_equals_apart(predicate, self.types):
             return None
         return Distinct(Filter(self.input, predicate))
-
-
-__all__ = ["Distinct"]

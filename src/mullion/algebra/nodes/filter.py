@@ -45,6 +45,3 @@ class Filter(RowByRow):
 
     def filtered_below(self, predicate: Expr) -> Node | None:
         return replace(self, predicate=Call("and", (self.predicate, predicate)))
-
-
-__all__ = ["Filter"]

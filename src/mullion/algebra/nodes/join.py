@@ -138,6 +138,3 @@ def _time_window(node: Node) -> tuple[Scan, tuple[Expr, ...]] | None:
             return node, ()
         case _:
             return None
-
-
-__all__ = ["Join"]

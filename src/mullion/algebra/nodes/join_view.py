@@ -79,6 +79,3 @@ def _with_range(node: Node, length: int) -> Node:
 
 def _scan(node: Node) -> Node:
     return _scan(node.input) if isinstance(node, Filter) else node
-
-
-__all__ = ["HIDDEN_START", "JoinView"]

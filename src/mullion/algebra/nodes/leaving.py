@@ -36,6 +36,3 @@ class Leaving(ABC):
     def releases(self) -> bool:
         """Whether windows may hold its rows for less than these live, since some of the windows are INTERNAL."""
         return False
-
-
-__all__ = ["Leaving"]

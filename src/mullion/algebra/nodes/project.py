@@ -80,6 +80,3 @@ class Project(RowByRow):
 def _item_text(name: str, expr: Expr) -> str:
     text = expression_text(expr)
     return text if isinstance(expr, Column) and expr.name == name else f"{text} AS {name}"
-
-
-__all__ = ["Project"]

@@ -101,6 +101,3 @@ class Promising(OverOne):
     def cost(self, estimates: Estimates) -> OperatorCost:
         """Every new row looks up how many it would meet."""
         return OperatorCost(processing=sum(estimates.flow(part).rate for part in self.input.parts))
-
-
-__all__ = ["ESTIMATE", "Promising"]

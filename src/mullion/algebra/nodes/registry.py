@@ -22,6 +22,3 @@ def kind(cls: type[N]) -> type[N]:
     assert name not in KINDS, f"there are two kinds {name}"
     KINDS[name] = finished
     return finished
-
-
-__all__ = ["KINDS", "kind"]

@@ -67,6 +67,3 @@ class ResultWindow(OverOne):
 
     def filtered_below(self, predicate: Expr) -> Node | None:
         return None if self.window.rows is not None else replace(self, input=Filter(self.input, predicate))
-
-
-__all__ = ["ResultWindow"]

@@ -99,6 +99,3 @@ class Scan(Node):
 
     def split_where_rows_meet(self) -> ShardKeys | None:
         return {self: self.partition} if self.partition else None
-
-
-__all__ = ["Scan"]

@@ -91,6 +91,3 @@ class TableLookup(RowByRow):
             return None
         pushed = replace(self, input=Filter(self.input, conjunction(own)))
         return Filter(pushed, conjunction(rest)) if rest else pushed
-
-
-__all__ = ["TableLookup"]

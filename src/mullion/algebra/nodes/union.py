@@ -68,6 +68,3 @@ class Union(OverMany):
 
     def filtered_below(self, predicate: Expr) -> Node | None:
         return Union(tuple(Filter(part, predicate) for part in self.parts))
-
-
-__all__ = ["Union"]

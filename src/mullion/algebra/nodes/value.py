@@ -27,6 +27,3 @@ class Value:
         if not isinstance(other, Value) or type(self) is not type(other) or hash(self) != hash(other):
             return False
         return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
-
-
-__all__ = ["Value"]

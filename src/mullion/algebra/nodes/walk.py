@@ -38,6 +38,3 @@ def scans(root: Node) -> list[Scan]:
 def tables_of(root: Node) -> list[str]:
     """The tables that rows of the relation are looked up in, each once."""
     return list(dict.fromkeys(node.lookup.table for node in nodes(root) if isinstance(node, TableLookup)))
-
-
-__all__ = ["has_total", "is_aggregates", "scans", "tables_of"]

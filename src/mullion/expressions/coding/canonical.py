@@ -71,6 +71,3 @@ def _canonical(values: Array) -> Array:
     values = values + values.dtype.type(0.0)
     values[np.isnan(values)] = np.nan
     return values
-
-
-__all__ = ["bits", "canonical", "canonical_floats", "in_one_piece", "is_whole", "whole_numbers"]

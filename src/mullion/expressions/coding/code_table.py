@@ -238,6 +238,3 @@ def _keys(column: pa.Array) -> list[Hashable]:
     if not column.null_count:
         return words
     return [word if valid else None for word, valid in zip(words, column.is_valid().to_pylist(), strict=True)]
-
-
-__all__ = ["CodeTable"]

@@ -140,16 +140,3 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema(
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema
     )
-
-
-__all__ = [
-    "coded",
-    "codes_of",
-    "combine",
-    "decoded",
-    "decoded_schema",
-    "ordered_codes",
-    "row_codes",
-    "runs",
-    "without_unused",
-]

@@ -195,6 +195,3 @@ def _text_codes(column: pa.Array) -> Codes:
 
 def _plain(values: pa.Array) -> pa.Array:
     return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-
-
-__all__ = ["KeyColumn", "Keys", "keys_of", "mixed"]

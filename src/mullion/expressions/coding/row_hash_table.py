@@ -78,6 +78,3 @@ def rehash(codes: Array, slots: Array, keys: Array) -> None:
         while slots[at] != FREE:
             at = (at + 1) & mask
         slots[at] = code
-
-
-__all__ = ["FREE", "insert", "rehash", "remove"]

@@ -169,17 +169,3 @@ def _from_decimals(values: Array, source: Type, target: Type, dtype: Any) -> tup
         return whole.astype(dtype), (whole >= low) & (whole <= high)
     inside = ~(int128.below(whole, wide_of([low])) | int128.below(wide_of([high]), whole))
     return int128.narrowed(whole).astype(dtype), inside
-
-
-__all__ = [
-    "added",
-    "cast_decimals",
-    "divided",
-    "multiplied",
-    "negated",
-    "quotient",
-    "rescaled",
-    "rounded",
-    "shifted",
-    "without_sign",
-]

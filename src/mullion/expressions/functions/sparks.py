@@ -57,6 +57,3 @@ def _of_the_same_words(name: str, known: Iterable[str]) -> str | None:
 
     nearest = max(known, key=likeness, default="")
     return nearest if nearest and likeness(nearest) > 0.5 else None
-
-
-__all__ = ["sparks_names", "unknown_function"]

@@ -127,6 +127,3 @@ def left_stays(rows: LeftRows, changes: KeyChanges, stays: Stays, early_ends: Ea
             early_ends.row[ended], early_ends.start[ended], early_ends.at[ended] = i, begin, end
             ended += 1
     return count, ended, premature
-
-
-__all__ = ["KeyChanges", "LeftRows", "left_stays", "presence_changes"]

@@ -38,6 +38,3 @@ def mark_broken(order: Array, first: Array, times: Array, closes: Array, span: i
                 else:
                     ends[known] = time
                     known += 1
-
-
-__all__ = ["mark_broken"]

@@ -108,6 +108,3 @@ def _choose(probe: Side, stored: Side, number: Array, wanted: Wanted, before: in
             p, k = probe.first[run], stored.first[run]
     at[0] = run
     return count
-
-
-__all__ = ["Wanted", "chosen_pairs", "taken_of"]

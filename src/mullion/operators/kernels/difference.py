@@ -129,6 +129,3 @@ def _close(
         ended += 1
     rows.since[i] = NEVER
     return count, ended
-
-
-__all__ = ["LEFT_ENDS", "LEFT_STARTS", "RIGHT_CHANGES", "Events", "LeftRows", "Values", "surplus"]

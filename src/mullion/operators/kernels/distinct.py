@@ -184,6 +184,3 @@ def crossings(code: Array, step: Array, count: Array, out: Array) -> int:
             out[crossed] = i
             crossed += 1
     return crossed
-
-
-__all__ = ["CodedRows", "Outlook", "StoredRows", "crossings", "delta_star", "naive"]

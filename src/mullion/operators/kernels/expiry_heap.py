@@ -112,6 +112,3 @@ class Agenda:
         count = pop_before(self.heap, self.size, now, out)
         self.size -= count
         return out[:count]
-
-
-__all__ = ["Agenda", "Heap", "pop", "pop_before", "push", "push_all", "replace_first"]

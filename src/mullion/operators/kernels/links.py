@@ -33,6 +33,3 @@ def linked_rows(codes: Array, since: int, last: Array, link: Array, end: Array, 
                 link[newer] = link[row]
             row = link[row]
     return count
-
-
-__all__ = ["link_all", "linked_rows"]

@@ -38,7 +38,7 @@ import numpy as np
 from mullion.expressions.arrays import Array, Whole
 from mullion.operators.kernels import multiway_loops as loops
 from mullion.operators.kernels import multiway_windows as lists
-from mullion.operators.kernels.multiway_loops import NOBODY, Results, Windows
+from mullion.operators.kernels.multiway_windows import NOBODY, Results, Windows
 
 
 class Mode(Enum):
@@ -194,6 +194,3 @@ def _check(streams: Whole, times: Whole, takes_out: Whole) -> None:
         raise ValueError("a negative tuple takes out an earlier tuple")
     if (streams[negative] != streams[taken]).any():
         raise ValueError("a negative tuple takes out a tuple of its own stream")
-
-
-__all__ = ["Arrivals", "Joined", "Mode", "join"]

@@ -8,14 +8,10 @@ from numba import njit
 from mullion.expressions.arrays import Array
 from mullion.operators.kernels.multiway_windows import (
     ABSENT,
-    CHECKED,
     COMPARED,
-    ENDS,
     INSIDE,
     LOOKED_AT,
-    MOST_HELD,
     NOBODY,
-    RESULTS,
     WAITING,
     Results,
     Windows,
@@ -211,19 +207,3 @@ def execute(
             groups[count[i]] = NOBODY
             # Groups are in the order of arrival, so the first tuple has the smallest timestamp (the paper's mints).
             compute_join(windows, out, group, same, now, 1, windows.ts[group], restore)
-
-
-__all__ = [
-    "CHECKED",
-    "COMPARED",
-    "ENDS",
-    "LOOKED_AT",
-    "MOST_HELD",
-    "NOBODY",
-    "RESULTS",
-    "Results",
-    "Windows",
-    "eager",
-    "eager_lazy_expiry",
-    "lazy",
-]

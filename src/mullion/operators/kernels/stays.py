@@ -41,6 +41,3 @@ class EarlyEnds(NamedTuple):
 
     def first(self, count: int) -> EarlyEnds:
         return EarlyEnds(*(column[:count] for column in self))
-
-
-__all__ = ["EarlyEnds", "Stays"]

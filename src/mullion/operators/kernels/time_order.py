@@ -21,6 +21,3 @@ def is_in_time_order(start: Array, ids: Array) -> bool:
             if ids[i, j] > ids[i - 1, j]:
                 break
     return True
-
-
-__all__ = ["is_in_time_order"]

@@ -112,5 +112,3 @@ PUSH_DOWN = Rule(
     "push_down_negation", "the negation lets few rows through, so fewer reach the join", push_down_negation
 )
 SWAP = Rule("swap_negations", "the negation that lets fewer rows through goes first", swap_negations)
-
-__all__ = ["PROJECT_KEYS", "PULL_UP", "PUSH_DOWN", "SWAP"]

@@ -69,5 +69,3 @@ DROP_IDLE = Rule(
 PUSH_DISTINCT = Rule(
     "push_distinct", "duplicates are dropped before they are multiplied", push_distinct, keeps_ids=False
 )
-
-__all__ = ["DROP_IDLE", "PUSH_DISTINCT"]

@@ -28,6 +28,3 @@ def everywhere(root: Node, rule: Rule) -> Iterator[Node]:
     for i, below in enumerate(root.inputs):
         for other in everywhere(below, rule):
             yield root.with_inputs((*root.inputs[:i], other, *root.inputs[i + 1 :]))
-
-
-__all__ = ["Rule", "everywhere"]

@@ -26,5 +26,3 @@ def push_selection(node: Node) -> Iterator[Node]:
 
 
 PUSH_SELECTION = Rule("push_selection", "rows that nobody wants are dropped before they cost anything", push_selection)
-
-__all__ = ["PUSH_SELECTION"]

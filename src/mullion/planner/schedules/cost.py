@@ -48,6 +48,3 @@ def separate_cost(tasks: Sequence[Task]) -> float:
     8.0
     """
     return sum((task.access + task.finish) / task.period for task in tasks)
-
-
-__all__ = ["separate_cost", "shared_cost"]

@@ -99,6 +99,3 @@ def _task_text(group: Group, task: Task) -> str:
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + more
-
-
-__all__ = ["schedule_facts", "schedule_lines"]

@@ -128,6 +128,3 @@ def _rule(key: GroupKey, queries: Sequence[SlicedAggregation]) -> str:
         return "CS2"
     functions = {a.function for query in queries for a in query.template.aggregates}
     return "CS3" if "avg" in functions and functions & {"sum", "count"} else "CS1"
-
-
-__all__ = ["Group", "GroupKey", "access_cost", "finish_cost", "groups_of", "is_walked", "walked_states"]

@@ -91,6 +91,3 @@ def _merged_further(tasks: Sequence[Task]) -> list[Task]:
             break
         cost, now = found[0], merges[found[1]]
     return now
-
-
-__all__ = ["shortened"]

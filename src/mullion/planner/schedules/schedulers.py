@@ -136,6 +136,3 @@ SCHEDULERS: dict[Schedule, type[Scheduler]] = {
 def scheduler_of(schedule: Schedule) -> Scheduler:
     """The scheduler of a name. Auto is hybrid, with late-pending sharing while late."""
     return SCHEDULERS[Schedule.LATE_PENDING if schedule is Schedule.AUTO else schedule]()
-
-
-__all__ = ["SCHEDULERS", "Scheduler", "Waiting", "scheduler_of"]

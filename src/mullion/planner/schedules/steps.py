@@ -49,6 +49,3 @@ def stepped(queries: Sequence[SlicedAggregation], *, shared: bool = True) -> lis
         else replace(query, window=query.window._replace(slide=steps[query.at_most]))
         for query in queries
     ]
-
-
-__all__ = ["common_steps", "stepped"]

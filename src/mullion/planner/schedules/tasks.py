@@ -46,6 +46,3 @@ def joint_cost(tasks: Iterable[Task]) -> float:
     """
     own = list(tasks)
     return max(task.access for task in own) + sum(task.finish for task in own)
-
-
-__all__ = ["Task", "joint_cost", "merged"]

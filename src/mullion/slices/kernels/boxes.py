@@ -175,6 +175,3 @@ def _batch_axis(codes: SmallCodes, regions: int, runs: Runs, slots: int) -> Batc
     gather(codes, numbers, 0, out)
     size = int(present.sum())
     return BatchAxis(out, size, runs.among(present).of_all(np.arange(len(runs.first) - 1), slots, size))
-
-
-__all__ = ["BoxClass", "box_classes"]

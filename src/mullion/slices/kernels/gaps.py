@@ -47,6 +47,3 @@ def rows_within(hopping: Sequence[Sequence[Period]], slot: Times, slices: Times)
         range_, slide, offset = own[slot].T
         inside |= (slices - offset) % slide >= slide - range_
     return inside
-
-
-__all__ = ["rows_within", "within"]

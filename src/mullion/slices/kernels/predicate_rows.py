@@ -53,6 +53,3 @@ def _block(
         satisfied = replace(satisfied, table=np.ascontiguousarray(satisfied.table[:, own - first]))
     rows = dense_rows(times, satisfied, fields, progressions.of_slots(own))
     return rows._replace(slot=own[rows.slot].astype(np.int32))
-
-
-__all__ = ["rows_in_parts"]

@@ -217,23 +217,3 @@ def _precedes(ranks: Array, columns: int, a: int, b: int) -> bool:
         if ranks[column, a] != ranks[column, b]:
             return bool(ranks[column, a] < ranks[column, b])
     return False
-
-
-__all__ = [
-    "ADD",
-    "LEAST",
-    "MOST",
-    "Lines",
-    "Segments",
-    "combined",
-    "count_pairs",
-    "differences",
-    "find_pairs",
-    "first_of_each",
-    "is_in_order",
-    "over_ranges",
-    "prefixes",
-    "search_ranges",
-    "seek",
-    "sort_by_line",
-]

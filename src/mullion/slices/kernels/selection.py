@@ -21,7 +21,7 @@ from mullion.expressions.vector import Vector
 from mullion.kernels.columns import Columns
 from mullion.language.query import Expr
 from mullion.planner.comparisons import Logic, Tree, comparisons
-from mullion.planner.fragments import FALSE, TRUE, Attribute, PredicateIndex, truth_of
+from mullion.planner.fragments import TRUE, Attribute, PredicateIndex, truth_of
 from mullion.slices.kernels.own_slices import Selected
 from mullion.slices.kernels.row_loops import gather, note_present
 from mullion.slices.kernels.signature import SmallCodes, regions_of
@@ -220,6 +220,3 @@ def _find_regions(attribute: Attribute, columns: Columns, out: Array) -> None:
     gather(plain, table.astype(out.dtype), low, out)
     if not values.valid.all():
         out[~values.valid] = attribute.unknown
-
-
-__all__ = ["FALSE", "Compared", "Regions", "Selection"]

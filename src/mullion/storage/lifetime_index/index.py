@@ -310,6 +310,3 @@ def _counts(touched: Touched, numbers: list[int], changed: int, left_out: int, w
         bytes_read=sum(work.bytes_read for work in works),
         bytes_written=sum(work.bytes_written for work in works),
     )
-
-
-__all__ = ["Definition", "LifetimeIndex", "UpdateCounts"]

@@ -62,6 +62,3 @@ class Keys:
 
 def _canonical(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
     return canonical(in_one_piece(column).cast(type_))
-
-
-__all__ = ["NOT_THERE", "Keys"]

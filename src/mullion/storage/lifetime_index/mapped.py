@@ -70,6 +70,3 @@ def _extents(array: pa.Array) -> Iterator[tuple[int, int]]:
     elif pa.types.is_primitive(array.type) or pa.types.is_fixed_size_binary(array.type):
         bits = array.type.bit_width
         yield values.address + array.offset * bits // 8, -(-len(array) * bits // 8)
-
-
-__all__ = ["Mapped"]

@@ -139,6 +139,3 @@ class Calendar:
     def _where(self, lines: Iterable[int], columns: Iterable[int]) -> tuple[int, ...]:
         columns = set(columns)
         return tuple(sorted({g * self.partitioning.expiries + e for g in lines for e in columns}))
-
-
-__all__ = ["Calendar", "DoublyPartitioned", "Touched", "wave_by_expiry", "wave_by_insertion"]

@@ -177,6 +177,3 @@ class _Merged:
             return self.old.slice(0, 0)
         near = self.old.slice(rows[0], rows[-1] - rows[0] + 1)
         return near if len(near) == len(rows) else near.take(pa.array(rows - rows[0]))
-
-
-__all__ = ["Rebuilt"]

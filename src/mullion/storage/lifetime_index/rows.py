@@ -77,6 +77,3 @@ class Fresh:
     def only(self, index: Index) -> Fresh:
         """Some of them, in this order."""
         return Fresh(self.rows, self.chosen[index])
-
-
-__all__ = ["END", "START", "Fresh", "alive", "matching", "numbers", "stored_schema", "timed"]

@@ -55,6 +55,3 @@ class Snapshot:
         if at < self.now:
             raise ValueError(f"the index was updated at {self.now}: what was there at {at} is no longer known")
         return pa.concat_tables([nothing, *(alive(table, at) for table in tables)])
-
-
-__all__ = ["Snapshot"]

@@ -135,6 +135,3 @@ def write_file(
 def read_directory(path: Path) -> pa.Table:
     with path.open("rb") as file:
         return pa.ipc.open_file(file).read_all()
-
-
-__all__ = ["NO_ROWS", "Change", "Shape", "SubIndex", "Work"]
