@@ -12,7 +12,7 @@ import pytest
 from mullion.engine import Engine
 from mullion.errors import MullionError
 from mullion.options import Expiry, Options, Sharing, Way
-from mullion.surface.commands.run import run
+from mullion.surface.run_command import run
 
 DEFAULTS = {option.name: option.default for option in fields(Options)}
 

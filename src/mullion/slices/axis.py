@@ -37,8 +37,7 @@ from mullion.slices.instants import Instants, Numbered, instants_of, needed_from
 from mullion.slices.kernels.events import EVENT_TIME
 from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.kernels.slicing import slice_starts
-from mullion.slices.limits import Limits
-from mullion.slices.most import PORTION
+from mullion.slices.limits import PORTION, Limits
 from mullion.slices.order import times_of, values_on
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, selected_by, tally

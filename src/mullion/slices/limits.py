@@ -17,9 +17,11 @@ from typing import NamedTuple
 from mullion.options import DEFAULTS
 from mullion.slices.due import Due, Runs
 from mullion.slices.finalize import Answers
-from mullion.slices.most import PORTION
 
 log = logging.getLogger("mullion")
+
+PORTION = 500_000
+"""Windows that are answered at once, and about how many rows are written at once."""
 
 
 class Stop(NamedTuple):

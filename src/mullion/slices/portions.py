@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from mullion.slices.finalize import Answers
-from mullion.slices.most import PORTION
+from mullion.slices.limits import PORTION
 from mullion.storage.marks import Mark
 
 

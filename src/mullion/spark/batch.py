@@ -32,13 +32,12 @@ from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
 from mullion.spark.batch_size import row_bytes
-from mullion.spark.events import TIME, Events, selection, send
+from mullion.spark.events import TIME, Events, malformed_records, selection, send
 from mullion.spark.expressions import spark_text
 from mullion.spark.failures import SparkFailure
 from mullion.spark.files import Piece, by_change, can_tell_time, files_of, local, pieces_of, read, uris_of
 from mullion.spark.footers import extent_of
 from mullion.spark.larger_batches import larger_batches
-from mullion.spark.malformed import malformed_records
 from mullion.spark.options import reads_alike
 from mullion.spark.pipeline import collect_partials, partials_frame, partials_within, sampled_groups
 from mullion.spark.shard_tasks import adopt, run_shards, write_shards

@@ -10,13 +10,8 @@ from typing import Annotated
 import typer
 
 from mullion import __version__
-from mullion.surface.commands.advance import advance
-from mullion.surface.commands.ask import ask
-from mullion.surface.commands.demo import demo
-from mullion.surface.commands.doctor import doctor
-from mullion.surface.commands.explain import explain
-from mullion.surface.commands.repair import repair
-from mullion.surface.commands.run import run
+from mullion.surface.commands import advance, ask, demo, doctor, explain, repair
+from mullion.surface.run_command import run
 
 app = typer.Typer(
     name="mullion",

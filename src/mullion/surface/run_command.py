@@ -1,4 +1,4 @@
-"""`mullion run`."""
+"""`mullion run`. Heavy modules are imported when it runs, so that help comes at once."""
 
 from __future__ import annotations
 

@@ -1,0 +1,161 @@
+"""The commands of `mullion` but `run`. Heavy modules are imported when a command runs, so that help comes at once."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from mullion.options import DEFAULTS, Isolation
+from mullion.surface.exit_code import errors_to_exit_code
+from mullion.surface.scripts import Script, read_script
+
+
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+    svg = "svg"
+
+
+def explain(
+    script: Script,
+    format_: Annotated[Format, typer.Option("--format", help="For people, for programs, or a drawing.")] = Format.text,
+) -> None:
+    """Show the shared plan of a script's queries, with its reasons."""
+    with errors_to_exit_code():
+        text = read_script(script)
+        from mullion.engine import Engine
+
+        with Engine() as engine:
+            engine.execute(text)
+            explanation = engine.explain()
+        forms = {Format.json: explanation.to_json, Format.svg: explanation.to_svg}
+        typer.echo(forms.get(format_, explanation.__str__)())
+
+
+Question = Annotated[str, typer.Argument(metavar="SELECT", help="The question, such as SELECT ... FROM s [ROWS 3].")]
+
+
+class Printed(StrEnum):
+    auto = "auto"
+    text = "text"
+    csv = "csv"
+    json = "json"
+
+
+def ask(
+    script: Script,
+    question: Question,
+    format_: Annotated[
+        Printed, typer.Option("--format", help="How to print the answer; auto is text on a terminal, else CSV.")
+    ] = Printed.auto,
+    isolation: Annotated[
+        Isolation, typer.Option(help="Of which moment the answer is, if the input is read on meanwhile.")
+    ] = DEFAULTS.isolation,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the answer, if it holds up to the newest event.")
+    ] = False,
+) -> None:
+    """Answer a one-time question after the script's input.
+
+    The stream keeps the events that the question needs. Up to which event time the answer holds, and what it was made
+    from, is said first: above the table, or on stderr for CSV and JSON.
+    """
+    with errors_to_exit_code():
+        text = read_script(script)
+        from mullion.language.parse import parse_query
+
+        parse_query(question)
+        from mullion.engine import Engine
+        from mullion.surface.printing import print_answer
+
+        with Engine() as engine:
+            engine.execute(text)
+            engine.questions.clear()
+            engine.prepare(question)
+            engine.run()
+            print_answer(engine.ask(question, isolation=isolation), format_.value, quiet=quiet)
+
+
+def advance(
+    checkpoint: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of a run.")],
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream whose event time goes on.")],
+    time: Annotated[str, typer.Argument(metavar="TIME", help="Such as '2024-01-01 12:00'; UTC unless it says a zone.")],
+) -> None:
+    """A heartbeat: nothing before TIME comes on the stream any more, so windows up to it can be answered.
+
+    The request lies in the checkpoint. A run that follows the stream takes it between two batches, about a second
+    later; otherwise the next run takes it, after it has read what is there. What comes afterwards and lies before TIME
+    is late.
+    """
+    with errors_to_exit_code():
+        from mullion.language.parse import parse_instant
+        from mullion.service.requesting import request
+        from mullion.storage.places import local_path
+
+        request(local_path(checkpoint, "checkpoint").absolute(), stream, parse_instant(time))
+        typer.echo(f"event time of {stream} goes on to {time} with the run that is at work, or the next one")
+
+
+def demo(
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="How long events flow; without it the whole demo takes under a minute.")
+    ] = None,
+) -> None:
+    """Watch 100 standing queries over generated trades, beside one query alone."""
+    began = time.monotonic()
+    with errors_to_exit_code():
+        from rich.console import Console
+
+        from mullion.surface.demo import show
+
+        show(Console(), began=began, seconds=seconds)
+
+
+def repair(
+    checkpoint: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of a run.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing: say what is wrong and how to fix it.")
+    ] = False,
+) -> None:
+    """Look for damage in a checkpoint, and go back to the last commit that is whole where the input can be read again.
+
+    Answers that came after it are written again by the next run. Files that are in the way are moved, not deleted.
+    """
+    with errors_to_exit_code():
+        from mullion.spark.repair import Repair
+        from mullion.storage.lock import Lock
+        from mullion.storage.places import local_path
+
+        place = local_path(checkpoint, "checkpoint").absolute()
+        lock = Lock(place / ".lock", place, "the checkpoint")
+        at_work = Repair(place)
+        if place.is_dir():
+            lock.take()
+        try:
+            findings = at_work.findings() if check else at_work.mend()
+        finally:
+            lock.release()
+        for finding in findings:
+            typer.echo(f"{finding.part}: {finding.problem.message}\n  {finding.advice}")
+        if not findings:
+            typer.echo(f"{checkpoint} is whole")
+        elif check or any(finding.cannot for finding in findings):
+            typer.echo("nothing was changed", err=True)
+            raise typer.Exit(1)
+        else:
+            moved = "" if at_work.aside is None else f"; what was in the way is in {at_work.aside}"
+            typer.echo(f"went back{moved}; start the run again to go on")
+
+
+def doctor() -> None:
+    """Check Python, Java, Spark, memory and ports, and show how to fix what is wrong."""
+    with errors_to_exit_code():
+        from rich.console import Console
+
+        from mullion.surface.doctor import print_report
+
+        well = print_report(Console())
+    raise typer.Exit(0 if well else 1)
