@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
-from mullion.catalog.summaries import Fed, StreamSummary
+from mullion.catalog.summaries import StreamStructure, StreamSummary
 from mullion.catalog.synopses import Synopsis
 from mullion.errors import CheckError, Place, closest
 
@@ -22,8 +22,8 @@ class Catalog:
         self.queries: dict[str, Relation] = {}
         self.materialized: dict[str, Relation] = {}
         """The queries that others may read in FROM."""
-        self.synopses: dict[str, Fed] = {}
-        """What is fed with the events of a stream: synopses and summaries, under names of which no two are alike."""
+        self.synopses: dict[str, StreamStructure] = {}
+        """Synopses and summaries of streams, by their names, of which no two are alike."""
         self._relation_names: dict[str, str] = {}
         self._query_names: dict[str, str] = {}
         self._over: dict[str, dict[str, Relation]] = {}
@@ -58,7 +58,7 @@ class Catalog:
         _new(table.name, self._relation_names, "stream or table", place)
         self.tables[table.name] = table
 
-    def add_synopsis(self, synopsis: Fed, place: Place | None = None) -> None:
+    def add_synopsis(self, synopsis: StreamStructure, place: Place | None = None) -> None:
         _new(synopsis.name, {name.lower(): name for name in self.synopses}, "synopsis or summary", place)
         self.synopses[synopsis.name] = synopsis
 
@@ -69,17 +69,17 @@ class Catalog:
         self._drop_fed(name, StreamSummary, "summary", place)
 
     def _drop_fed(self, name: str, kind: type, what: str, place: Place | None) -> None:
-        own = {known.lower(): known for known, fed in self.synopses.items() if isinstance(fed, kind)}
+        own = {known.lower(): known for known, structure in self.synopses.items() if isinstance(structure, kind)}
         if name.lower() not in own:
             raise CheckError(f"unknown {what} '{name}'", place, hint=closest(name, own.values()))
         del self.synopses[own[name.lower()]]
 
-    def synopses_on(self, stream: str) -> list[Fed]:
+    def synopses_on(self, stream: str) -> list[StreamStructure]:
         return [synopsis for synopsis in self.synopses.values() if synopsis.stream == stream]
 
     @property
     def summaries(self) -> list[StreamSummary]:
-        return [fed for fed in self.synopses.values() if isinstance(fed, StreamSummary)]
+        return [structure for structure in self.synopses.values() if isinstance(structure, StreamSummary)]
 
     def add_query(self, query: Relation, place: Place | None = None) -> None:
         _new(query.name, self._query_names, "query", place)

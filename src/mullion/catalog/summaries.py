@@ -37,8 +37,8 @@ class StreamSummary:
     memory: int | None = None
 
 
-Fed = Synopsis | StreamSummary
-"""What is fed with every event of a stream."""
+StreamStructure = Synopsis | StreamSummary
+"""What every event of a stream is added to."""
 
 
 class Sized(Protocol):

@@ -97,7 +97,7 @@ def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
         stream = catalog.stream(query.source.name if isinstance(query.source, Named) else "", query.place)
         if counts_events(query):
             return OfSummary(query, stream, catalog)
-        synopses = [fed for fed in catalog.synopses_on(stream.name) if isinstance(fed, Synopsis)]
+        synopses = [structure for structure in catalog.synopses_on(stream.name) if isinstance(structure, Synopsis)]
         return OfTimegram(query, stream, synopses)
     _check_once(query)
     relation = bind(query, catalog.streams, catalog.tables, catalog.materialized, catalog.summaries)

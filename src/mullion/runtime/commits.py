@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.catalog.closing import other_rows
-from mullion.catalog.summaries import Fed
+from mullion.catalog.summaries import StreamStructure
 from mullion.errors import CheckpointError
 from mullion.runtime.batch import Batch
 from mullion.runtime.batch_input import RECORDED, BatchInput, Notes
+from mullion.runtime.column_structures import ColumnStructure
 from mullion.runtime.counts import Counts
-from mullion.runtime.fed import FedStructure
 from mullion.runtime.holding import Holding
 from mullion.runtime.intake import new_intake
 from mullion.runtime.kept_events import Keeper
@@ -200,7 +200,7 @@ class Commits:
         ordered = state.ordered
         self._publish(self._view(ordered.order.waiting, ordered.synopses, sets, state.lookups.rows))
 
-    def show_restored(self, synopses: Sequence[Fed]) -> None:
+    def show_restored(self, synopses: Sequence[StreamStructure]) -> None:
         """Let questions see what the last commit left, before the first batch comes. Where its sub-windows were cut is
         not known any more."""
         state = self._state
@@ -215,7 +215,7 @@ class Commits:
     def _view(
         self,
         waiting: pa.Table | None,
-        synopses: Mapping[str, FedStructure],
+        synopses: Mapping[str, ColumnStructure],
         sets: tuple[SharedSubWindows, ...] = (),
         tables: Mapping[str, pa.Table] | None = None,
     ) -> View:

@@ -14,14 +14,14 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
-from mullion.catalog.summaries import Fed
+from mullion.catalog.summaries import StreamStructure
 from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis
 from mullion.options import Options
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.fed import FedStructure, new_structure
+from mullion.runtime.column_structures import ColumnStructure, new_structure
 from mullion.slices.axis import AxisSet, axis_name, by_axis
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.inputs import columns_of, input_for
@@ -42,7 +42,7 @@ class Ordered:
         self.stream = stream
         self.order = Order()
         self.sets: dict[str, AxisSet] = {}
-        self.synopses: dict[str, FedStructure] = {}
+        self.synopses: dict[str, ColumnStructure] = {}
         self.input = Input({})
         """What is needed of events."""
         self._tables: tuple[Prepared, ...] = ()
@@ -55,7 +55,7 @@ class Ordered:
         """Whether anything stands on the order of events."""
         return bool(self.sets or self.synopses)
 
-    def feed(self, synopses: Sequence[Fed], newest: int | None) -> None:
+    def feed(self, synopses: Sequence[StreamStructure], newest: int | None) -> None:
         """The synopses from now on; events up to `newest` came earlier."""
         before = self.synopses
         known = {s.name: before[s.name] for s in synopses if s.name in before and before[s.name].definition == s}
@@ -193,8 +193,11 @@ class Ordered:
 
 
 def restored_synopses(
-    synopses: Sequence[Fed], state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], newest: int | None
-) -> tuple[dict[str, FedStructure], pa.Table | None]:
+    synopses: Sequence[StreamStructure],
+    state: Mapping[str, Any],
+    tables: Sequence[tuple[str, pa.Table]],
+    newest: int | None,
+) -> tuple[dict[str, ColumnStructure], pa.Table | None]:
     """Synopses as a commit left them, and the events that waited then; those that are new to it know nothing."""
     last = dict(tables)
     restored = {synopsis.name: new_structure(synopsis, newest) for synopsis in synopses}
@@ -203,7 +206,9 @@ def restored_synopses(
     return restored, last.get(WAITING)
 
 
-def _restore_synopsis(synopsis: FedStructure, state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]]) -> None:
+def _restore_synopsis(
+    synopsis: ColumnStructure, state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]]
+) -> None:
     """As commits left it, if it is the same one: another of its name knows nothing."""
     name = synopsis.definition.name
     if name not in state["synopses"] or not synopsis.is_same(state["synopses"][name]):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mullion.catalog.restart import to_journal
-from mullion.catalog.summaries import Fed
+from mullion.catalog.summaries import StreamStructure
 from mullion.language.query import TIME_AXIS
 from mullion.planner.clusters import Clustering
 from mullion.planner.cost import NOTHING_SEEN
@@ -45,7 +45,7 @@ class Planning:
         self._looked_at: int | None = None
         """How many events the batch had whose statistics the clusters stand on; None when queries are others since."""
 
-    def set_queries(self, queries: Sequence[SlicedAggregation], synopses: Sequence[Fed]) -> bool:
+    def set_queries(self, queries: Sequence[SlicedAggregation], synopses: Sequence[StreamStructure]) -> bool:
         """The queries that the next batch answers, and the synopses that it feeds; whether anything is new."""
         state = self._state
         queries = [query for query in queries if not state.limits.is_stopped(query.name, query.text)]
@@ -79,7 +79,7 @@ class Planning:
             for sharing_set in state.sets.values():
                 sharing_set.tier.forget_query(name)
 
-    def _set_ordered(self, queries: Sequence[SlicedAggregation], synopses: Sequence[Fed]) -> None:
+    def _set_ordered(self, queries: Sequence[SlicedAggregation], synopses: Sequence[StreamStructure]) -> None:
         state = self._state
         state.ordered.feed(synopses, state.newest)
         if state.is_restored:

@@ -23,7 +23,7 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from mullion.catalog.closing import more_after_the_end
-from mullion.catalog.summaries import Fed
+from mullion.catalog.summaries import StreamStructure
 from mullion.memory import Memory
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.admission import Admission
@@ -71,7 +71,7 @@ class StreamRun(StreamState):
 
     # Queries
 
-    def set_queries(self, queries: Sequence[SlicedAggregation], synopses: Sequence[Fed] = ()) -> None:
+    def set_queries(self, queries: Sequence[SlicedAggregation], synopses: Sequence[StreamStructure] = ()) -> None:
         """The queries that the next batch answers, and the synopses that it feeds."""
         if self._planning.set_queries(queries, synopses):
             if self.is_restored:
@@ -185,6 +185,6 @@ class StreamRun(StreamState):
         """Go on from the last commit."""
         self._commits.restore()
 
-    def show_restored(self, synopses: Sequence[Fed]) -> None:
+    def show_restored(self, synopses: Sequence[StreamStructure]) -> None:
         """Let questions see what the last commit left, before the first batch comes."""
         self._commits.show_restored(synopses)

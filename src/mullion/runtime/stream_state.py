@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
-from mullion.catalog.summaries import Fed
+from mullion.catalog.summaries import StreamStructure
 from mullion.memory import Memory
 from mullion.options import Options
 from mullion.planner.cost import NOTHING_SEEN, Observed
@@ -97,7 +97,7 @@ class StreamState:
         self.ordered = Ordered(stream)
         self.scheduling = Scheduling()
         self.queries: tuple[SlicedAggregation, ...] = ()
-        self.synopses: tuple[Fed, ...] = ()
+        self.synopses: tuple[StreamStructure, ...] = ()
         self.keeper: Keeper | None = None
         self.wanted: frozenset[str] | None = None
         """The columns that relations want of the events; None while no relation reads the stream."""

@@ -26,7 +26,7 @@ from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.query import Aggregate, Call, Column, Expr, Item, Literal, Named, Query, Window
 from mullion.language.types import BIGINT, DOUBLE, TIMESTAMP
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
-from mullion.runtime.fed import FedStructure
+from mullion.runtime.column_structures import ColumnStructure
 from mullion.slices import intervals
 from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.intervals import Interval
@@ -232,8 +232,8 @@ class _Approximately:
         raise CheckError(f"{named} holds {most:,} rows, not {rows:,}", place)
 
 
-def _columns(fed: Mapping[str, FedStructure]) -> list[ColumnSynopsis]:
-    return [structure for structure in fed.values() if isinstance(structure, ColumnSynopsis)]
+def _columns(structures: Mapping[str, ColumnStructure]) -> list[ColumnSynopsis]:
+    return [structure for structure in structures.values() if isinstance(structure, ColumnSynopsis)]
 
 
 def _known(defined: Sequence[Synopsis], view: View | None) -> dict[str, ColumnSynopsis]:

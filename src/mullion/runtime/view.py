@@ -23,7 +23,7 @@ from mullion.operators.network import Events as Relational
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.fed import FedStructure
+from mullion.runtime.column_structures import ColumnStructure
 from mullion.runtime.isolation import Scan
 from mullion.runtime.kept_events import KeptEvents
 from mullion.runtime.synopsis_answers import exact_answer
@@ -71,7 +71,7 @@ class View:
     kept: KeptEvents | None
     waiting: pa.Table | None
     """Events that have no place in the order yet, and so are not in the synopses."""
-    synopses: Mapping[str, FedStructure]
+    synopses: Mapping[str, ColumnStructure]
     tables: Mapping[str, pa.Table]
     """Tables that events were looked up in, as the batch found them."""
     _in_order: dict[str, WaitingValues] = field(default_factory=dict, compare=False, repr=False)
