@@ -60,8 +60,8 @@ def test_keys_that_may_be_used_again_are_forgotten() -> None:
         run = engine.runs
         for number in range(20):
             engine.deliver("orders", [order(5 * number, number), order(5 * number + 1, number, "closed")], number)
-        promises = run["orders"].promises
-        assert promises is not None and len(promises.closed) <= 3
+        punctuations = run["orders"].punctuations
+        assert punctuations is not None and len(punctuations.closed) <= 3
         engine.deliver("orders", [order(200, 0), order(200, 19)], 20)
         assert run["orders"].counts.broken == 0
 

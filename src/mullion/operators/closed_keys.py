@@ -2,8 +2,8 @@
 
     event (order 7, closed, ts 12)  -->  key 7 is over during [12, FOREVER), or [12, 12 + d) where PUNCTUATE says FOR d
 
-Nothing of a key comes while it is over: what comes all the same has broken the promise and counts nowhere
-(`runtime.promises`). So operators may let go of all that only such events could have met.
+Nothing of a key comes while it is over: what comes all the same breaks the punctuation and counts nowhere
+(`runtime.punctuations`). So operators may let go of all that only such events could have met.
 
 Space: the keys that are over, with FOR those of the last d alone.
 """
@@ -26,7 +26,7 @@ from mullion.language.types import Type
 from mullion.operators.base import Parts
 from mullion.operators.expressions import key_function, schema_of
 from mullion.operators.join_probe import Partial, probe
-from mullion.operators.kernels.broken_promises import mark_broken
+from mullion.operators.kernels.broken_punctuations import mark_broken
 from mullion.operators.kernels.join import Runs
 from mullion.operators.row_store import Fifo
 from mullion.operators.timed_rows import TimedRows

@@ -103,7 +103,7 @@ class Admission:
     def _not_from_kept(self, query: SlicedAggregation) -> str | None:
         """Kept events are on the driver, where Spark does not look at them. So are those of a stream with PUNCTUATE."""
         state = self._state
-        if not self.is_from_kept and state.promises is None:
+        if not self.is_from_kept and state.punctuations is None:
             return None
         if kernel_columns(make_plan(state.stream, [query]).groupings) is not None:
             return None

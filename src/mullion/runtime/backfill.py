@@ -29,7 +29,7 @@ from mullion.planner.slices import distinct
 from mullion.runtime.batch import ByGrouping, Source, Tables, collected, job_of, partials_of
 from mullion.runtime.kept_events import KeptEvents
 from mullion.runtime.lookup_tables import TableAt
-from mullion.runtime.promises import Promises, without
+from mullion.runtime.punctuations import Punctuations, without
 from mullion.slices.bounds import EVERYWHERE, Stretch, sift
 from mullion.slices.kernels.partial import TIME, Input
 from mullion.slices.subwindow import PartialSubWindows
@@ -90,20 +90,20 @@ class PastEvents:
             yield KeptBatch(self.stream, self.kept.read(since, up_to)), EVERYWHERE
             return
         apart = self.some_were_late or bool(self.limits) or self.stream.punctuation is not None
-        promises = None if self.stream.punctuation is None else Promises(self.stream)
+        punctuations = None if self.stream.punctuation is None else Punctuations(self.stream)
         for offset, batch in self.source.past(up_to, apart=apart):
             watermark = None if self.newest is None else self.newest - self.stream.lateness
             low = self.holds.get(offset, watermark) if self.some_were_late else since
-            if promises is None:
+            if punctuations is None:
                 yield batch, Stretch(low, self.limits.get(offset))
             else:  # a key may have ended before what is needed
                 bounds = Stretch(low if self.some_were_late else None, self.limits.get(offset))
-                yield self._promised(batch, bounds, promises), EVERYWHERE
+                yield self._before_ends(batch, bounds, punctuations), EVERYWHERE
 
-    def _promised(self, batch: PastBatch, bounds: Stretch, promises: Promises) -> KeptBatch:
+    def _before_ends(self, batch: PastBatch, bounds: Stretch, punctuations: Punctuations) -> KeptBatch:
         """The events of a batch without those that came after the end of their key."""
-        taken = sift(batch.read(promises.whole), bounds)
-        return KeptBatch(self.stream, without(taken, promises.broken(taken)).taken)
+        taken = sift(batch.read(punctuations.whole), bounds)
+        return KeptBatch(self.stream, without(taken, punctuations.broken(taken)).taken)
 
     def saw(self, seen: Tally) -> None:
         if seen.newest is not None:

@@ -79,8 +79,8 @@ class Commits:
         new = {name: sharing_set.tier.saved() for name, sharing_set in state.sets.items()}
         if state.keeper is not None and state.newest is not None:
             state.keeper.forget(state.newest)
-        if state.promises is not None:
-            state.promises.forget(state.watermark)
+        if state.punctuations is not None:
+            state.punctuations.forget(state.watermark)
         if state.journal is not None:
             self._record(state.journal, mark, new)
         self.show()
@@ -113,7 +113,7 @@ class Commits:
             "ordered": state.ordered.snapshot(),
             "schedule": state.scheduling.snapshot(),
             "kept": None if state.keeper is None else state.keeper.snapshot(),
-            "closed": None if state.promises is None else state.promises.save(mark),
+            "closed": None if state.punctuations is None else state.punctuations.save(mark),
             "intake": None if state.intake is None else state.intake.names,
             "relations": state.relations_stand(),
             "inputs": self._taken_in(mark, whole=snapshot),
@@ -145,7 +145,7 @@ class Commits:
             *handed_files,
             *state.ahead.names,
             *state.overload.notes.names,
-            *(() if state.promises is None else state.promises.names),
+            *(() if state.punctuations is None else state.punctuations.names),
             *state.table_files(),
         )
 
@@ -180,8 +180,8 @@ class Commits:
         if recorded.get("intake") is not None:
             state.intake = new_intake(None if state.journal is None else state.journal.files)
             state.intake.restore(recorded["intake"])
-        if state.promises is not None:
-            state.promises.restore(recorded.get("closed") or {})
+        if state.punctuations is not None:
+            state.punctuations.restore(recorded.get("closed") or {})
         state.clusters = recorded["clusters"]
         for name, own in recorded["sets"].items():
             sharing_set = state.sets.setdefault(name, SharingSet())

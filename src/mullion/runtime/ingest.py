@@ -26,7 +26,7 @@ from mullion.runtime.kept_events import Keeper
 from mullion.runtime.late import SetAside
 from mullion.runtime.partials import PartialsStage
 from mullion.runtime.planning import Planning
-from mullion.runtime.promises import Promises, without
+from mullion.runtime.punctuations import Punctuations, without
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.bounds import EVERYWHERE, Sifted, sift
@@ -59,8 +59,8 @@ class Ingest:
         seen = None
         if rows is not None:
             sifted = rows.sifted
-            if state.promises is not None:
-                sifted = self._kept_promises(state.promises, batch, aside, sifted)
+            if state.punctuations is not None:
+                sifted = self._before_ends(state.punctuations, batch, aside, sifted)
                 rows = rows._replace(sifted=sifted)
             aside.note(late=bool(len(sifted.late)), ahead=bool(len(sifted.ahead)), rows=sifted)
             seen = sifted.counted
@@ -74,15 +74,15 @@ class Ingest:
         state.counts.events += seen.events
         return seen
 
-    def _kept_promises(self, promises: Promises, batch: Batch, aside: SetAside, sifted: Sifted) -> Sifted:
+    def _before_ends(self, punctuations: Punctuations, batch: Batch, aside: SetAside, sifted: Sifted) -> Sifted:
         """The events but for those that came after the end of their key, which are set aside."""
-        broken = promises.broken(sifted)
+        broken = punctuations.broken(sifted)
         if not broken.any():
             return sifted
         records = sifted.taken
-        if not promises.whole.columns.keys() <= set(records.schema.names):
-            records = sift(batch.read(promises.whole), aside.bounds).taken
-        aside.broken(records.filter(pa.array(broken)).select(list(promises.whole.columns)))
+        if not punctuations.whole.columns.keys() <= set(records.schema.names):
+            records = sift(batch.read(punctuations.whole), aside.bounds).taken
+        aside.broken(records.filter(pa.array(broken)).select(list(punctuations.whole.columns)))
         return without(sifted, broken)
 
     # One read
@@ -91,12 +91,12 @@ class Ingest:
         """All columns that are needed of the events themselves; None when none are."""
         state = self._state
         whole = [self._kept_input(), self._handed_input()]
-        promised = None if state.promises is None else state.promises.input
-        wanted = [*whole, state.ordered.input if state.ordered else None, promised]
+        punctuating = None if state.punctuations is None else state.punctuations.input
+        wanted = [*whole, state.ordered.input if state.ordered else None, punctuating]
         needed = [part for part in wanted if part is not None]
         if not needed:
             return None
-        few = promised is not None or all(self._are_few(sharing_set, batch) for sharing_set, _ in plans)
+        few = punctuating is not None or all(self._are_few(sharing_set, batch) for sharing_set, _ in plans)
         if few:
             needed += [input_for(state.stream, plan.groupings) for _, plan in plans]
         inputs = together(needed)

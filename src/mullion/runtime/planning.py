@@ -119,7 +119,7 @@ class Planning:
             own.plan = plan
             if statistics is not None:
                 own.expected = expectations(plan, statistics)
-            if state.promises is None:  # whose events are all looked at here
+            if state.punctuations is None:  # whose events are all looked at here
                 self._sharding.move_the_large(own, plan, batch)
         return [(own, plan) for (own, _), plan in zip(sets, plans, strict=True)]
 

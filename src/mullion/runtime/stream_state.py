@@ -25,8 +25,8 @@ from mullion.runtime.kept_events import Keeper
 from mullion.runtime.lookup_tables import LookupTables, TableAt, no_table
 from mullion.runtime.ordered import Ordered
 from mullion.runtime.overload import Overload
-from mullion.runtime.promises import Promises
 from mullion.runtime.published import Published
+from mullion.runtime.punctuations import Punctuations
 from mullion.runtime.scheduling import Scheduling
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.sink import Sink
@@ -118,11 +118,11 @@ class StreamState:
         self._scratch = Scratch()
 
     @cached_property
-    def promises(self) -> Promises | None:
+    def punctuations(self) -> Punctuations | None:
         """What the stream has said of its keys, if it says when they are over."""
         if self.stream.punctuation is None:
             return None
-        return Promises(self.stream, None if self.journal is None else self.journal.files)
+        return Punctuations(self.stream, None if self.journal is None else self.journal.files)
 
     @cached_property
     def overload(self) -> Overload:

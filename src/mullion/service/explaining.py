@@ -169,7 +169,7 @@ def _said(stream: Stream, run: StreamRun | None) -> tuple[str, ...]:
         keys, when = ", ".join(stream.punctuation.columns), render(stream.punctuation.when)
         span = "" if stream.punctuation.span is None else f" for {duration_text(stream.punctuation.span)}"
         said.append(f"a key ({keys}) is over{span} once {when}; rows come to the driver (PUNCTUATE)")
-        if run is not None and run.promises is not None and run.counts.batches:
-            over, broken = plural(len(run.promises.closed), "key"), plural(run.counts.broken, "event")
+        if run is not None and run.punctuations is not None and run.counts.batches:
+            over, broken = plural(len(run.punctuations.closed), "key"), plural(run.counts.broken, "event")
             said.append(f"{over} known to be over, {broken} after the end of their key")
     return tuple(said)

@@ -27,7 +27,7 @@ from mullion.storage.files import CommittedFiles
 from mullion.storage.marks import Mark
 
 
-class Promises:
+class Punctuations:
     """What a stream has said of its keys. `files` are those of the checkpoint, if there is one."""
 
     def __init__(self, stream: Stream, files: CommittedFiles | None = None) -> None:
@@ -51,7 +51,7 @@ class Promises:
     # What a restart needs
 
     def forget(self, watermark: int | None) -> None:
-        """Forget keys whose time the watermark has passed: what would break their promise is late."""
+        """Forget keys whose time the watermark has passed: what would break their punctuation is late."""
         if watermark is not None:
             self.closed.expire(watermark)
 
