@@ -168,10 +168,10 @@ def test_keys_that_have_gone_are_forgotten() -> None:
 
 def test_only_the_end_of_presence_is_kept() -> None:
     until = np.full(1, NEVER)
-    agenda = Heap(np.empty(8, np.int64), np.empty(8, np.int64))
+    expiries = Heap(np.empty(8, np.int64), np.empty(8, np.int64))
     changes = KeyChanges(np.empty(8, np.int64), np.empty(8, np.int64), np.empty(8, np.bool_))
     rows = np.array([0, 0, 0, 0]), np.array([0, 2, 9, 13]), np.array([9, 5, 11, FOREVER])
-    count, size = presence_changes(*rows, 50, until, agenda, 0, changes)
+    count, size = presence_changes(*rows, 50, until, expiries, 0, changes)
     times, on = changes.time[:count].tolist(), changes.on[:count].tolist()
     assert list(zip(times, on, strict=True)) == [(0, True), (11, False), (13, True)]
     assert size == 1 and until.tolist() == [FOREVER]

@@ -11,7 +11,7 @@ from mullion.operators.kernels.anti_join import KeyChanges, LeftRows, left_stays
 from mullion.operators.kernels.difference import LEFT_STARTS, RIGHT_CHANGES, Events, Values, surplus
 from mullion.operators.kernels.difference import LeftRows as Lefts
 from mullion.operators.kernels.distinct import CodedRows, Outlook, crossings, delta_star
-from mullion.operators.kernels.expiry_heap import Agenda, Heap
+from mullion.operators.kernels.expiry_heap import ExpiryHeap, Heap
 from mullion.operators.kernels.links import link_all, linked_rows
 from mullion.operators.kernels.stays import EarlyEnds, Stays
 
@@ -27,12 +27,12 @@ def as_tuples(columns: tuple[np.ndarray, ...]) -> list[tuple[int, ...]]:
 def test_an_agenda_gives_items_in_the_order_of_their_ends() -> None:
     random = np.random.default_rng(5)
     ends = random.permutation(500)
-    agenda = Agenda()
+    expiries = ExpiryHeap()
     for part in np.split(np.arange(500), 10):
-        agenda.add(ends[part], part)
-    assert ends[agenda.before(200)].tolist() == list(range(200))
-    assert ends[agenda.before(500)].tolist() == list(range(200, 500))
-    assert agenda.size == 0
+        expiries.add(ends[part], part)
+    assert ends[expiries.before(200)].tolist() == list(range(200))
+    assert ends[expiries.before(500)].tolist() == list(range(200, 500))
+    assert expiries.size == 0
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import key_function
 from mullion.operators.kernels.distinct import CodedRows, Outlook, StoredRows, delta_star, naive
-from mullion.operators.kernels.expiry_heap import Agenda
+from mullion.operators.kernels.expiry_heap import ExpiryHeap
 from mullion.operators.kernels.stays import Stays
 from mullion.operators.multiplicities import Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
@@ -124,7 +124,7 @@ class DeltaStar(Form):
     def __init__(self, schema: pa.Schema, width: int, expiry: Expiry) -> None:
         super().__init__(schema, width, expiry)
         self._outlook = Outlook(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, width), np.int64))
-        self._agenda = Agenda()
+        self._expiries = ExpiryHeap()
 
     def structures(self) -> dict[str, str]:
         return {"results": "delta* in a hash by value, heap of ends"}
@@ -138,12 +138,12 @@ class DeltaStar(Form):
             code, ids, start, end = code[order], ids[order], start[order], end[order]
         rows = CodedRows(*frozen(code, ids, start, end))
         self._make_room()
-        agenda = self._agenda
-        agenda.reserve(len(code))
-        most = len(code) + agenda.size
+        expiries = self._expiries
+        expiries.reserve(len(code))
+        most = len(code) + expiries.size
         out_code, out_start, out_end, over = (np.empty(most, np.int64) for _ in range(4))
         out = CodedRows(out_code, np.empty((most, self.width), np.int64), out_start, out_end)
-        count, ended, agenda.size = delta_star(rows, now, self._outlook, agenda.heap, agenda.size, out, over)
+        count, ended, expiries.size = delta_star(rows, now, self._outlook, expiries.heap, expiries.size, out, over)
         out_code, out_ids, out_start, out_end = (column[:count] for column in out)
         results = TimedRows(self.values.rows(out_code), out_ids, out_start, out_end)
         self.values.forget(over[:ended])
@@ -157,9 +157,9 @@ class DeltaStar(Form):
         if len(over):
             self.values.forget(over)
             self._outlook.result_end[over] = NEVER
-            self._agenda = Agenda()
+            self._expiries = ExpiryHeap()
             staying = self.values.known()
-            self._agenda.add(self._outlook.result_end[staying], staying)
+            self._expiries.add(self._outlook.result_end[staying], staying)
 
     def _make_room(self) -> None:
         room = self.values.room
@@ -169,7 +169,7 @@ class DeltaStar(Form):
 
     @property
     def held(self) -> int:
-        return self._agenda.size + int(np.count_nonzero(self._outlook.youngest_end > NEVER))
+        return self._expiries.size + int(np.count_nonzero(self._outlook.youngest_end > NEVER))
 
     def parts(self) -> Parts:
         code = self.values.known()
@@ -188,7 +188,7 @@ class DeltaStar(Form):
         self._outlook.youngest_end[code] = np.asarray(table["#youngest"])
         for i in range(self.width):
             self._outlook.youngest_ids[code, i] = np.asarray(table[f"#id{i}"])
-        self._agenda.add(self._outlook.result_end[code], code)
+        self._expiries.add(self._outlook.result_end[code], code)
 
 
 class Naive(Form):

@@ -1,6 +1,6 @@
 """Stored rows whose ends matter when they come. A row ends as it promised, or earlier, when it is retracted.
 
-Promised ends stand on an agenda; the direct approach looks at all rows for them.
+Promised ends stand in a heap; the direct approach looks at all rows for them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 from mullion.expressions.arrays import Codes, Index, Times
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Parts
-from mullion.operators.kernels.expiry_heap import Agenda
+from mullion.operators.kernels.expiry_heap import ExpiryHeap
 from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.timed_rows import Retractions, TimedRows
 
@@ -38,7 +38,7 @@ class EndingRows:
     def __init__(self, schema: pa.Schema, width: int, *, scans: bool, by_id: bool, by_key: bool) -> None:
         self._scans, hashes = scans, not scans
         self.stored = PositionedRows(schema, width, by_id=by_id and hashes, by_key=by_key and hashes, eager=scans)
-        self._agenda = Agenda()
+        self._expiries = ExpiryHeap()
 
     @property
     def kept_in(self) -> str:
@@ -58,7 +58,7 @@ class EndingRows:
         """Forget the rows that have ended. The others may stand elsewhere afterwards."""
         self.stored.ended(np.concatenate([step.expired, step.early]))
         if self.stored.forget_ended(now) is not None:
-            self._agenda = Agenda()
+            self._expiries = ExpiryHeap()
             self._plan(self.there())
 
     def there(self) -> Index:
@@ -69,13 +69,13 @@ class EndingRows:
         if self._scans:
             return self.stored.ending(now)
         self._plan(inserted)
-        due = self._agenda.before(now)
+        due = self._expiries.before(now)
         return due[self.stored.end[due] > EVER_BEFORE]
 
     def _plan(self, rows: Index) -> None:
         if not self._scans:
             known = rows[self.stored.end[rows] < FOREVER]
-            self._agenda.add(self.stored.end[known], known)
+            self._expiries.add(self.stored.end[known], known)
 
     def parts(self, name: str) -> Parts:
         return self.stored.parts(name)

@@ -13,24 +13,24 @@ import numpy as np
 from mullion.expressions.arrays import Codes, Mask, Times, grown
 from mullion.instants import NEVER
 from mullion.operators.kernels.anti_join import KeyChanges, presence_changes
-from mullion.operators.kernels.expiry_heap import Agenda
+from mullion.operators.kernels.expiry_heap import ExpiryHeap
 from mullion.operators.multiplicities import Crossings
 from mullion.operators.timed_rows import Retractions, TimedRows, in_time_order
 
 
 class KeyPresence:
-    """Ends of presence by code, and an agenda of them."""
+    """Ends of presence by code, and a heap of them."""
 
     kept_in: ClassVar[str] = "end of each key, heap of ends"
     """The structure, in words for people."""
 
     def __init__(self) -> None:
         self._until = np.empty(0, np.int64)
-        self._agenda = Agenda()
+        self._expiries = ExpiryHeap()
 
     def __len__(self) -> int:
         """How many keys are present."""
-        return self._agenda.size
+        return self._expiries.size
 
     def advance(self, rows: TimedRows, codes: Codes, retracted: Retractions, now: int) -> Crossings:
         assert not len(retracted), "rows of an input that is not strict end as they promise"
@@ -39,11 +39,13 @@ class KeyPresence:
         if order is not None:
             codes, start, end = codes[order], start[order], end[order]
         self._make_room(codes)
-        agenda = self._agenda
-        agenda.reserve(len(codes))
-        most = 2 * len(codes) + agenda.size
+        expiries = self._expiries
+        expiries.reserve(len(codes))
+        most = 2 * len(codes) + expiries.size
         changes = KeyChanges(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.bool_))
-        count, agenda.size = presence_changes(codes, start, end, now, self._until, agenda.heap, agenda.size, changes)
+        count, expiries.size = presence_changes(
+            codes, start, end, now, self._until, expiries.heap, expiries.size, changes
+        )
         code, time, on = (column[:count] for column in changes)
         return Crossings(code, time, on, np.empty((count, 0), np.int64))
 
@@ -60,7 +62,7 @@ class KeyPresence:
         is_present = until > NEVER
         self._make_room(codes)
         self._until[codes] = until
-        self._agenda.add(until[is_present], codes[is_present])
+        self._expiries.add(until[is_present], codes[is_present])
 
     def _make_room(self, codes: Codes) -> None:
         self._until = grown(self._until, int(codes.max(initial=-1)) + 1, NEVER)

@@ -48,26 +48,26 @@ class LeftRows(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def presence_changes(
-    code: Array, start: Array, end: Array, now: int, until: Array, agenda: Heap, size: int, changes: KeyChanges
+    code: Array, start: Array, end: Array, now: int, until: Array, expiries: Heap, size: int, changes: KeyChanges
 ) -> tuple[int, int]:
     """When codes become present, and when they no longer are, before `now`.
 
     Rows come in the order of their starts and end as they promise. So of a code only the end of its presence must be
     known: NEVER where there is none. Rows that touch leave no gap.
 
-    The agenda has `size` entries, one for each code that is present, and room for one more for each row. An entry may
-    be too early. Returns how many changes there are, and the size of the agenda.
+    The heap has `size` entries, one for each code that is present, and room for one more for each row. An entry may
+    be too early. Returns how many changes there are, and the size of the heap.
     """
     count = 0
     for i in range(len(code) + 1):
         # One turn more than there are rows, for what ends after the last of them.
         upto = start[i] if i < len(code) else now
-        while size > 0 and agenda.ends[0] < upto:
-            at, c = agenda.ends[0], agenda.items[0]
-            pop(agenda, size)
+        while size > 0 and expiries.ends[0] < upto:
+            at, c = expiries.ends[0], expiries.items[0]
+            pop(expiries, size)
             size -= 1
             if until[c] > at:
-                push(agenda, size, until[c], c)
+                push(expiries, size, until[c], c)
                 size += 1
             else:
                 until[c] = NEVER
@@ -78,7 +78,7 @@ def presence_changes(
         c = code[i]
         if until[c] == NEVER:
             until[c] = end[i]
-            push(agenda, size, end[i], c)
+            push(expiries, size, end[i], c)
             size += 1
             changes.code[count], changes.time[count], changes.on[count] = c, start[i], True
             count += 1

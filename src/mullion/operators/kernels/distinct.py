@@ -55,12 +55,12 @@ class StoredRows(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def delta_star(
-    rows: CodedRows, now: int, outlook: Outlook, agenda: Heap, size: int, results: CodedRows, over: Array
+    rows: CodedRows, now: int, outlook: Outlook, expiries: Heap, size: int, results: CodedRows, over: Array
 ) -> tuple[int, int, int]:
     """Results that start before `now`.
 
-    The agenda has `size` entries, one for each result that ends, and room for one more for each row. Returns how many
-    results there are, how many codes are `over` because they have none at `now`, and the agenda's size.
+    The heap has `size` entries, one for each result that ends, and room for one more for each row. Returns how many
+    results there are, how many codes are `over` because they have none at `now`, and the heap's size.
     """
     code, ids, start, end = rows
     result_end, youngest_end, youngest_ids = outlook
@@ -68,17 +68,17 @@ def delta_star(
     for i in range(len(code) + 1):
         # One turn more than there are rows, for what ends after the last of them.
         upto = start[i] if i < len(code) else now - 1
-        while size > 0 and agenda.ends[0] <= upto:
-            at, c = agenda.ends[0], agenda.items[0]
+        while size > 0 and expiries.ends[0] <= upto:
+            at, c = expiries.ends[0], expiries.items[0]
             if youngest_end[c] > at:
                 results.code[count], results.start[count], results.end[count] = c, at, youngest_end[c]
                 results.ids[count] = youngest_ids[c]
                 count += 1
                 result_end[c] = youngest_end[c]
-                replace_first(agenda, size, youngest_end[c], c)
+                replace_first(expiries, size, youngest_end[c], c)
             else:
                 result_end[c] = NEVER
-                pop(agenda, size)
+                pop(expiries, size)
                 size -= 1
                 over[ended] = c
                 ended += 1
@@ -91,7 +91,7 @@ def delta_star(
             results.ids[count] = ids[i]
             count += 1
             result_end[c] = end[i]
-            push(agenda, size, end[i], c)
+            push(expiries, size, end[i], c)
             size += 1
         elif end[i] > result_end[c] and end[i] >= youngest_end[c]:
             youngest_end[c] = end[i]

@@ -79,14 +79,14 @@ def pop_before(heap: Heap, size: int, now: int, out: Array) -> int:
     return count
 
 
-class Agenda:
+class ExpiryHeap:
     """A heap that grows as it needs to.
 
-    >>> agenda = Agenda()
-    >>> agenda.add(np.array([70, 20, 50]), np.array([0, 1, 2]))
-    >>> agenda.before(60)
+    >>> expiries = ExpiryHeap()
+    >>> expiries.add(np.array([70, 20, 50]), np.array([0, 1, 2]))
+    >>> expiries.before(60)
     array([1, 2])
-    >>> agenda.before(60)
+    >>> expiries.before(60)
     array([], dtype=int64)
     """
 
