@@ -30,5 +30,3 @@ SHARING = tuple(rule for rule in SIMPLIFYING if rule is not PUSH_SELECTION)
 """What is applied where selections stay above what queries share."""
 ALTERNATIVES = (PULL_UP, PUSH_DOWN, SWAP, PUSH_DISTINCT)
 """Each plan that they lead to is considered."""
-
-__all__ = ["ALTERNATIVES", "SHARING", "SIMPLIFYING"]
