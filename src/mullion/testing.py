@@ -61,7 +61,7 @@ class Crash(BaseException):
 
 @contextmanager
 def crash_at(step: str, occurrence: int = 1, how: Callable[[], None] | None = None) -> Iterator[None]:
-    """Crash when the step is reached for the so-manieth time: by raising, or by `how`, such as `kill_this_process`."""
+    """Crash when the step is reached for the n-th time: by raising, or by `how`, such as `kill_this_process`."""
     left = occurrence
 
     def reached(name: str) -> None:

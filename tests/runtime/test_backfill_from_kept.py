@@ -224,7 +224,7 @@ class Trial:
     lateness: int
     shard_above: int
     kill: tuple[int, str, int] | None
-    """In which batch a run is killed, at which step, and the how manieth time that comes."""
+    """In which batch a run is killed, at which step, and at which of its occurrences."""
     table: list[Any]
 
     @property

@@ -297,14 +297,14 @@ def test_a_reader_that_is_overtaken_too_often_holds_the_window() -> None:
 
 def test_a_commit_waits_for_who_holds_and_goes_before_the_next() -> None:
     published, order = Published(), list[str]()
-    with published.held(), published.held():
+    with published.commits_held_back(), published.commits_held_back():
         commit = threading.Thread(target=lambda: published.publish(lambda: order.append("commit")))
         commit.start()
         commit.join(0.05)
         assert commit.is_alive() and not order
 
         def hold() -> None:
-            with published.held():
+            with published.commits_held_back():
                 order.append("held")
 
         later = threading.Thread(target=hold)

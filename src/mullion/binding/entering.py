@@ -45,8 +45,8 @@ class Entrance(NamedTuple):
 
 
 class Past(NamedTuple):
-    """How a query comes by the events before it, or why it cannot any more. `tag` and `entered_after` as in `Relation`,
-    where they are read for it alone."""
+    """Where a query gets the events before it from, or why it cannot any more. `tag` and `entered_after` are as in
+    `Relation`, where the events are read for it alone."""
 
     how: str
     is_gone: bool = False

@@ -42,7 +42,7 @@ def _written(query: Query) -> Iterator[Place | None]:
 
 
 def _windows(node: Node) -> Iterator[Window]:
-    """The windows that decide how long rows of the inputs stay: a window over results has the say over its own."""
+    """The windows that decide how long rows of the inputs stay: a window over results decides for its own."""
     for below in node.inputs:
         if isinstance(below, Scan | ResultWindow):
             yield below.window

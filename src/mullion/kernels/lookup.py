@@ -142,13 +142,13 @@ class Attached(Mapping[str, Vector]):
 
     def __init__(self, prepared: Prepared, row: Whole) -> None:
         self.prepared, self.row = prepared, row
-        self.made: dict[str, Vector] = {}
+        self._vectors: dict[str, Vector] = {}
 
     def __getitem__(self, name: str) -> Vector:
-        made = self.made.get(name)
-        if made is None:
-            made = self.made[name] = self._make(name)
-        return made
+        vector = self._vectors.get(name)
+        if vector is None:
+            vector = self._vectors[name] = self._make(name)
+        return vector
 
     def _make(self, name: str) -> Vector:
         return self.of_rows(name).take(self.row)

@@ -99,7 +99,7 @@ class Reader(Generic[S, A]):
         while self.overtaken < PATIENCE:
             if self.step():
                 return self.answer()
-        with self._published.held():
+        with self._published.commits_held_back():
             while not self.step():
                 pass
         return self.answer()
@@ -118,7 +118,7 @@ def answered(question: Readable[S, A], published: Published, take: Callable[[], 
         _, state = published.newest(take)
         return question.whole(state)
     if isolation is Isolation.SERIAL:
-        with published.held():
+        with published.commits_held_back():
             slides, state = published.newest(take)
             answer = question.whole(state)
             published.stands(slides, question)

@@ -34,11 +34,11 @@ class Published:
 
     def __init__(self, record: Recorder = nobody) -> None:
         self.slides = 0
-        """How often something was published: whoever reads sees by it that there is news."""
+        """How often something was published, so that a reader sees that there is news."""
         self.questions_first = QuestionsFirst()
         self.record = record
         self._changed = threading.Condition(threading.Lock())
-        self._held = 0
+        self._holding_back = 0
         self._commits_waiting = 0
 
     def publish(self, put: Callable[[], None]) -> None:
@@ -46,7 +46,7 @@ class Published:
         with self._changed:
             self._commits_waiting += 1
             try:
-                self._changed.wait_for(lambda: not self._held)
+                self._changed.wait_for(lambda: not self._holding_back)
             finally:
                 self._commits_waiting -= 1
             put()
@@ -67,14 +67,14 @@ class Published:
             return self.slides == slides
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def commits_held_back(self) -> Iterator[None]:
         """Nothing is published meanwhile. Several may hold together."""
         with self._changed:
             self._changed.wait_for(lambda: not self._commits_waiting)
-            self._held += 1
+            self._holding_back += 1
         try:
             yield
         finally:
             with self._changed:
-                self._held -= 1
+                self._holding_back -= 1
                 self._changed.notify_all()

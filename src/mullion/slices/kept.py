@@ -25,7 +25,7 @@ from mullion.planner.plan import Grouping, Plan, StateColumn, states_of
 from mullion.slices.arrange import rank_of_keys, ranked
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, due_by_shape, make_answers
-from mullion.slices.kept_window import Held, KeptWindow
+from mullion.slices.kept_window import GroupStates, KeptWindow
 from mullion.slices.pairs import Pairs
 from mullion.slices.subwindow import PartialSubWindows
 
@@ -141,12 +141,12 @@ class KeptWindows:
         kinds: Mapping[Kind, Index],
         work: Work,
     ) -> Iterator[Answers]:
-        held: dict[int, Held] = {}
+        groups: dict[int, GroupStates] = {}
         for kind, windows in kinds.items():
-            held |= self._slide(entries, grouping, kind, due, windows, work)
+            groups |= self._slide(entries, grouping, kind, due, windows, work)
         for template, windows in due_by_shape(grouping, due, np.arange(len(due))):
             windows = windows[[grouping.queries[query].name not in work.over for query in due.query[windows]]]
-            found = FoundHeld(grouping, [held[window] for window in windows.tolist()])
+            found = FoundGroups(grouping, [groups[window] for window in windows.tolist()])
             made = make_answers(grouping, template, due, windows, found, work)
             if made is not None:
                 yield made
@@ -159,7 +159,7 @@ class KeptWindows:
         due: Due,
         windows: Index,
         work: Work,
-    ) -> dict[int, Held]:
+    ) -> dict[int, GroupStates]:
         """What each of the windows holds."""
         start, end = due.start[windows].tolist(), due.end[windows].tolist()
         states = _states(grouping, due.query[windows])
@@ -168,15 +168,15 @@ class KeptWindows:
             known = set() if kept is None else set(kept.states)
             kept = self._kept[kind] = KeptWindow(grouping, kind.slot, sorted(states | known, key=_name), start[0])
         before = kept.operations
-        held: dict[int, Held] = {}
+        groups: dict[int, GroupStates] = {}
         for i, window in enumerate(windows.tolist()):
             if i and end[i] == end[i - 1]:
-                held[window] = held[int(windows[i - 1])]
+                groups[window] = groups[int(windows[i - 1])]
                 continue
             kept.slide(entries, start[i], end[i])
-            held[window] = kept.held()
+            groups[window] = kept.groups()
         work.final += kept.operations - before
-        return held
+        return groups
 
 
 def _slot_names(grouping: Grouping) -> list[str]:
@@ -201,12 +201,12 @@ def _can_slide(grouping: Grouping, due: Due) -> bool:
     )
 
 
-class FoundHeld:
+class FoundGroups:
     """What windows hold, group by group: an `answer_table.Found`."""
 
-    def __init__(self, grouping: Grouping, held: Sequence[Held]) -> None:
-        self._grouping, self._held = grouping, held
-        sizes = [len(h.keys) if grouping.keys else 1 for h in held]
+    def __init__(self, grouping: Grouping, groups: Sequence[GroupStates]) -> None:
+        self._grouping, self._groups = grouping, groups
+        sizes = [len(group.keys) if grouping.keys else 1 for group in groups]
         self.pairs = Pairs(np.array(sizes, np.intp))
         self._at: Index = np.arange(len(self.pairs))
 
@@ -215,7 +215,7 @@ class FoundHeld:
 
     @cached_property
     def _keys(self) -> list[pa.Array]:
-        return [column.combine_chunks() for column in pa.concat_tables([h.keys for h in self._held]).columns]
+        return [column.combine_chunks() for column in pa.concat_tables([group.keys for group in self._groups]).columns]
 
     def key(self, at: int) -> pa.Array:
         return self._keys[at].take(pa.array(self._at))
@@ -234,5 +234,5 @@ class FoundHeld:
         return aggregate.aggregate.lower(aggregate.argument_type, states)
 
     def _state(self, state: StateColumn) -> tuple[Vector, ...]:
-        fields = zip(*(h.states[state] for h in self._held), strict=True)
+        fields = zip(*(group.states[state] for group in self._groups), strict=True)
         return state.partial.finish(tuple(np.concatenate(field)[self._at] for field in fields), ())

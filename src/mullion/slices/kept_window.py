@@ -33,7 +33,7 @@ NO_LINE = np.zeros(1, np.intp)
 NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
-class Held(NamedTuple):
+class GroupStates(NamedTuple):
     """What a window holds: the keys of each group, and its states."""
 
     keys: pa.Table
@@ -186,11 +186,11 @@ class KeptWindow:
 
     # What it holds
 
-    def held(self) -> Held:
+    def groups(self) -> GroupStates:
         """Every group that has a row in the window; without keys, one whether it has some or not."""
         lines = np.flatnonzero(self._totals[EVENTS][0]) if self._keys else NO_LINE
         keys = self._lines.rows(lines) if self._keys else self._schema.empty_table()
-        return Held(keys, {state: self._state(state, lines) for state in self.states})
+        return GroupStates(keys, {state: self._state(state, lines) for state in self.states})
 
     def _state(self, state: StateColumn, lines: Index) -> State:
         partial = state.partial

@@ -50,7 +50,7 @@ class Members(NamedTuple):
         return Members(*(column[index] for column in self))
 
 
-class Held(NamedTuple):
+class WindowMembers(NamedTuple):
     """What windows hold: event numbers, with the window of each."""
 
     window: Index
@@ -102,10 +102,12 @@ class PartitionSet(AxisSet):
         assert self.plan is not None
         for grouping in self.plan.answering:
             for i, query in enumerate(grouping.queries):
-                for closes, held in self._windows(self._asked[query.name], settled, limits):
-                    yield from self._finalize(grouping, i, closes, held, work)
+                for closes, inside in self._windows(self._asked[query.name], settled, limits):
+                    yield from self._finalize(grouping, i, closes, inside, work)
 
-    def _windows(self, query: SlicedAggregation, settled: int | None, limits: Limits) -> Iterator[tuple[Times, Held]]:
+    def _windows(
+        self, query: SlicedAggregation, settled: int | None, limits: Limits
+    ) -> Iterator[tuple[Times, WindowMembers]]:
         """The windows that are due: when, and what they hold."""
         rows = query.frame.rows or 1
         after, closes = self._by_tuples(query) if query.frame.slide is None else self._in_time(query, settled, limits)
@@ -113,7 +115,7 @@ class PartitionSet(AxisSet):
         at_once = max(1, MOST_GATHERED // (partitions * min(rows, 1 + len(self._members.number) // partitions)))
         for at in range(0, len(after), at_once):
             part = after[at : at + at_once]
-            yield closes[at : at + at_once], self._held(part, rows, partitions, query.start)
+            yield closes[at : at + at_once], self._members_of(part, rows, partitions, query.start)
 
     def _by_tuples(self, query: SlicedAggregation) -> tuple[Times, Times]:
         """After every n-th event."""
@@ -139,7 +141,7 @@ class PartitionSet(AxisSet):
         by_number = np.argsort(self._members.number)
         return self._members.number[by_number], self._members.time[by_number]
 
-    def _held(self, after: Times, rows: int, partitions: int, since: int | None) -> Held:
+    def _members_of(self, after: Times, rows: int, partitions: int, since: int | None) -> WindowMembers:
         """The last `rows` events of each partition since a time, after so many events."""
         members = self._members
         span = self.numbered + 1
@@ -155,10 +157,10 @@ class PartitionSet(AxisSet):
         opens = np.where(high > low, members.time[np.minimum(low, len(members.time) - 1)], latest)
         window = np.repeat(np.arange(len(after)), count.reshape(low.shape).sum(axis=1))
         begins = np.where((high > low).any(axis=1), opens.min(axis=1), np.iinfo(np.int64).min)
-        return Held(window, members.number[index], begins)
+        return WindowMembers(window, members.number[index], begins)
 
     def _finalize(
-        self, grouping: Grouping, query: int, closes: Times, in_windows: Held, work: Work
+        self, grouping: Grouping, query: int, closes: Times, in_windows: WindowMembers, work: Work
     ) -> Iterator[Answers]:
         assert self.plan is not None
         windows = np.arange(len(closes))
@@ -205,7 +207,7 @@ class PartitionSet(AxisSet):
         self._members = restored.take(np.lexsort((restored.number, restored.partition)))
 
 
-def _gathered(entry: PartialSubWindows, in_windows: Held) -> PartialSubWindows:
+def _gathered(entry: PartialSubWindows, in_windows: WindowMembers) -> PartialSubWindows:
     """The rows of the events that windows hold, under the number of the window."""
     order = np.argsort(entry.slices, kind="stable")
     slices = entry.slices[order]
