@@ -8,12 +8,13 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 from hypothesis.internal import reflection
 
@@ -54,6 +55,22 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+class FewerDoctests:
+    """Look for doctests only in files that have one: pytest walks through all that a module imports for them."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        collectors = yield
+        if file_path.suffix == ".py" and ">>> " not in file_path.read_text(encoding="utf-8"):
+            return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
+        return collectors
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hooks of this file would not be asked about src and benchmarks."""
+    config.pluginmanager.register(FewerDoctests())
+
+
 def pytest_collection_finish() -> None:
     """Tests stay to the end: what is collected is not searched for garbage, neither now nor again and again."""
     gc.freeze()
@@ -78,7 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _seed(item: pytest.Item) -> int:
-    """The how manieth of its random examples a test plays, if it has a parameter `seed`."""
+    """Which of its random examples a test plays, counted from 0, if it has a parameter `seed`."""
     spec = getattr(item, "callspec", None)
     return 0 if spec is None else spec.indices.get("seed", 0)
 
