@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mullion.runtime.isolation import Reader, Scan
+from mullion.runtime.isolation import Reader, StateScan
 from mullion.runtime.published import Published
 from mullion.runtime.reading import Order, Reading, by_time_to_update
 
@@ -96,8 +96,8 @@ class Query:
     def whole(self, state: int) -> Any:
         return self.finish([self.read(version) for version in self.versions(state)])
 
-    def scan(self, state: int, before: Scan[Any] | None) -> Scan[Any]:
-        return Scan({version: partial(self.read, version) for version in self.versions(state)}, self.finish)
+    def scan(self, state: int, before: StateScan[Any] | None) -> StateScan[Any]:
+        return StateScan({version: partial(self.read, version) for version in self.versions(state)}, self.finish)
 
     def finish(self, parts: Any) -> Any:
         """A total; or the totals of addresses, from which lists of the largest and percentiles are taken."""

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from histories import Done, History, Read, Recorded, Slide, written
-from mullion.runtime.isolation import Reader, Scan
+from mullion.runtime.isolation import Reader, StateScan
 from mullion.runtime.published import Published
 from mullion.runtime.reading import Order, Reading, by_time_to_update, oldest_first
 
@@ -82,9 +82,9 @@ class Youngest:
     def whole(self, state: int) -> tuple[int, ...]:
         return tuple(range(state - self.length + 1, state + 1))
 
-    def scan(self, state: int, before: Scan[Any] | None) -> Scan[tuple[int, ...]]:
+    def scan(self, state: int, before: StateScan[Any] | None) -> StateScan[tuple[int, ...]]:
         versions = self.whole(state)
-        return Scan({v: (lambda v=v: v) for v in versions}, tuple)
+        return StateScan({v: (lambda v=v: v) for v in versions}, tuple)
 
 
 @dataclass
@@ -277,14 +277,14 @@ def test_a_reader_that_is_overtaken_too_often_holds_the_window() -> None:
     slid: list[threading.Thread] = []
 
     class Overtaken(Youngest):
-        def scan(self, state: int, before: Scan[Any] | None) -> Scan[tuple[int, ...]]:
+        def scan(self, state: int, before: StateScan[Any] | None) -> StateScan[tuple[int, ...]]:
             def read(version: int) -> int:
                 slid.append(threading.Thread(target=window.slide))
                 slid[-1].start()
                 slid[-1].join(0.05)
                 return version
 
-            return Scan({v: (lambda v=v: read(v)) for v in self.whole(state)}, tuple)
+            return StateScan({v: (lambda v=v: read(v)) for v in self.whole(state)}, tuple)
 
     reader: Reader[int, tuple[int, ...]] = Reader(
         Overtaken(3), window.published, lambda: window.newest, Reading(oldest_first, restarts=True)

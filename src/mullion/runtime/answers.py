@@ -33,7 +33,7 @@ class _Due(NamedTuple):
     taking: Takers
 
 
-class Answering:
+class AnswersStage:
     def __init__(self, state: StreamState) -> None:
         self._state = state
         self._give_way = state.published.questions_first.batch()

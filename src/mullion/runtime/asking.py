@@ -17,7 +17,7 @@ from mullion.language.parse import parse_query
 from mullion.language.query import Named, Query, Window
 from mullion.options import DEFAULTS, Isolation
 from mullion.runtime.checked_questions import CheckedQuestion, Present, checked
-from mullion.runtime.isolation import Scan, answered
+from mullion.runtime.isolation import StateScan, answered
 from mullion.runtime.published import Published
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.stream_run import StreamRun
@@ -140,9 +140,9 @@ class Question:
     def whole(self, state: Present) -> QuestionAnswer:
         return QuestionAnswer(*self._checked.answer(state), state.newest)
 
-    def scan(self, state: Present, before: Scan[Any] | None) -> Scan[QuestionAnswer]:
+    def scan(self, state: Present, before: StateScan[Any] | None) -> StateScan[QuestionAnswer]:
         scan = self._checked.scan(state, before)
-        return Scan(scan.sub_windows, lambda parts: QuestionAnswer(*scan.answer(parts), state.newest), scan.base)
+        return StateScan(scan.sub_windows, lambda parts: QuestionAnswer(*scan.answer(parts), state.newest), scan.base)
 
 
 def prepare(query: Query, catalog: Catalog) -> None:

@@ -43,7 +43,7 @@ from mullion.operators.once import (
 from mullion.planner.answer_schema import answer_schema
 from mullion.planner.physical import sliced
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.isolation import Scan, in_one_read
+from mullion.runtime.isolation import StateScan, in_one_read
 from mullion.runtime.relation_state import run_name
 from mullion.runtime.summary_answers import CountedValue, counts_events
 from mullion.runtime.synopsis_answers import bounds_of, exact_answer
@@ -82,7 +82,7 @@ class CheckedQuestion(ABC):
     @abstractmethod
     def answer(self, present: Present) -> SourcedRows: ...
 
-    def scan(self, present: Present, before: Scan[Any] | None) -> Scan[SourcedRows]:
+    def scan(self, present: Present, before: StateScan[Any] | None) -> StateScan[SourcedRows]:
         """How to answer while windows slide: where there are no sub-windows to be read apart, all of it is one."""
         return in_one_read(lambda: self.answer(present))
 
@@ -169,7 +169,7 @@ class OfStream(CheckedQuestion):
             return _no_events(self._relation)
         return view.ask(self._plan, present.evaluate, partial(present.table, self._plan.stream))
 
-    def scan(self, present: Present, before: Scan[Any] | None) -> Scan[SourcedRows]:
+    def scan(self, present: Present, before: StateScan[Any] | None) -> StateScan[SourcedRows]:
         view = present.views[self._plan.stream]
         sub_windows = None if view is None else view.scan(self._plan)
         return super().scan(present, before) if sub_windows is None else sub_windows
@@ -201,7 +201,7 @@ class OfRelation(CheckedQuestion):
             return answer_from_kept(self._from_kept, present.kept)
         return self._from_events(present)
 
-    def scan(self, present: Present, before: Scan[Any] | None) -> Scan[SourcedRows]:
+    def scan(self, present: Present, before: StateScan[Any] | None) -> StateScan[SourcedRows]:
         """Kept results are read sub-index by sub-index. What an update of the index puts into those that were read is
         copied to the reader, which so has nothing to read again (golab 7.4.3)."""
         asked, kept = self._from_kept, present.kept
@@ -221,7 +221,7 @@ class OfRelation(CheckedQuestion):
             rows = {name: result.rows(of[name], bases[name], *asks[name]) for name, result in kept.items()}
             return answer_from_kept(asked, kept, rows)
 
-        return Scan(reads, answer, bases)
+        return StateScan(reads, answer, bases)
 
     def _from_events(self, present: Present) -> SourcedRows:
         relation, newest = self._relation, present.newest

@@ -30,7 +30,7 @@ A_co = TypeVar("A_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Scan(Generic[A_co]):
+class StateScan(Generic[A_co]):
     """How a question is answered from one state: by reading sub-windows, the oldest first, each for itself, and then
     from what was read of all of them."""
 
@@ -41,9 +41,9 @@ class Scan(Generic[A_co]):
     """What a scan of a later state goes on from."""
 
 
-def in_one_read(answer: Callable[[], A]) -> Scan[A]:
+def in_one_read(answer: Callable[[], A]) -> StateScan[A]:
     """All is read at once, and once more when anything has changed."""
-    return Scan({object(): answer}, lambda parts: parts[0])
+    return StateScan({object(): answer}, lambda parts: parts[0])
 
 
 class Readable(Protocol[S_contra, A_co]):
@@ -52,7 +52,7 @@ class Readable(Protocol[S_contra, A_co]):
     def whole(self, state: S_contra) -> A_co:
         """The answer, read in one go."""
 
-    def scan(self, state: S_contra, before: Scan[Any] | None) -> Scan[A_co]:
+    def scan(self, state: S_contra, before: StateScan[Any] | None) -> StateScan[A_co]:
         """How to read the state, after some were read of the state `before`."""
 
 
@@ -64,7 +64,7 @@ class Reader(Generic[S, A]):
     ) -> None:
         self._question, self._published, self._take = question, published, take
         self.reading = reading
-        self._scan: Scan[A] | None = None
+        self._scan: StateScan[A] | None = None
         self._slides = -1
         self.overtaken = -1
         """How often the window slid since it was first looked at."""

@@ -22,7 +22,7 @@ from mullion.algebra.relation import Relation
 from mullion.operators.answering import Answering, Tables
 from mullion.operators.network import Events
 from mullion.options import Options
-from mullion.runtime.shard_step import Group, ShardedStep, ShardOutcome, Standing, as_table, grouped
+from mullion.runtime.shard_step import Group, ShardedStep, ShardOutcome, ShardState, as_table, grouped
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.answered import count_rows
 from mullion.slices.finalize import Answers
@@ -55,7 +55,7 @@ class InShards:
     def __init__(self, sharding: Sharding, directory: Path, options: Options) -> None:
         self.sharding, self.options = sharding, options
         self.files = CommittedFiles(directory)
-        self.standing: list[Standing | None] = [None] * sharding.count
+        self.standing: list[ShardState | None] = [None] * sharding.count
         self.groups: list[Group] = []
         self.held = 0
         self._bad: list[Mapping[str, int]] = []
@@ -140,7 +140,7 @@ class InShards:
         return {"standing": self.standing, "columns": columns}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.standing = [None if shard is None else Standing(*shard) for shard in state["standing"]]
+        self.standing = [None if shard is None else ShardState(*shard) for shard in state["standing"]]
         self._columns = {stream: set(names) for stream, names in state["columns"].items()}
 
     @property

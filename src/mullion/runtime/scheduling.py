@@ -27,7 +27,7 @@ SECOND = 1_000_000
 
 
 @dataclass
-class Standing:
+class ScheduledQuery:
     """What is remembered of a query."""
 
     step: int
@@ -43,7 +43,7 @@ class Scheduling:
 
     def __init__(self) -> None:
         self.pace = Pace()
-        self.standings: dict[str, Standing] = {}
+        self.standings: dict[str, ScheduledQuery] = {}
         self.clock: int | None = None
         """Updates up to here have come."""
         self._debt = 0.0
@@ -59,10 +59,10 @@ class Scheduling:
         for name, query in self._queries.items():
             known, step = self.standings.get(name), query.window.slide
             if known is None:
-                standings[name] = Standing(step)
+                standings[name] = ScheduledQuery(step)
                 is_free = newest is None or query.after is None
             else:
-                standings[name] = Standing(step, known.last, known.free_from)
+                standings[name] = ScheduledQuery(step, known.last, known.free_from)
                 is_free = newest is None or known.step == step
             if not is_free and newest is not None:
                 standings[name].free_from = newest + 1 + query.window.range
@@ -196,7 +196,7 @@ class Scheduling:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.standings = {name: Standing(*fields) for name, fields in state["standings"].items()}
+        self.standings = {name: ScheduledQuery(*fields) for name, fields in state["standings"].items()}
         self.clock, self._debt = state["clock"], state["debt"]
         self.pace.restore(state["pace"])
 

@@ -79,7 +79,7 @@ def grouped(relations: Sequence[Relation], plans: Mapping[str, Node]) -> list[Gr
     return list(groups.values())
 
 
-class Standing(NamedTuple):
+class ShardState(NamedTuple):
     """The state of a shard after a step: the name under which it was saved, and where everything lies."""
 
     name: str
@@ -94,7 +94,7 @@ class Standing(NamedTuple):
 class ShardOutcome(NamedTuple):
     """What a shard has made of a step."""
 
-    standing: Standing
+    standing: ShardState
     answers: list[Answers]
     """What it did not write by itself."""
     written: list[Path]
@@ -112,7 +112,7 @@ class ShardedStep:
     """What the tasks of a step have in common."""
 
     directory: Path
-    before: tuple[Standing | None, ...]
+    before: tuple[ShardState | None, ...]
     """Where each shard stands; None: at the beginning."""
     mark: Mark
     since: int
@@ -194,14 +194,14 @@ class _Shard:
     def take_bad(self) -> dict[str, int]:
         return {name: number for group in self.groups.values() for name, number in group.take_bad().items()}
 
-    def save(self, step: ShardedStep) -> Standing:
+    def save(self, step: ShardedStep) -> ShardState:
         state = {
             f"{name}\n{owner}": parts
             for name, answering in self.groups.items()
             for owner, parts in answering.state().items()
         }
         name = f"{step.mark.text}-{uuid.uuid4().hex[:12]}"
-        return Standing(name, self.state_files.save(state, name))
+        return ShardState(name, self.state_files.save(state, name))
 
     def load(self, manifest: Mapping[str, Any]) -> None:
         state = self.state_files.load(manifest)
@@ -246,13 +246,13 @@ _in_memory: dict[Path, tuple[Mark, str, _Shard]] = {}
 """By directory the shard as it was after a step: the step, and the name of its state. The oldest come first."""
 
 
-def _taken_from_memory(directory: Path, before: Standing | None) -> _Shard | None:
+def _taken_from_memory(directory: Path, before: ShardState | None) -> _Shard | None:
     """The shard as it was saved under that name. It is about to change, so it is taken out of memory."""
     kept = _in_memory.pop(directory, None)
     return kept[2] if kept is not None and before is not None and kept[1] == before.name else None
 
 
-def _keep(directory: Path, mark: Mark, standing: Standing, shard: _Shard) -> None:
+def _keep(directory: Path, mark: Mark, standing: ShardState, shard: _Shard) -> None:
     """Keep a shard for the next step, and let go those of its run that another process has taken further."""
     behind = [d for d, (at, _, _) in _in_memory.items() if d.parent == directory.parent and at.batch < mark.batch - 1]
     for other in behind:

@@ -27,7 +27,7 @@ from mullion.catalog.summaries import StreamStructure
 from mullion.memory import Memory
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.admission import Admission
-from mullion.runtime.answers import Answering
+from mullion.runtime.answers import AnswersStage
 from mullion.runtime.batch import Batch
 from mullion.runtime.batch_input import Notes
 from mullion.runtime.commits import Commits
@@ -58,8 +58,8 @@ class StreamRun(StreamState):
         return Ingest(self, self._planning)
 
     @cached_property
-    def _answering(self) -> Answering:
-        return Answering(self)
+    def _answering(self) -> AnswersStage:
+        return AnswersStage(self)
 
     @cached_property
     def _commits(self) -> Commits:

@@ -24,7 +24,7 @@ from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.column_structures import ColumnStructure
-from mullion.runtime.isolation import Scan
+from mullion.runtime.isolation import StateScan
 from mullion.runtime.kept_events import KeptEvents
 from mullion.runtime.synopsis_answers import exact_answer
 from mullion.slices.coverage import Coverage
@@ -81,14 +81,14 @@ class View:
         tables that no query has looked at."""
         return exact_answer(query, self) or Asked(query, self.stream, self, evaluate, table).answer()
 
-    def scan(self, query: SlicedAggregation) -> Scan[SourcedRows] | None:
+    def scan(self, query: SlicedAggregation) -> StateScan[SourcedRows] | None:
         """How to read the sub-windows that answer a question, one by one; None where something else answers it."""
         if exact_answer(query, self) is not None:
             return None
         held = SubWindows.holding(query, self, exact=True)
         if held is None and not self.keeps_enough(query.frame):
             held = SubWindows.holding(query, self, exact=False)
-        return None if held is None else Scan(held.pieces(), held.answer)
+        return None if held is None else StateScan(held.pieces(), held.answer)
 
     def keeps_enough(self, frame: Window) -> bool:
         return self.kept is not None and are_enough(frame, self.kept.past, self.kept.rows, self.newest)

@@ -23,7 +23,7 @@ from mullion.service.runs import Runs
 from mullion.storage.manifest import queries_noted
 
 
-class Way(Protocol):
+class PhysicalWay(Protocol):
     """One of the two physical ways to run a query."""
 
     def admit(self, query: Relation, place: Place | None) -> None:
@@ -65,5 +65,5 @@ class Entering:
             self.relations.check_new(noted)
         self._has_begun = True
 
-    def _way(self, query: Relation) -> Way:
+    def _way(self, query: Relation) -> PhysicalWay:
         return self.streams if is_sliced(query) else self.relations

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mullion.planner.plan import Grouping
-from mullion.runtime.shard_step import ShardedStep, ShardOutcome, Standing
+from mullion.runtime.shard_step import ShardedStep, ShardOutcome, ShardState
 from mullion.runtime.sharding import Shards, ShardTask, not_shared, require, sees
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.subwindow import PartialSubWindows
@@ -101,7 +101,7 @@ def _needed(step: ShardedStep, shard: int) -> list[Path]:
     return [*step.events.values(), *step.tables.values(), *own]
 
 
-def _files(step: ShardedStep, standing: Standing) -> list[Path]:
+def _files(step: ShardedStep, standing: ShardState) -> list[Path]:
     return [step.directory / name for name in sorted(standing.files)]
 
 
