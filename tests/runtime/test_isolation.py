@@ -49,7 +49,7 @@ def during(engine: EngineWithoutSpark, act: Callable[[], None]) -> None:
     published = engine._runs.published
 
     def record(kind: str, *what: Any) -> None:
-        if kind == "read" and not published._held:
+        if kind == "read" and not published._holding_back:
             act()
 
     published.record = record
