@@ -21,8 +21,13 @@ from mullion.language.types import INT, TIMESTAMP, Type
 
 def answer_schema(relation: Relation) -> pa.Schema:
     """The columns of the answers, with their types."""
+    return relation.once(answer_schema, lambda: _schema(relation))
+
+
+def _schema(relation: Relation) -> pa.Schema:
     types = [type_ for _, type_ in relation.root.columns]
-    fields = [(name, arrow_type(_bounds(relation))) for name in WINDOW_COLUMNS]
+    bounds = arrow_type(_bounds(relation))
+    fields = [(name, bounds) for name in WINDOW_COLUMNS]
     fields += [(name, arrow_type(type_)) for name, type_ in zip(relation.names, types, strict=False)]
     if has_lives(relation):
         fields += [(name, arrow_type(TIMESTAMP)) for name in ("inserted_at", "expires_at")]

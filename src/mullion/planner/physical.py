@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 from mullion.algebra.nodes import Aggregated, Scan, nodes
 from mullion.algebra.relation import Relation
@@ -30,10 +29,8 @@ def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregati
     if parts is None:
         return None
     stream = streams[parts.scan.stream]
-    plans = _SLICED.setdefault(relation, {})
-    if stream.time_column not in plans:
-        plans[stream.time_column] = _sliced(relation, parts, stream)
-    return plans[stream.time_column]
+    # A relation does not say which of its columns is the time, and streams may differ in nothing else.
+    return relation.once((sliced, stream.time_column), lambda: _sliced(relation, parts, stream))
 
 
 def is_sliced(relation: Relation) -> bool:
@@ -42,11 +39,9 @@ def is_sliced(relation: Relation) -> bool:
 
 
 def _window_aggregate(relation: Relation) -> WindowAggregate | None:
-    try:
-        return _PARTS[relation]
-    except KeyError:
-        parts = window_aggregate(relation.root) if why_operators(relation) is None else None
-        return _PARTS.setdefault(relation, parts)
+    return relation.once(
+        window_aggregate, lambda: window_aggregate(relation.root) if why_operators(relation) is None else None
+    )
 
 
 def sliced_of(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> list[SlicedAggregation]:
@@ -148,10 +143,3 @@ def laid_out(window: Window, partition: tuple[Expr, ...]) -> tuple[Period, Axis]
         return Period(1, 1), Axis("events", order)
     kind = "column" if order else "time"
     return Period(EVERYTHING if window.range is None else window.range, window.slide, window.offset), Axis(kind, order)
-
-
-_PARTS: WeakKeyDictionary[Relation, WindowAggregate | None] = WeakKeyDictionary()
-"""The parts of relations that were asked about before; None for those that operators run."""
-_SLICED: WeakKeyDictionary[Relation, dict[str, SlicedAggregation]] = WeakKeyDictionary()
-"""The plans that were made before, by the time column: a relation does not say which of its columns that is, and
-engines may have streams that differ in nothing else."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,3 +30,10 @@ class Value:
         if not isinstance(other, Value) or type(self) is not type(other) or hash(self) != hash(other):
             return False
         return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What is made of this object once and kept with it, without comparing it with equal ones."""
+        known: dict[Hashable, Made] = self.__dict__.setdefault("_once", {})
+        if key not in known:
+            known[key] = make()
+        return known[key]
