@@ -244,9 +244,9 @@ def internal(style: Style) -> str:
 
 
 def promising(style: Style) -> str:
-    """A join with a preference, whose budget is never short."""
+    """A join or selection with a preference, whose budget is never short."""
     slide = "" if style.slide is None else f" SLIDE {style.slide} us"
-    names = style.dice.sample(list(STREAMS), style.one(2, 2, 3))
+    names = style.dice.sample(list(STREAMS), style.one(1, 2, 2, 3))
     windows = [style.one(f"RANGE {style.one(*LENGTHS)} us{slide}", "RANGE UNBOUNDED") for _ in names]
     every = ", ".join(f"{name} [{window}]" for name, window in zip(names, windows, strict=True))
     written = [f"{names[0]}.k = {name}.k" for name in names[1:]]

@@ -1,4 +1,4 @@
-"""Promising joins at work in steps, and random ones with their streams."""
+"""Promising joins and selections at work in steps, and random ones with their streams."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from mullion.algebra.nodes import Join, Promising, Scan
+from mullion.algebra.column_names import names_in
+from mullion.algebra.nodes import Filter, Join, Node, Promising, Scan
 from mullion.algebra.nodes.promising import ESTIMATE
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
@@ -17,7 +18,7 @@ from mullion.language.parse import parse_expression
 from mullion.language.query import Budget, Cast, Column, Expr, Window, rewrite
 from mullion.language.types import BIGINT, DOUBLE, INT, TIMESTAMP
 from mullion.operators.network import Network
-from mullion.operators.promising_join import PromisingJoinOperator
+from mullion.operators.promising_network import promises_of
 from mullion.reference.rows import Row
 from mullion.reference.world import World
 from networks import Streams, columns_of
@@ -55,6 +56,25 @@ def promising(
     return Promising(join, order, (promise(by), promise(by)), Budget(**budget), fade, (ages, ages), memory)
 
 
+def selection(
+    order: str = "desc",
+    *,
+    range_: int | None = 100,
+    by: str = "e",
+    where: str | None = None,
+    fade: float = 1.0,
+    ages: tuple[int, ...] = (),
+    memory: int | None = None,
+    **budget: int,
+) -> Promising:
+    """Of s1, with estimates of k."""
+    rows: Node = Scan("s1", Window(unbounded=True) if range_ is None else Window(range=range_), COLUMNS)
+    if where is not None:
+        rows = Filter(rows, resolve_predicate(parse_expression(where), rows.types))
+    counted = Column("k") if ESTIMATE in names_in(promise(by)) else None
+    return Promising(rows, order, (promise(by),), Budget(**budget), fade, (ages,), memory, counted)
+
+
 def told(
     node: Promising, events: Streams, steps: Sequence[int], *, restarts: bool = False
 ) -> tuple[list[Told], list[Mapping[str, Any]]]:
@@ -65,12 +85,14 @@ def told(
     for now in steps:
         arrived = {name: columns_of(dict.fromkeys(STREAMS, COLUMNS), events, name, before, now) for name in STREAMS}
         fresh = network.advance(arrived, now)[node].fresh
-        values = zip(*(fresh.rows.column(name).to_pylist() for name in ("0.k", "0.v", "1.k", "1.v")), strict=True)
+        shown = [name for name in node.types if not name.endswith("ts")]
+        values = zip(*(fresh.rows.column(name).to_pylist() for name in shown), strict=True)
         rows = zip(map(tuple, fresh.ids.tolist()), values, fresh.start.tolist(), fresh.end.tolist(), strict=True)
         found.append(sorted(rows, key=repr))
         operator = network.operator(node)
-        assert isinstance(operator, PromisingJoinOperator)
-        tallies.append(operator.tally.facts())
+        promises = promises_of(operator)
+        assert promises is not None
+        tallies.append(promises.tally.facts())
         before = now
         if restarts:
             parts = network.parts()

@@ -51,6 +51,21 @@ SELECT max(z) FROM s [RANGE 1 s];
     ]
 
 
+def test_what_lacks_a_refused_summary_is_no_mistake_of_its_own() -> None:
+    """The unknown column is underlined, and what would have asked the summary is left out; other mistakes are not."""
+    script = f"""{STREAM};
+CREATE SUMMARY counted ON s(kk) WITH GRANULARITY '10 s' AND COLLAPSE (4, 5);
+SELECT APPROX count(*) AS n FROM s [RANGE '1 min'] WHERE k = 'a';
+CREATE QUERY rare AS SELECT k FROM s [RANGE 1 min] WITH PREFERENCE ASC estimate(k) BUDGET 9 ROWS;
+CREATE QUERY sum AS SELECT sum(y) FROM s {WINDOW};
+"""
+    assert told(script) == [("unknown column 'kk' in s", 2), ("unknown column 'y'", 5)]
+    with pytest.raises(Mistakes) as refused:
+        Engine().execute(script)
+    place = refused.value.errors[0].place  # type: ignore[attr-defined]
+    assert script[place.start : place.end] == "kk"
+
+
 @pytest.mark.parametrize(
     "first",
     [

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import pytest
 
 from any_relation import STREAMS, TABLES
-from mullion.algebra.nodes import Join, Promising, nodes
+from mullion.algebra.nodes import Filter, Join, Promising, nodes
+from mullion.algebra.update_pattern import Pattern
 from mullion.binding.relations import bind
 from mullion.errors import TextError
 from mullion.language.parse import parse_query
-from mullion.language.query import Budget
+from mullion.language.query import Budget, Column
 from mullion.language.render import render
 
 
@@ -79,6 +80,33 @@ def test_a_join_of_three_is_exact_but_for_the_last() -> None:
     assert node.input.residual is not None and render(node.input.residual) == "`0.0.v` < `1.x`"
 
 
+def test_a_selection_has_one_expression_and_counts_one_column() -> None:
+    text = "SELECT v FROM a [RANGE 10 us] WHERE v > 1 WITH PREFERENCE {} estimate(k) * v + estimate(a.k) BUDGET 3 ROWS"
+    node = bound(text.format("ASC"))
+    assert [render(promise) for promise in node.promises] == [
+        "CAST(`#estimate` AS DOUBLE) * v + CAST(`#estimate` AS DOUBLE)"
+    ]
+    assert isinstance(node.input, Filter) and node.keys == ((Column("k"),),) and node.parts == (node.input,)
+    assert node.explained == "PROMISING ASC estimate(k) * v + estimate(k), budget 3 ROWS a step"
+    assert node.pattern is Pattern.WEAK and node.life is None, "rows that waited come after younger ones"
+
+
+def test_a_selection_fades_by_the_summary_of_what_it_counts_or_any_of_its_stream() -> None:
+    """The first has granularities of 10, 40 and 160, and MEMORY; the second those of 5."""
+    known = (Summary("a", "k", memory=900), Summary("a", "v", 5, 2, 3))
+    found = {}
+    for by in ("estimate(k)", "estimate(v)", "v"):
+        text = f"SELECT v FROM a WITH PREFERENCE DESC {by} FADE FACTOR 0.5 WINDOW '1 min'"
+        relation = bind(parse_query(text), STREAMS, TABLES, summaries=known)
+        (node,) = (n for n in nodes(relation.root) if isinstance(n, Promising))
+        found[by] = node.ages, node.memory, node.counted
+    assert found == {
+        "estimate(k)": (((10, 50),), 900, Column("k")),
+        "estimate(v)": (((5, 15),), None, Column("v")),
+        "v": (((10, 50),), 900, None),
+    }
+
+
 REFUSED = [
     (f"{JOIN} WITH PREFERENCE DESC estimate(a.k)", "has 0 expressions for the new rows of 'b'\n.*estimate(b.k)"),
     (f"{JOIN} WITH PREFERENCE DESC estimate(a.k), a.v, 1", "has 3 expressions for the new rows of 'a'"),
@@ -87,7 +115,33 @@ REFUSED = [
     (f"{JOIN} WITH PREFERENCE DESC «a.v + b.w»", "over the columns of several streams"),
     (f"{JOIN} WITH PREFERENCE DESC «'x'»", "a PREFERENCE is a number, and this is string"),
     (f"{JOIN} WITH PREFERENCE DESC «a.nix»", "unknown column"),
-    ("SELECT k FROM a [NOW] «WITH PREFERENCE DESC 1»", "without a join"),
+    (f"{JOIN} WITH PREFERENCE DESC «estimat(a.k)», 1", "unknown function 'estimat'\n.*did you mean 'estimate'"),
+    (
+        "SELECT k FROM a [NOW] WITH PREFERENCE DESC «estimat(k)»",
+        "unknown function 'estimat'\n.*did you mean 'estimate'",
+    ),
+    ("SELECT k FROM a [NOW] WITH PREFERENCE DESC «estimate(v)»", "no summary counts 'v' of a\n.*ON a(v) WITH"),
+    ("SELECT k FROM a [NOW] WITH PREFERENCE DESC «estimate(k + 1)»", "estimate is about a column of a stream"),
+    ("SELECT k FROM a [NOW] WITH PREFERENCE DESC «estimate(k, v)»", "estimate takes one value"),
+    ("SELECT k FROM a [NOW] WITH PREFERENCE DESC k, «v»", "several expressions for one row"),
+    ("SELECT k FROM a [NOW] WITH PREFERENCE DESC «'x'»", "a PREFERENCE is a number, and this is string"),
+    ("SELECT k FROM a [NOW] WITH PREFERENCE DESC «a.nix»", "unknown column"),
+    ("SELECT k FROM a [ROWS 3] «WITH PREFERENCE DESC 1»", "a window with ROWS does not go with"),
+    ("SELECT DISTINCT k FROM a [NOW] «WITH PREFERENCE DESC 1»", "DISTINCT does not go with"),
+    ("SELECT k FROM a [NOW] UNION ALL SELECT k FROM b [NOW] «WITH PREFERENCE DESC 1»", "UNION ALL with a PREFERENCE"),
+    (
+        "SELECT k FROM (SELECT k, count(*) AS n FROM b [NOW] GROUP BY k) g «WITH PREFERENCE DESC 1»",
+        "an aggregate in FROM does not go with a PREFERENCE",
+    ),
+    (
+        "SELECT k FROM a [NOW] WHERE NOT EXISTS (SELECT 1 FROM c [NOW] WHERE c.k = a.k) «WITH PREFERENCE DESC 1»",
+        "NOT EXISTS does not go with a PREFERENCE",
+    ),
+    (f"SELECT x.k FROM ({JOIN}) x «WITH PREFERENCE DESC x.k»", "WITH PREFERENCE over what is made of a join"),
+    (
+        "SELECT x FROM c [NOW] «WITH PREFERENCE DESC 1 FADE FACTOR 0.5»",
+        "FADE goes by the granularities of a summary, and none is on a column of the selection\n.*CREATE SUMMARY",
+    ),
     (f"{JOIN.replace('SELECT', 'SELECT DISTINCT')} «WITH PREFERENCE DESC 1»", "DISTINCT does not go with"),
     (f"{JOIN} LIMIT 3 «WITH PREFERENCE DESC 1»", "LIMIT does not go with"),
     (f"ISTREAM ({JOIN} «WITH PREFERENCE DESC 1»)", "ISTREAM does not go with"),

@@ -212,6 +212,7 @@ def by_hand() -> Iterator[Node]:
     yield from (Difference(r, s), Union((r, s)), Aggregated(r, ((Column("a"), INT),), (), slide=60_000_000))
     yield from (JoinView(join(r, s), (60_000_000, 1_000_000)), TableLookup(r, names), ResultWindow(r, window("ROWS 3")))
     yield Promising(join(r, s), "desc", (Column(ESTIMATE), Column("b")), Budget(rows=9), 0.5, ((7,), (8,)))
+    yield Promising(where(r, "b > 1"), "asc", (Column(ESTIMATE),), Budget(), 0.5, ((7,),), 99, Column("a"))
 
 
 NAMES = {
@@ -228,6 +229,7 @@ NAMES = {
     "lookedup-47399632aa2e472ae432",
     "rewindowed-cf8587da6caf699838b8",
     "promising-19d4722d868047179e50",
+    "promising-29a9ed14099d1e39b982",
 }
 """By which checkpoints know these nodes. State is found by them: they must never change."""
 

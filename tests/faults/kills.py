@@ -43,6 +43,8 @@ CREATE QUERY rest AS SELECT symbol FROM trades [RANGE '9 s' SLIDE '5 s']
 CREATE QUERY promising AS SELECT t.symbol, t.volume, q.volume AS quoted
   FROM trades [RANGE '5 s'] t, quotes [RANGE '3 s'] q WHERE t.symbol = q.symbol
   WITH PREFERENCE DESC t.volume, q.volume BUDGET 1000000 ROWS;
+CREATE QUERY picked AS SELECT symbol, volume FROM trades [RANGE '5 s'] WHERE volume > 100
+  WITH PREFERENCE ASC volume BUDGET 1000000 ROWS;
 """
 ALL = [f"{text.strip()};" for text in (QUERIES + MORE).split(";") if text.strip()]
 KILLS_IN_A_TRIAL = 5

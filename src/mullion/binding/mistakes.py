@@ -34,6 +34,8 @@ class ScriptMistakes:
     def __init__(self, parsed: Parsed) -> None:
         self.errors: list[MullionError] = list(parsed.mistakes)
         self._missing = set(parsed.broken)
+        self._unsummarised: set[str] = set()
+        """Streams of which a summary or a synopsis was refused."""
 
     def note(self, statement: Statement, mistake: MullionError) -> None:
         """Take note of the mistake of a statement that was refused."""
@@ -50,9 +52,21 @@ class ScriptMistakes:
                 self._missing.add(name.lower())
             case CreateQuery(query=query) if query.name is not None:
                 self._missing.add(query.name.lower())
+        match statement:
+            case CreateSynopsis(stream=stream) | CreateSummary(stream=stream):
+                self._unsummarised.add(stream.lower())
 
     def _speaks_of_missing(self, statement: Statement) -> bool:
-        return any(name.lower() in self._missing for name in _names_used(statement))
+        missing = self._missing | (self._unsummarised if _asks_summaries(statement) else set())
+        return any(name.lower() in missing for name in _names_used(statement))
+
+
+def _asks_summaries(statement: Statement) -> bool:
+    """Whether a statement stands on a summary or a synopsis, whose name it does not say."""
+    match statement:
+        case CreateQuery(query=query) | Ask(query=query):
+            return query.approximate or query.preference is not None
+    return False
 
 
 def _names_used(statement: Statement) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""WITH PREFERENCE: the join of a query becomes one that tells its most promising part first (ali 3, 5.1).
+"""WITH PREFERENCE: the join or selection of a query becomes one that tells its most promising part first (ali 3, 5).
 
     ... FROM s1 [RANGE '1 min'], s2 [RANGE '1 min'] WHERE s1.item = s2.item
     WITH PREFERENCE DESC estimate(s1.item) * s1.price, estimate(s2.item) FADE FACTOR 0.8 BUDGET '200 ms'
@@ -6,28 +6,28 @@
     Promising(Join(s1, s2), desc, (#estimate * price, #estimate), 200 ms, fade 0.8)
 
 Each input has an expression, for its new rows; estimate(x) is how many rows of the other input have the key x. Joins of
-more than two are exact but for the last. What would make wrong rows of a part of the join, not fewer, is refused.
+more than two are exact but for the last. Selections have one (`preferred_selections`). What would make wrong rows of a
+part of the rows, not fewer, is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from mullion.algebra.column_names import inside, names_in, outside, parts_in
 from mullion.algebra.nodes import AntiJoin, Difference, Distinct, Join, Node, Promising, Scan, TableLookup, nodes
-from mullion.algebra.nodes.promising import ESTIMATE
 from mullion.algebra.streams import Stream
 from mullion.algebra.update_pattern import Pattern
-from mullion.binding.layouts import Layout, typed
+from mullion.binding.layouts import Layout
+from mullion.binding.preferred_selections import preferred_rows
+from mullion.binding.promises import SummaryOn, ages_of, create_hint, promised
 from mullion.binding.selecting import is_aggregating
 from mullion.errors import CheckError, NotSupported, Place
 from mullion.expressions.shared import shared
 from mullion.language.query import (
     Budget,
     Call,
-    Cast,
     Column,
     Expr,
     Named,
@@ -38,29 +38,6 @@ from mullion.language.query import (
     rewrite,
 )
 from mullion.language.query import Join as JoinedSources
-from mullion.language.types import BIGINT, DOUBLE
-
-
-class SummaryOn(Protocol):
-    """What is asked of a summary here (`catalog.summaries`)."""
-
-    @property
-    def stream(self) -> str: ...
-
-    @property
-    def column(self) -> str: ...
-
-    @property
-    def granularity(self) -> int: ...
-
-    @property
-    def rate(self) -> int: ...
-
-    @property
-    def depth(self) -> int: ...
-
-    @property
-    def memory(self) -> int | None: ...
 
 
 def with_windows(query: Query, streams: Mapping[str, Stream]) -> Query:
@@ -93,6 +70,8 @@ def preferred(query: Query, layout: Layout, summaries: Iterable[SummaryOn]) -> L
         return layout
     _refuse_around(query, preference)
     _refuse_below(layout.node, preference)
+    if not isinstance(layout.node, Join):
+        return replace(layout, node=preferred_rows(layout, preference, list(summaries)))
     layout = _of_two(layout)
     join = layout.node
     assert isinstance(join, Join)
@@ -139,10 +118,13 @@ def _refuse_below(node: Node, preference: Preference) -> None:
             how = "leave RETROACTIVE out: what was told would have to be taken back"
             raise CheckError("a RETROACTIVE table does not go with a PREFERENCE", preference.place, hint=how)
     if node.pattern is Pattern.STRICT:
-        how = "join the streams themselves"
-        raise CheckError("an aggregate below the join does not go with a PREFERENCE", preference.place, hint=how)
-    if not isinstance(node, Join):
-        raise NotSupported("WITH PREFERENCE without a join", preference.place, hint="join two streams by an equality")
+        where, how = "in FROM", "take the stream itself: what was told would have to be taken back"
+        if isinstance(node, Join):
+            where, how = "below the join", "join the streams themselves"
+        raise CheckError(f"an aggregate {where} does not go with a PREFERENCE", preference.place, hint=how)
+    if not isinstance(node, Join) and any(isinstance(below, Join) for below in nodes(node)):
+        how = "write it in a query that joins streams and does nothing else in FROM"
+        raise NotSupported("WITH PREFERENCE over what is made of a join", preference.place, hint=how)
 
 
 def _of_two(layout: Layout) -> Layout:
@@ -195,29 +177,17 @@ class _Sides:
         return first, second
 
     def _promise(self, placed: Expr, side: int, place: Place | None) -> Expr:
-        def change(node: Expr) -> Expr | None:
-            if isinstance(node, Call) and node.function == "estimate":
-                self._check_estimate(node, side)
-                return Column(ESTIMATE, place=node.place)
-            return Column(node.name.partition(".")[2], place=node.place) if isinstance(node, Column) else None
-
-        types = {**self.join.parts[side].types, ESTIMATE: BIGINT}
-        resolved, type_ = typed(rewrite(placed, change), types)
-        if not type_.is_numeric:
-            raise CheckError(f"a PREFERENCE is a number, and this is {type_}", place, hint="such as estimate(s.k)")
-        return resolved if type_ == DOUBLE else shared(typed(Cast(resolved, DOUBLE), types)[0])
+        types = self.join.parts[side].types
+        return promised(inside(placed), types, lambda call: self._check_estimate(call, side), place)
 
     def _check_estimate(self, call: Call, side: int) -> None:
         """It is asked about the key of the join, and a summary is there that counts it."""
-        if len(call.args) != 1:
-            raise CheckError("estimate takes one value, the key of the join", call.place, hint="such as estimate(s.k)")
-        own = call.args[0]
-        if not isinstance(own, Column) or inside(own) not in self._key_columns(side):
+        (own,) = call.args
+        if not isinstance(own, Column) or own not in self._key_columns(side):
             hint = f"take the column that joins the streams: estimate({render_key(self.join, side)})"
             raise CheckError("estimate is about a key of the join", call.place, hint=hint)
         if not any(map(self._summary, (0, 1))):
-            stream, column = self._key(side) or ("stream", "column")
-            hint = f"write CREATE SUMMARY name ON {stream}({column}) WITH GRANULARITY '10 s' AND COLLAPSE (4, 5)"
+            hint = create_hint(*(self._key(side) or ("stream", "column")))
             raise CheckError("no summary counts the key of the join", call.place, hint=hint)
 
     def _key_columns(self, side: int) -> list[Column]:
@@ -253,15 +223,10 @@ class _Sides:
         """The ages at which rows of an input pass into an older granularity, by its summary or that of the other."""
         summary = self._summary(side) or self._summary(1 - side)
         if summary is None:
-            stream, column = self._key(side) or ("stream", "column")
-            hint = f"write CREATE SUMMARY name ON {stream}({column}) WITH GRANULARITY '10 s' AND COLLAPSE (4, 5)"
+            hint = create_hint(*(self._key(side) or ("stream", "column")))
             message = "FADE goes by the granularities of a summary, and none is on the key of the join"
             raise CheckError(message, self.preference.place, hint=hint)
-        ages, length = list[int](), summary.granularity
-        for _ in range(summary.depth - 1):
-            ages.append((ages[-1] if ages else 0) + length)
-            length *= summary.rate
-        return tuple(ages)
+        return ages_of(summary)
 
 
 def render_key(join: Join, side: int) -> str:

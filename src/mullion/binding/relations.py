@@ -16,7 +16,8 @@ from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.entering import entering_at
 from mullion.binding.internal_windows import check_internal
 from mullion.binding.one_window import groups_one_window
-from mullion.binding.preferences import SummaryOn, preferred, with_windows
+from mullion.binding.preferences import preferred, with_windows
+from mullion.binding.promises import SummaryOn
 from mullion.binding.scope import Scope
 from mullion.binding.selecting import Selected, select
 from mullion.binding.set_operations import combined

@@ -60,7 +60,7 @@ class Kind(Protocol):
 def checked_summary(create: CreateSummary, stream: Stream, kinds: Mapping[str, Kind], default: str) -> StreamSummary:
     place = create.place
     check_whole(stream, "a summary", place)
-    column = stream.column(create.column, place)
+    column = stream.column(create.column, create.column_place or place)
     kind = create.kind or default
     if kind not in kinds:
         hint = closest(kind, kinds) or f"there are {' and '.join(kinds)}"

@@ -31,7 +31,7 @@ class Synopsis:
 
 def checked(create: CreateSynopsis, stream: Stream) -> Synopsis:
     check_whole(stream, "a synopsis", create.place)
-    column = stream.column(create.column, create.place)
+    column = stream.column(create.column, create.column_place or create.place)
     type_ = stream.types[column]
     if not type_.is_fractional and type_.kind not in ("tinyint", "smallint", "int"):
         hint = "take a column of DOUBLE, FLOAT, INT, SMALLINT or TINYINT"

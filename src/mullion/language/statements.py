@@ -74,8 +74,8 @@ def _create(c: Cursor, start: int) -> Statement:
     if c.accept("synopsis"):
         return _create_synopsis(c, start)
     if c.accept("summary"):
-        name, stream, column = _new_name(c, "summary"), *_on_column(c)
-        return CreateSummary(name=name, stream=stream, column=column, **summary(c), place=c.since(start))
+        name, on = _new_name(c, "summary"), _on_column(c)
+        return CreateSummary(name=name, **on, **summary(c), place=c.since(start))
     retroactive = c.accept("retroactive")
     if c.accept("table"):
         name = _new_name(c, "table")
@@ -165,20 +165,21 @@ def _kept_time(c: Cursor) -> int:
 
 
 def _create_synopsis(c: Cursor, start: int) -> CreateSynopsis:
-    name, stream, column = _new_name(c, "synopsis"), *_on_column(c)
+    name, on = _new_name(c, "synopsis"), _on_column(c)
     kind, options = synopsis(c)
-    return CreateSynopsis(name=name, stream=stream, column=column, kind=kind, **options, place=c.since(start))
+    return CreateSynopsis(name=name, **on, kind=kind, **options, place=c.since(start))
 
 
-def _on_column(c: Cursor) -> tuple[str, str]:
+def _on_column(c: Cursor) -> dict[str, Any]:
     """ON stream(column)."""
     c.expect("on")
     stream = c.name("a stream's name")
     if not c.accept_symbol("("):
         raise c.expected("'(' and a column's name")
+    at = c.at
     column = c.name("a column's name")
     c.expect_symbol(")")
-    return stream, column
+    return {"stream": stream, "column": column, "column_place": c.place(at)}
 
 
 def _create_query(c: Cursor, start: int) -> CreateQuery:

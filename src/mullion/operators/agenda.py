@@ -1,13 +1,14 @@
-"""What a promising join has not looked at yet: the promising set (ali 2).
+"""What a promising join or selection has not looked at yet: the promising set (ali 2).
 
-An entry is a row that came with all rows of the other input that it is to meet there. Rows go by the numbers in which
-they came, so entries stay what they are while sub-windows are merged and rows leave:
+An entry of a join is a row that came with all rows of the other input that it is to meet there. Rows go by the numbers
+in which they came, so entries stay what they are while sub-windows are merged and rows leave:
 
-    side  probe  since  until  promise  pairs   end
-       0     17      3      9      4.0      4    60      row 17 of input 0 meets rows 3..8 of input 1 that have its key
+    side  probe  since  until  promise  pairs  start  end
+       0     17      3      9      4.0      4     50   60     row 17 of input 0 meets rows 3..8 of input 1 with its key
 
 A pair of rows belongs to one entry. `pairs` are those that were alive when the entry was last looked at. At `end` the
-row that probes is held no more, and with it go all pairs that nobody looked at.
+row that probes is held no more, and with it go all pairs that nobody looked at. Of a selection, an entry is one row:
+one pair, which nothing else is needed for.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ class Entries:
     promise: Real
     """The more, the sooner."""
     pairs: Counts
+    start: Times
+    """Of the row that probes."""
     end: Times
 
-    ENTRY: ClassVar = 7 * 8
+    ENTRY: ClassVar = 8 * 8
     """Bytes."""
 
     def __len__(self) -> int:
@@ -53,7 +56,7 @@ class Entries:
     @staticmethod
     def none() -> Entries:
         whole = np.zeros(0, np.int64)
-        return Entries(whole, whole, whole, whole, np.zeros(0, np.float64), whole, whole)
+        return Entries(whole, whole, whole, whole, np.zeros(0, np.float64), whole, whole, whole)
 
     @staticmethod
     def concat(parts: Sequence[Entries]) -> Entries:
@@ -71,4 +74,6 @@ class Entries:
 
     @staticmethod
     def from_table(table: pa.Table) -> Entries:
+        if "#start" not in table.column_names:  # of a checkpoint from before starts were kept
+            table = table.append_column("#start", table.column("#end"))
         return Entries(*(table.column(f"#{field.name}").to_numpy() for field in fields(Entries)))

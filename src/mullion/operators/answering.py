@@ -20,8 +20,7 @@ from mullion.operators.base import Parts
 from mullion.operators.materialized import MaterializedResult
 from mullion.operators.network import Events, Network
 from mullion.operators.observing import Observing
-from mullion.operators.promise_tally import PromiseTally
-from mullion.operators.promising_network import tallies
+from mullion.operators.promising_network import told_of
 from mullion.operators.result import Result
 from mullion.operators.table_lookup import TableLookupOperator
 from mullion.options import Expiry
@@ -142,12 +141,12 @@ class Answering:
             self.limits.stop_holding(name, text, held)
 
     @property
-    def promising(self) -> dict[str, dict[str, int | float | None]]:
-        """What became of the pairs that promising joins were offered, by relation."""
-        found: dict[Node, PromiseTally] = {}
+    def promising(self) -> dict[str, dict[str, Any]]:
+        """What became of what promising joins and selections were offered, by relation."""
+        found: dict[Node, dict[str, Any]] = {}
         for network in self.networks.values():
-            found |= tallies(network.plans, {node: working.operator for node, working in network.working.items()})
-        return {name: found[plan].facts() for name, plan in self.plans.items() if plan in found}
+            found |= told_of(network.plans, {node: working.operator for node, working in network.working.items()})
+        return {name: found[plan] for name, plan in self.plans.items() if plan in found}
 
     def take_bad(self) -> dict[str, int]:
         """How many bad values each relation met since this was asked before."""

@@ -12,7 +12,7 @@ from mullion.operators import (  # noqa: F401
     distinct,
     join,
     join_view,
-    promising_join,
+    promising,
     result_window,
     stateless,
     table_lookup,

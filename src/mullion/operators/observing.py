@@ -22,7 +22,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mullion.algebra.nodes import AntiJoin, Filter, Join, Node, Promising
+from mullion.algebra.nodes import AntiJoin, Filter, Join, Node
 from mullion.language.render import render
 from mullion.operators.anti_join import AntiJoinOperator
 from mullion.operators.base import Operator
@@ -75,8 +75,8 @@ class Observing:
         for node, operator in working:
             if isinstance(node, Filter) and isinstance(operator, FilterOperator):
                 shares[predicate_name(node.input, node.predicate)] = operator.passed.value
-            elif isinstance(node, Join | Promising) and isinstance(operator, JoinOperator):
-                join = node.input if isinstance(node, Promising) else node
+            elif isinstance(operator, JoinOperator):
+                join = operator.node
                 _see_keys(join, operator, distinct)
                 if join.residual is not None:
                     shares[predicate_name(join, join.residual)] = operator.passed.value
@@ -120,8 +120,8 @@ def _overlaps(
     for node, operator in working:
         if isinstance(node, AntiJoin) and isinstance(operator, AntiJoinOperator):
             yield streams_of(node.left, node.right), node.overlap(model, operator.seen.free.value)
-        if isinstance(node, Join | Promising) and isinstance(operator, JoinOperator):
-            join = node.input if isinstance(node, Promising) else node
+        if isinstance(operator, JoinOperator):
+            join = operator.node
             yield streams_of(*join.parts), join.overlap(model, operator.met.value)
 
 

@@ -1,7 +1,11 @@
-"""What a promising join may do in a step, in the unit of its budget: rows, events that probe, or seconds.
+"""What a promising join or selection may do in a step, in the unit of its budget: rows, events that probe, or seconds.
 
-The seconds of a pair are learnt from those that were told lately; how many fit is seen by the clock, portion by portion
-(ali 5: results for an input tuple = (time between two - time to insert) / time of a hit).
+    | began: rows are sorted, counted, put in order | told, portion by portion | what waits is put away |
+    |<--------------------- the seconds of a step ---------------------------->|<----- `after` -------->|
+
+The seconds of a pair are learnt from those that were told lately, and those of what comes after from the last steps;
+how many pairs fit is seen by the clock (ali 5: results for an input tuple = (time between two - time to insert) / time
+of a hit). Where all else takes the whole budget, a part of it is still for telling: or what waits would only grow.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ from mullion.language.query import Budget
 
 FIRST_GUESS = 1e-7
 """Seconds for a pair, before any was told."""
+LEAST = 8
+"""One of so many parts of a budget in time is for telling at the least."""
 LEARNT = 0.5
 """The part of the newest step in the time that a pair takes."""
 PORTION = 1 << 17
@@ -25,8 +31,10 @@ PORTION = 1 << 17
 class StepBudget:
     """The budget of a step, which gets smaller as pairs are told. `most` is the number of rows that no step exceeds."""
 
-    def __init__(self, budget: Budget, began: float, allowed: float, pair_seconds: float, most: int) -> None:
-        """`allowed`: the seconds that AUTO has."""
+    def __init__(
+        self, budget: Budget, began: float, allowed: float, pair_seconds: float, most: int, after: float = 0.0
+    ) -> None:
+        """`allowed`: the seconds that AUTO has. `after`: those that a step takes after the last pair."""
         self.counts_events = budget.events is not None
         self.is_time = budget.rows is None and budget.events is None
         self.left: float = most
@@ -35,13 +43,19 @@ class StepBudget:
             self.left = min(budget.rows, most)
         elif budget.events is not None:
             self.left = budget.events
-        self._until = began + (allowed if budget.time is None else budget.time / 1e6)
+        self._seconds = allowed if budget.time is None else budget.time / 1e6
+        self._until = began + self._seconds - after
         self._pair_seconds = pair_seconds
         self._look()
 
     @property
     def is_spent(self) -> bool:
         return self.left < 1 or self.rows < 1
+
+    def tell(self) -> None:
+        """What is offered is known now: what is left of the time is for telling."""
+        self._until = max(self._until, time.perf_counter() + self._seconds / LEAST)
+        self._look()
 
     def _look(self) -> None:
         if self.is_time:

@@ -56,7 +56,7 @@ NO_AGES = np.zeros(0, np.int64)
 def key_stores(node: Promising, inputs: Sequence[Operator], construction: Construction) -> list[RowStore]:
     """Stores for the keys and lives of rows of each input."""
     stores = []
-    for part, keys, source in zip(node.input.parts, node.input.keys, inputs, strict=True):
+    for part, keys, source in zip(node.parts, node.keys, inputs, strict=True):
         columns = [source.schema.field(name) for name in sorted(names_in(keys))]
         schema = pa.schema([*columns, pa.field(NUMBER, pa.int64())])
         stores.append(construction.store(part.kept_as, schema, source.width, key_function(keys, part.types)))
@@ -140,8 +140,7 @@ class PromiseMemory:
             for window in store.windows:
                 gone = _same_key(window, self.gone[1 - i]) << self.halvings
                 partners = _same_key(window, self.stores[1 - i]) + gone
-                value = promise_of(self.node, i, window, partners)
-                promise.append(promises(self.node.order, value, 1.0, np.zeros(len(window), np.int64)))
+                promise.append(promises(self.node.order, promise_of(self.node, i, window.table, partners)))
                 passed = [window.start <= now - age for age in self.node.ages[i]]
                 ages.append(np.sum([np.zeros(len(window)), *passed], axis=0, dtype=np.int64))
         return np.lexsort((number, np.concatenate(promise), -np.concatenate(ages)))
@@ -187,7 +186,12 @@ def _meets(rows: TimedRows) -> Array:
 
 
 def _size(stores: Sequence[RowStore]) -> int:
-    return sum(window_size(window) for store in stores for window in store.windows)
+    return sum(map(size_of, stores))
+
+
+def size_of(store: RowStore) -> int:
+    """The bytes of a store."""
+    return sum(map(window_size, store.windows))
 
 
 def window_size(window: KeyedSubWindow) -> int:
@@ -206,4 +210,4 @@ def _column_size(column: pa.ChunkedArray) -> int:
         return int(column.nbytes)
 
 
-__all__ = ["PromiseMemory", "key_stores", "window_size"]
+__all__ = ["PromiseMemory", "key_stores", "size_of", "window_size"]

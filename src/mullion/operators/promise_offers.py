@@ -17,12 +17,20 @@ from mullion.language.types import BIGINT
 from mullion.operators.agenda import Entries
 from mullion.operators.join_probe import Partial, count_met
 from mullion.operators.keyed_sub_window import KeyedSubWindow
-from mullion.operators.promise_orders import promises
+from mullion.operators.promise_orders import faded, promises
 from mullion.operators.row_store import RowStore
+from mullion.operators.timed_rows import TimedRows
 from mullion.operators.timed_tables import numbers
 
 NUMBER = "#number"
 """The column of rows that are kept for the number in which they came."""
+
+
+def numbered(rows: TimedRows, first: int) -> TimedRows:
+    """Rows with the numbers in which they came, in the order of their starts."""
+    number = np.empty(len(rows), np.int64)
+    number[np.argsort(rows.start, kind="stable")] = first + np.arange(len(rows))
+    return rows.with_rows(rows.rows.append_column(NUMBER, pa.array(number)))
 
 
 def numbers_of(windows: Sequence[KeyedSubWindow]) -> Codes:
@@ -39,28 +47,29 @@ def offers_of(node: Promising, i: int, fresh: KeyedSubWindow, other: RowStore, u
     for window in other.windows:
         counts += count_met(partial, window, ages)
     row, grain = np.nonzero(counts)
-    value = promise_of(node, i, fresh, counts.sum(axis=1)).take(row)
+    value = promise_of(node, i, fresh.table, counts.sum(axis=1)).take(row)
     limits = _limits(other, fresh.start[row], ages, until)
     return Entries(
         np.full(len(row), i, np.int64),
         numbers_of([fresh])[row],
         limits[grain + 1, np.arange(len(row))],
         limits[grain, np.arange(len(row))],
-        promises(node.order, value, node.fade, grain),
+        faded(promises(node.order, value), node.fade, grain),
         counts[row, grain],
+        fresh.start[row],
         fresh.meets[row],
     )
 
 
-def promise_of(node: Promising, i: int, window: KeyedSubWindow, met: Counts) -> Vector:
-    """What each row of a sub-window promises when it meets so many."""
-    promise, types = node.promises[i], node.input.parts[i].types
-    columns = Columns(len(window))
+def promise_of(node: Promising, i: int, rows: pa.Table, met: Counts) -> Vector:
+    """What each row of input i promises when so many meet it, or are like it."""
+    promise, types = node.promises[i], node.parts[i].types
+    columns = Columns(len(rows))
     for name in names_read(promise):
         if name == ESTIMATE:
             columns.add(name, pa.array(met), BIGINT)
         else:
-            columns.add(name, window.table.column(name), types[name])
+            columns.add(name, rows.column(name), types[name])
     return columns.value(promise)
 
 
@@ -79,4 +88,4 @@ def _limits(other: RowStore, start: Times, ages: Times, until: int) -> Codes:
     return limits
 
 
-__all__ = ["NUMBER", "numbers_of", "offers_of", "promise_of"]
+__all__ = ["NUMBER", "numbered", "numbers_of", "offers_of", "promise_of"]

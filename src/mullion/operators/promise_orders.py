@@ -1,4 +1,4 @@
-"""In which order a promising join looks at its entries, or how it divides its budget among them (ali 3, 5.1).
+"""In which order a promising set looks at its entries, or how it divides its budget among them (ali 3, 5.1).
 
 | order | what comes first |
 |---|---|
@@ -6,8 +6,8 @@
 | ASC | the smallest: what is rare |
 | WEIGHTED | nothing: each entry gets a share of the budget by its promise, as a random sample would give it |
 
-What was met in an older granularity has faded once for each: DESC and WEIGHTED multiply by the factor, and ASC divides,
-or it would prefer the old (the paper multiplies always).
+What is in an older granularity has faded once for each: DESC and WEIGHTED multiply by the factor, and ASC divides, or
+it would prefer the old (the paper multiplies always).
 """
 
 from __future__ import annotations
@@ -21,13 +21,22 @@ from mullion.expressions.vector import Vector
 ASC, DESC, WEIGHTED = "asc", "desc", "weighted"
 
 
-def promises(order: str, values: Vector, fade: float, grain: Index) -> Real:
-    """The larger, the sooner, of rows that were met in some granularities. NULL and NaN come last."""
+def promises(order: str, values: Vector) -> Real:
+    """The larger, the sooner. NULL and NaN come last."""
     known = values.valid & ~np.isnan(values.values.astype(np.float64))
     value = np.where(known, values.values, 0.0).astype(np.float64)
-    if order == ASC:
-        return np.where(known, -value / fade**grain, -np.inf)
-    return np.where(known, value * fade**grain, 0.0 if order == WEIGHTED else -np.inf)
+    if order == WEIGHTED:
+        return np.where(known, value, 0.0)
+    return np.where(known, -value if order == ASC else value, -np.inf)
+
+
+def faded(promise: Real, fade: float, grain: Index) -> Real:
+    """Promises of what is in some granularities, the youngest of which is the first. What is below zero fades too: it
+    comes later than before."""
+    if fade == 1:
+        return promise
+    factor = fade**grain
+    return np.where(promise > 0, promise * factor, promise / factor)
 
 
 def ranked(promise: Real) -> Index:
@@ -73,4 +82,4 @@ def phases(of: Codes) -> Real:
     return phase
 
 
-__all__ = ["ASC", "DESC", "WEIGHTED", "phases", "promises", "ranked", "shares"]
+__all__ = ["ASC", "DESC", "WEIGHTED", "faded", "phases", "promises", "ranked", "shares"]

@@ -1,4 +1,4 @@
-"""What became of the pairs that a promising join could have told.
+"""What became of the pairs that a promising join could have told, or of the rows of a selection.
 
     offered = told + waiting + expired + shed
 
@@ -28,7 +28,8 @@ class PromiseTally:
     bytes: int = 0
     """What is kept now: rows, what waits, and the sample of what is gone."""
     apart: float = 0.0
-    """The microseconds between the two rows of each pair that was told, together."""
+    """The microseconds between the two rows of each pair that was told, together; of a selection, those that rows
+    waited."""
 
     @property
     def share(self) -> float:
@@ -37,16 +38,13 @@ class PromiseTally:
 
     @property
     def freshness(self) -> float | None:
-        """The mean time between the rows of a pair that was told (microseconds); None before the first."""
+        """The mean of that (microseconds); None before the first."""
         return self.apart / self.told if self.told else None
 
     def lose(self, pairs: int) -> None:
         """Pairs of rows that were let go."""
         self.shed += pairs
         self.shed_by_memory += pairs
-
-    def plus(self, other: PromiseTally) -> PromiseTally:
-        return PromiseTally(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))
 
     def facts(self) -> dict[str, int | float | None]:
         """For statistics."""

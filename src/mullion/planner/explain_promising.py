@@ -1,4 +1,4 @@
-"""EXPLAIN of promising joins: what they do and where, and how far they came."""
+"""EXPLAIN of promising joins and selections: what they do and why, what it costs, and how far they came."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mullion.algebra.costs import Estimates
-from mullion.algebra.nodes import Node, Promising, nodes
+from mullion.algebra.nodes import Join, Node, Promising, nodes
+from mullion.language.query import Budget
 from mullion.language.render import budget_text
 from mullion.memory import size_text
 from mullion.plural import plural
 
-FIRST = {"desc": "keys with the most pairs come first", "asc": "rare keys come first", "weighted": "a fair sample"}
-
+OF_A_JOIN = {"desc": "keys with the most pairs come first", "asc": "rare keys come first", "weighted": "a fair sample"}
+OF_A_SELECTION = {
+    "desc": "rows with the most frequent values come first",
+    "asc": "rows with rare values come first",
+    "weighted": "a sample by these weights",
+}
 LEAVING = {
     "desc": "beyond it the least promising rows of the oldest granularity go: those of the rarest keys, by estimates",
     "asc": "beyond it the least promising rows of the oldest granularity go: those of the most frequent keys",
@@ -21,36 +26,101 @@ LEAVING = {
 
 
 def promising_reasons(root: Node, estimates: Estimates, told: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    """Why the joins of a plan tell what they do; `told` is what became of their pairs so far."""
+    """Why the join or selection of a plan tells what it does; `told` is what became of its pairs or rows so far."""
     for node in nodes(root):
         if isinstance(node, Promising):
-            rate = estimates.flow(node.input).rate
-            first = FIRST[node.order] if node.asks_estimates else "the order is that of the expression"
-            text = f"about {rate:,.0f} pairs a second, {budget_text(node.budget)} a step: the exact join while that "
-            text += f"reaches; where it does not, {first}. Counts are exact, from rows sorted by key; on the driver, "
-            yield {"rule": "promising_join", "text": text + "since an order is one of all pairs"}
+            yield {"rule": f"promising_{_kind(node)}", "text": _what_it_does(node, estimates)}
+            yield {"rule": "exact_or_promising", "text": _costs(node, estimates, told)}
             if node.memory is not None:
-                yield {
-                    "rule": "memory",
-                    "text": f"{size_text(node.memory)} for rows and what waits: {LEAVING[node.order]}",
-                }
-    if told is not None and told["offered"]:
-        yield {"rule": "told_so_far", "text": told_text(told)}
+                text = f"{size_text(node.memory)} for rows and what waits: {LEAVING[node.order]}"
+                yield {"rule": "memory", "text": text}
+            if told is not None and told["offered"]:
+                yield {"rule": "told_so_far", "text": told_text(told, is_join=_is_join(node))}
+                if told.get("last_step"):
+                    yield {"rule": "last_step", "text": last_text(told, is_join=_is_join(node))}
 
 
-def told_text(told: Mapping[str, Any]) -> str:
+def _is_join(node: Promising) -> bool:
+    return isinstance(node.input, Join)
+
+
+def _kind(node: Promising) -> str:
+    return "join" if _is_join(node) else "selection"
+
+
+def _what_it_does(node: Promising, estimates: Estimates) -> str:
+    rate, unit = estimates.flow(node.input).rate, "pairs" if _is_join(node) else "rows"
+    firsts = OF_A_JOIN if _is_join(node) else OF_A_SELECTION
+    first = firsts[node.order] if node.asks_estimates else "the order is that of the expression"
+    text = f"about {rate:,.0f} {unit} a second, {budget_text(node.budget)} a step: the exact {_kind(node)} while that "
+    counted = "Counts are exact, from rows sorted by key; " if node.asks_estimates else ""
+    return f"{text}reaches; where it does not, {first}. {counted}on the driver, since an order is one of all {unit}"
+
+
+def _costs(node: Promising, estimates: Estimates, told: Mapping[str, Any] | None) -> str:
+    """What the exact one costs, and the choice; of the last step, how far the budget reached."""
+    exact, choice = estimates.flow(node.input).rate, node.cost(estimates).total
+    if _is_join(node):
+        exact = node.input.cost(estimates).total
+    text = (
+        f"the exact {_kind(node)} costs {exact:,.0f} accesses a second, and that there is a choice adds {choice:,.0f}"
+    )
+    last = None if told is None else told.get("last_step")
+    needed = None if told is None or last is None else _needed(node.budget, last, told["pair_seconds"])
+    if needed is None:
+        return f"{text}; whether there is one is decided in each step, by what it offers"
+    amount, times = needed
+    if times <= 1:
+        return f"{text}; the last step offered {amount}, {times:.2g} x the budget: it was exact"
+    return f"{text}; the last step offered {amount}, {times:.1f} x the budget: it was not"
+
+
+def _needed(budget: Budget, last: Mapping[str, Any], pair_seconds: float) -> tuple[str, float] | None:
+    """What all of a step would have taken, and how many budgets that is; None where there was time for everything."""
+    if budget.rows is not None:
+        return f"{last['offered']:,} rows", last["offered"] / budget.rows
+    if budget.events is not None:
+        return f"{last['events']:,} events", last["events"] / budget.events
+    allowed = last["allowed"] if budget.time is None else budget.time / 1e6
+    if allowed is None:
+        return None
+    seconds = last["offered"] * pair_seconds
+    return f"{1000 * seconds:,.3g} ms of work (observed)", seconds / max(allowed, 1e-6)
+
+
+def told_text(told: Mapping[str, Any], *, is_join: bool = True) -> str:
     """
     >>> told = {"offered": 131000, "told": 84210, "waiting": 46790, "expired": 0, "shed": 0, "rows_shed": 0}
     >>> told_text({**told, "freshness": 2.5})
     '84,210 of 131,000 pairs (64 %); 46,790 wait, 0 expired unseen, 0 shed; the rows of a pair are 2.5 s apart'
+    >>> told_text({**told, "freshness": 2.5}, is_join=False)
+    '84,210 of 131,000 rows (64 %); 46,790 wait, 0 expired unseen, 0 shed; rows were told after 2.5 s'
     >>> told_text({**told, "shed": 46790, "waiting": 0, "rows_shed": 900, "bytes": 9 << 20, "freshness": None})
     '84,210 of about 131,000 pairs (64 %); 0 wait, 0 expired unseen, 46,790 shed; 900 rows shed, 9 MB are kept'
     """
-    share = 100 * told["told"] / told["offered"]
-    about = "about " if told["rows_shed"] else ""
-    text = f"{told['told']:,} of {about}{told['offered']:,} pairs ({share:.0f} %); {told['waiting']:,} wait, "
+    share, unit = 100 * told["told"] / told["offered"], "pairs" if is_join else "rows"
+    about = "about " if told["rows_shed"] and is_join else ""
+    text = f"{told['told']:,} of {about}{told['offered']:,} {unit} ({share:.0f} %); {told['waiting']:,} wait, "
     text += f"{told['expired']:,} expired unseen, {told['shed']:,} shed"
     if told["rows_shed"]:
         text += f"; {plural(told['rows_shed'], 'row')} shed, {size_text(told['bytes'])} are kept"
     fresh = told["freshness"]
-    return text if fresh is None else f"{text}; the rows of a pair are {fresh:g} s apart"
+    if fresh is None:
+        return text
+    return f"{text}; " + (
+        f"the rows of a pair are {fresh:g} s apart" if is_join else f"rows were told after {fresh:g} s"
+    )
+
+
+def last_text(told: Mapping[str, Any], *, is_join: bool = True) -> str:
+    """
+    >>> step = {"offered": 131000, "told": 84210, "expired": 0, "shed": 0, "oldest": 38.0, "seconds": 0.19}
+    >>> last_text({"waiting": 46790, "pair_seconds": 2e-7, "last_step": step})
+    '84,210 of 131,000 pairs (64 %) in 190 ms, 0.2 us each; 46,790 wait, the oldest for 38 s; 0 expired unseen, 0 shed'
+    """
+    last, unit = told["last_step"], "pairs" if is_join else "rows"
+    share = f" ({100 * last['told'] / last['offered']:.0f} %)" if last["offered"] else ""
+    oldest = "" if last["oldest"] is None else f", the oldest for {last['oldest']:g} s"
+    text = f"{last['told']:,} of {last['offered']:,} {unit}{share} in {1000 * last['seconds']:.3g} ms, "
+    text += f"{1e6 * told['pair_seconds']:.2g} us each; {told['waiting']:,} wait{oldest}; "
+    return f"{text}{last['expired']:,} expired unseen, {last['shed']:,} shed"

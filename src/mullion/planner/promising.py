@@ -1,5 +1,7 @@
 """Whether a promising join is computed as such: where queries compute all of it anyway, it is a view of theirs.
 
+A promising selection always is: what its budget is to save is not to select rows, but to tell them.
+
     CREATE QUERY all_pairs AS SELECT ... FROM a [RANGE 10 min], b [RANGE 10 min] WHERE a.k = b.k
     CREATE QUERY first_pairs AS SELECT ... FROM a [RANGE 5 min], b [RANGE 5 min] WHERE a.k = b.k WITH PREFERENCE ...
 
@@ -21,17 +23,18 @@ def is_promising(root: Node) -> bool:
 
 def complete(root: Node) -> Node:
     """The plan with whole joins in the place of promising ones."""
-    if isinstance(root, Promising):
+    if isinstance(root, Promising) and isinstance(root.input, Join):
         return complete(root.input)
     return root.with_inputs(tuple(complete(below) for below in root.inputs))
 
 
 def chosen_way(root: Node, standing: Sequence[Node]) -> Node:
     """The plan, complete if plans that stand compute its joins already."""
-    if not is_promising(root):
+    preferring = [node.input for node in nodes(root) if isinstance(node, Promising)]
+    joins = [node for node in preferring if isinstance(node, Join)]
+    if not joins:
         return root
     exact = [plan for plan in standing if not is_promising(plan)]
-    joins = [node.input for node in nodes(root) if isinstance(node, Promising)]
     return complete(root) if all(_is_computed(join, exact) for join in joins) else root
 
 

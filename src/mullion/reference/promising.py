@@ -1,21 +1,22 @@
-"""What a promising join tells in steps, by definition: all pairs, ordered by exact counts, cut at the budget (ali 5.1).
+"""What a promising join or selection tells in steps, by definition: all pairs, or all rows, ordered by exact counts and
+cut at the budget (ali 5).
 
-Where no budget is short, it is the join: that is its meaning as a relation.
+Where no budget is short, it is the join or selection: that is its meaning as a relation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any
 
-from mullion.algebra.nodes import Promising
+from mullion.algebra.nodes import Join, Promising
 from mullion.algebra.nodes.promising import ESTIMATE
 from mullion.instants import EVER_BEFORE
 from mullion.language.types import BIGINT
 from mullion.reference.expressions import values_of
-from mullion.reference.meanings import join
 from mullion.reference.registry import as_inputs, meaning_of
 from mullion.reference.rows import Row
 from mullion.reference.world import World
@@ -23,24 +24,32 @@ from mullion.reference.world import World
 
 @meaning_of(Promising, strict=as_inputs)
 def promising(world: World, node: Promising) -> list[Row]:
-    return join(world, node.input)
+    return world.rows(node.input)
 
 
 @dataclass(frozen=True)
 class _Offer:
-    """A row that probes with the rows that it meets in one granularity of the other input, the last to come first."""
+    """A row that probes with the rows that it meets in one granularity of the other input, the last to come first; or
+    a row of a selection, which fades while it waits."""
 
     promise: float
     pairs: tuple[Row, ...]
+
+    def promise_at(self, node: Promising, time: int) -> float:
+        if isinstance(node.input, Join):
+            return self.promise
+        grain = sum(age <= time - self.pairs[0].start for age in node.fading_ages(0))
+        return _faded(node, self.promise, grain)
 
 
 def told_in_steps(world: World, node: Promising, steps: Sequence[int]) -> list[list[Row]]:
     """The rows that ASC or DESC tell in the steps up to each of these times."""
     told, waiting, before = [], list[_Offer](), EVER_BEFORE
-    passing = {row.id for row in join(world, node.input)}
+    passing = {row.id for row in world.rows(node.input)}
+    offers = _pairs if isinstance(node.input, Join) else _rows
     for now in steps:
-        waiting += _offers(world, node, before, now)
-        waiting.sort(key=lambda offer: offer.promise, reverse=node.order == "desc")
+        waiting = [*(offer for offer in waiting if offer.pairs), *offers(world, node, before, now)]
+        waiting.sort(key=partial(_Offer.promise_at, node=node, time=before), reverse=node.order == "desc")
         alive = [replace(offer, pairs=tuple(p for p in offer.pairs if p.held_until > before)) for offer in waiting]
         found, waiting = _cut([offer for offer in alive if offer.pairs], node.budget.rows, node.budget.events)
         told.append([row for row in found if row.id in passing])
@@ -61,16 +70,28 @@ def _cut(offers: list[_Offer], rows: int | None, events: int | None) -> tuple[li
     return found, left
 
 
-def _offers(world: World, node: Promising, before: int, now: int) -> Iterator[_Offer]:
+def _rows(world: World, node: Promising, before: int, now: int) -> Iterator[_Offer]:
+    """The rows that come between two times. Each is like itself, and like what comes with it."""
+    rows = world.rows(node.input)
+    values = world.keys(node.input, node.keys[0])
+    columns = (*node.input.columns, (ESTIMATE, BIGINT))
+    for n in sorted(range(len(rows)), key=lambda n: rows[n].start):
+        if before <= rows[n].start < now:
+            alike = [m for m, row in enumerate(rows) if row.start < now and _meet([rows] * 2, [values] * 2, 0, n, m)]
+            (value,) = values_of(node.promises[0], columns, [(*rows[n].values, len(alike))])
+            yield _Offer(_promise(node, value), (rows[n],))
+
+
+def _pairs(world: World, node: Promising, before: int, now: int) -> Iterator[_Offer]:
     """By the rows that come between two times. Those of input 0 meet what had come before, and those of input 1 also
     what comes with them."""
-    parts = node.input.parts
+    parts = node.parts
     sides = [world.rows(part) for part in parts]
     at = [[n for _, n in sorted((row.start, n) for n, row in enumerate(rows))] for rows in sides]
     for side in (0, 1):
         own = [n for n in at[side] if before <= sides[side][n].start < now]
         others = [n for n in at[1 - side] if sides[1 - side][n].start < (now if side else before)]
-        keys = [world.keys(part, keys) for part, keys in zip(parts, node.input.keys, strict=True)]
+        keys = [world.keys(part, keys) for part, keys in zip(parts, node.keys, strict=True)]
         met = {n: [m for m in others if _meet(sides, keys, side, n, m)] for n in own}
         for n in sorted(own, key=lambda n: [(key is None, key) for key in keys[side][n]]):
             row = sides[side][n]
@@ -81,13 +102,19 @@ def _offers(world: World, node: Promising, before: int, now: int) -> Iterator[_O
                 pairs = [m for m in met[n] if ages[grain] <= row.start - sides[1 - side][m].start < ages[grain + 1]]
                 if pairs:
                     rows = tuple(_pair(sides, side, n, m) for m in reversed(pairs))
-                    yield _Offer(_promise(node, value, grain), rows)
+                    yield _Offer(_faded(node, _promise(node, value), grain), rows)
 
 
-def _promise(node: Promising, value: Any, grain: int) -> float:
+def _promise(node: Promising, value: Any) -> float:
     if value is None or value != value:
         return -inf if node.order == "desc" else inf
-    return float(value * node.fade**grain if node.order == "desc" else value / node.fade**grain)
+    return float(value)
+
+
+def _faded(node: Promising, promise: float, grain: int) -> float:
+    """It comes later than it would have."""
+    factor = node.fade**grain
+    return promise * factor if (promise > 0) == (node.order == "desc") else promise / factor
 
 
 def _meet(sides: Sequence[Sequence[Row]], keys: Sequence[Sequence[tuple[Any, ...]]], side: int, n: int, m: int) -> bool:

@@ -158,7 +158,7 @@ class RelationRuns:
         return {name: number for run in self.runs.values() for name, number in run.bad.items()}
 
     @property
-    def promising(self) -> dict[str, dict[str, int | float | None]]:
+    def promising(self) -> dict[str, dict[str, Any]]:
         """Of queries with a PREFERENCE, how many of their results were offered, told, wait, expired and were shed."""
         return {name: facts for run in self.runs.values() for name, facts in run.own.promising.items()}
 

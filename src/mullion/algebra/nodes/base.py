@@ -174,8 +174,24 @@ class OverOne(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class RowByRow(OverOne):
-    """A relation of which each row comes from one row of its input, and lives as long."""
+class SameLives(OverOne):
+    """A relation of which each row comes from one row of its input, and lives as long, whenever it is told."""
+
+    @property
+    def is_internal(self) -> bool:
+        return self.input.is_internal
+
+    @property
+    def releases(self) -> bool:
+        return self.input.releases
+
+    def flow(self, estimates: Estimates) -> Flow:
+        return estimates.flow(self.input)
+
+
+@dataclass(frozen=True, eq=False)
+class RowByRow(SameLives):
+    """Such a relation whose rows come when those of its input do, each for itself."""
 
     @property
     def pattern(self) -> Pattern:
@@ -188,17 +204,6 @@ class RowByRow(OverOne):
     @property
     def life(self) -> int | None:
         return self.input.life
-
-    @property
-    def is_internal(self) -> bool:
-        return self.input.is_internal
-
-    @property
-    def releases(self) -> bool:
-        return self.input.releases
-
-    def flow(self, estimates: Estimates) -> Flow:
-        return estimates.flow(self.input)
 
     def cost(self, estimates: Estimates) -> OperatorCost:
         return estimates.passing(self.input)

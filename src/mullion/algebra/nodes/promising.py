@@ -1,14 +1,12 @@
-"""A join of which the most promising part is told where there is no time for all of it (ali 5)."""
+"""A join or selection of which the most promising part is told where there is no time for all of it (ali 5)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
-from typing import Self
 
 from mullion.algebra.column_names import names_in
-from mullion.algebra.costs import Estimates, Flow, OperatorCost
-from mullion.algebra.nodes.base import Node, OverOne
+from mullion.algebra.costs import Estimates, OperatorCost
+from mullion.algebra.nodes.base import Node, SameLives
 from mullion.algebra.nodes.join import Join
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.texts import expression_text
@@ -18,31 +16,43 @@ from mullion.language.render import budget_text, render
 from mullion.memory import size_text
 
 ESTIMATE = "#estimate"
-"""The column that stands for estimate(x): how many rows of the other input have the key of the row that probes."""
+"""The column that stands for estimate(x): how many rows of the other input have the key of the row that probes, or of a
+selection, how many of its rows have the value `counted`."""
 
 
 @kind
-class Promising(OverOne):
-    """Rows of a join of two inputs, all of them unless the budget of a step is short.
+class Promising(SameLives):
+    """Rows of a join of two inputs, or of a selection: all of them unless the budget of a step is short.
 
     New rows of input i are put in order by `promises[i]`, over its own columns and `ESTIMATE`. The order is DESC, ASC
     or WEIGHTED: by shares. `ages[i]` are the ages at which rows of input i pass into an older granularity; the promise
-    of what they meet there fades by `fade` each time. The paper loops over the granularities of the other stream (5.1).
-    Beyond `memory` bytes, rows of the oldest granularity are let go, the least promising first.
+    of what they meet there, or of a selection that of rows that wait, fades by `fade` each time. The paper loops over
+    the granularities of the other stream (5.1). Beyond `memory` bytes, rows of the oldest granularity are let go, the
+    least promising first.
+
+    Rows that waited come after others that started later, so they leave in any order. The order is one of all rows:
+    it cannot be split by keys.
     """
 
-    input: Join
     order: str
-    promises: tuple[Expr, Expr]
+    promises: tuple[Expr, ...]
     budget: Budget
     fade: float = 1.0
-    ages: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    ages: tuple[tuple[int, ...], ...] = ((), ())
     memory: int | None = None
+    counted: Expr | None = None
 
-    def _over(self, inputs: tuple[Node, ...]) -> Self:
-        (join,) = inputs
-        assert isinstance(join, Join)
-        return replace(self, input=join)
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """Whose new rows are put in order."""
+        return self.input.parts if isinstance(self.input, Join) else self.inputs
+
+    @property
+    def keys(self) -> tuple[tuple[Expr, ...], ...]:
+        """By which rows of each part are counted."""
+        if isinstance(self.input, Join):
+            return self.input.keys
+        return ((),) if self.counted is None else ((self.counted,),)
 
     def fading_ages(self, i: int) -> tuple[int, ...]:
         """The ages at which promises change."""
@@ -50,30 +60,32 @@ class Promising(OverOne):
 
     @property
     def asks_estimates(self) -> bool:
-        """Whether what it prefers depends on how many rows meet."""
+        """Whether what it prefers depends on how many rows meet, or are alike."""
         return any(ESTIMATE in names_in(promise) for promise in self.promises)
 
     @property
     def operator_inputs(self) -> tuple[Node, ...]:
-        """Its operator joins by itself, as far as the budget reaches."""
-        return self.input.parts
+        """The operator of a join joins by itself, as far as the budget reaches."""
+        return self.parts
 
     def needs(self, needed: Collection[str]) -> list[set[str]]:
-        read = zip(self.input.needs(needed), self.promises, strict=True)
-        return [names | (names_in(promise) - {ESTIMATE}) for names, promise in read]
+        whole = self.input.needs(needed) if isinstance(self.input, Join) else [set(needed) | names_in(*self.keys[0])]
+        return [names | (names_in(promise) - {ESTIMATE}) for names, promise in zip(whole, self.promises, strict=True)]
 
     @property
     def text(self) -> str:
         by = " and ".join(f"({render(promise)})" for promise in self.promises)
         fading = "" if self.fade == 1 else f", fade {self.fade!r} at {self.ages}"
         keeping = "" if self.memory is None else f", {self.memory} bytes by {self.ages}"
-        return f"promising({self.input.text}, {self.order} {by}, {budget_text(self.budget)}{fading}{keeping})"
+        counting = "" if self.counted is None else f", counted by {render(self.counted)}"
+        return f"promising({self.input.text}, {self.order} {by}, {budget_text(self.budget)}{fading}{keeping}{counting})"
 
     @property
     def explained(self) -> str:
-        written = f"CAST(`{ESTIMATE}` AS DOUBLE)"
-        texts = [expression_text(promise).replace(written, "estimate") for promise in self.promises]
-        by = dict.fromkeys(text.replace(f"`{ESTIMATE}`", "estimate") for text in texts)
+        written = (f"CAST(`{ESTIMATE}` AS DOUBLE)", f"`{ESTIMATE}`")
+        estimate = "estimate" if self.counted is None else f"estimate({expression_text(self.counted)})"
+        texts = [expression_text(promise) for promise in self.promises]
+        by = dict.fromkeys(text.replace(written[0], estimate).replace(written[1], estimate) for text in texts)
         fading = "" if self.fade == 1 else f", fade {self.fade:g}"
         keeping = "" if self.memory is None else f", memory {size_text(self.memory)}"
         budget = f"budget {budget_text(self.budget)} a step"
@@ -81,23 +93,9 @@ class Promising(OverOne):
 
     @property
     def pattern(self) -> Pattern:
-        return self.input.pattern
-
-    @property
-    def kept_as(self) -> Pattern:
-        return self.input.kept_as
-
-    @property
-    def is_internal(self) -> bool:
-        return self.input.is_internal
-
-    @property
-    def releases(self) -> bool:
-        return self.input.releases
-
-    def flow(self, estimates: Estimates) -> Flow:
-        return estimates.flow(self.input)
+        pattern = self.input.pattern
+        return Pattern.WEAK if pattern is Pattern.WEAKEST else pattern
 
     def cost(self, estimates: Estimates) -> OperatorCost:
-        """Every new row looks up how many it would meet."""
-        return OperatorCost(processing=sum(estimates.flow(part).rate for part in self.input.parts))
+        """Every new row looks up how many it would meet, or are like it."""
+        return OperatorCost(processing=sum(estimates.flow(part).rate for part in self.parts))

@@ -1,0 +1,224 @@
+"""What could be told and was not yet, the most promising first: the promising set of a query (ali 2, 5).
+
+    offers of a step --+--> in order: DESC, ASC --> told, as far as the budget reaches; the rest waits for the next step
+    what waits --------'    by shares: WEIGHTED --> told, drawn; the rest is shed
+
+An entry stands for pairs of rows of a join, or for one row of a selection; whoever offers it knows which (`Offered`).
+Entries are told in order, the last one in part. What waits is told when a step has time to spare, and goes when its
+rows do. A sample that is told later would be one of another time: so nothing of it waits.
+
+Time: O(n log n) a step with shortage, for n entries. Space: one entry for each row that waits.
+Guarantee: what is offered is told, waits, has expired or was shed, and each pair is one of these.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from mullion.algebra.nodes import Promising
+from mullion.expressions.arrays import Counts, Index, Real
+from mullion.instants import EVER_BEFORE, THE_END
+from mullion.language.query import Budget
+from mullion.operators.agenda import Entries
+from mullion.operators.auto_time import AutoTime
+from mullion.operators.base import Parts
+from mullion.operators.promise_budget import FIRST_GUESS, LEARNT, StepBudget
+from mullion.operators.promise_orders import WEIGHTED, phases, ranked, shares
+from mullion.operators.promise_tally import PromiseTally
+from mullion.operators.timed_rows import TimedRows
+
+TELLING = 1000
+"""Pairs from whose time one can tell what one takes."""
+SECOND = 1_000_000
+AHEAD = 1.5
+"""Entries that waited are counted anew for so many times the budget, since some of their pairs have expired."""
+
+
+class Offered(Protocol):
+    """What knows the pairs that entries stand for."""
+
+    def promise(self, entries: Entries) -> Real:
+        """What each entry promises in this step."""
+
+    def alive(self, entries: Entries) -> Counts:
+        """How many pairs each entry still has."""
+
+    def split(self, entry: Entries, most: int) -> tuple[Entries, int, int]:
+        """So many pairs of an entry, with the rows that came last; before which number those came that are left to it,
+        and how many they are."""
+
+    def rows(self, entries: Entries, drawn: Counts) -> list[TimedRows]:
+        """So many pairs of each entry, as rows."""
+
+
+@dataclass(frozen=True)
+class LastStep:
+    """What became in the last step of what was new or had waited."""
+
+    events: int
+    """Rows that came."""
+    offered: int
+    told: int
+    expired: int
+    shed: int
+    oldest: float | None
+    """The seconds that the row has been there which waits longest."""
+    seconds: float
+    allowed: float | None
+    """The seconds that AUTO had, where these were limited."""
+
+
+class PromisingSet:
+    def __init__(self, node: Promising, offered: Offered) -> None:
+        self.node, self._offered = node, offered
+        self.agenda, self.tally = Entries.none(), PromiseTally()
+        self.before = EVER_BEFORE
+        """The `now` of the last step."""
+        self.is_auto = node.budget == Budget()
+        self.time = AutoTime()
+        """What AUTO has of the time of a step."""
+        self.pair_seconds = FIRST_GUESS
+        self.last: LastStep | None = None
+        self._known, self._allowed = PromiseTally(), math.inf
+        """How it was before the step, and the seconds that AUTO has for it."""
+        self._told_at, self._after = -math.inf, 0.0
+        """When the last pair was told, and how many seconds steps take after that."""
+
+    # A step
+
+    def begin(self, began: float, most: int) -> StepBudget:
+        """The budget of a step, which gives so many rows at the most."""
+        self._known = replace(self.tally)
+        self._allowed = self.time.turn()
+        return StepBudget(self.node.budget, began, self._allowed, self.pair_seconds, most, self._after)
+
+    def end(self, began: float, events: int) -> None:
+        """A step that so many new rows came in."""
+        ended = time.perf_counter()
+        seconds = ended - began
+        self.time.spend(seconds)
+        if self._told_at >= began:
+            self._after += LEARNT * (ended - self._told_at - self._after)
+        known, tally = self._known, self.tally
+        oldest = None
+        if len(self.agenda) and self.before != THE_END:
+            oldest = max(0, self.before - int(self.agenda.start.min())) / SECOND
+        self.last = LastStep(
+            events,
+            known.waiting + tally.offered - known.offered,
+            tally.told - known.told,
+            tally.expired - known.expired,
+            tally.shed - known.shed,
+            oldest,
+            seconds,
+            self._allowed if self.is_auto and self._allowed < math.inf else None,
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """For statistics: what became of all that was offered, and of the last step."""
+        last = {} if self.last is None else {"last_step": asdict(self.last), "pair_seconds": self.pair_seconds}
+        return {**self.tally.facts(), **last}
+
+    # What is told
+
+    def tell(self, offers: Sequence[Entries], budget: StepBudget, number: int) -> list[TimedRows]:
+        """The most promising part of what waits and of new offers, or a sample of these. `number`: that of the row that
+        came last, by which samples differ."""
+        self.tally.offered += sum(int(entries.pairs.sum()) for entries in offers)
+        entries = Entries.concat([self.agenda, *offers])
+        if self.node.order == WEIGHTED:
+            budget.tell()
+            rows = self._drawn(entries, budget, float(phases(np.array([number]))[0]))
+        else:
+            order = ranked(self._offered.promise(entries))
+            budget.tell()
+            rows = self._in_order(entries, order, budget)
+        self._told_at = time.perf_counter()
+        return rows
+
+    def _in_order(self, entries: Entries, order: Index, budget: StepBudget) -> list[TimedRows]:
+        """Entries in the order of their promises, until the budget is spent. The others wait."""
+        at, rows = 0, list[TimedRows]()
+        is_counted = np.arange(len(entries)) >= len(self.agenda)
+        while at < len(order) and not budget.is_spent:
+            ahead = order[at : at + 1 + budget.fitting(entries.pairs[order[at:]], AHEAD)]
+            if not is_counted[ahead].all():
+                entries, expired = self.counted(entries, ahead[~is_counted[ahead]])
+                self.tally.expired += expired
+                is_counted[ahead] = True
+                continue
+            whole = budget.fitting(entries.pairs[order[at:]])
+            if whole:
+                rows += self._told(entries.take(order[at : at + whole]), budget)
+                at += whole
+            else:
+                part, until, left = self._offered.split(entries.take(order[at : at + 1]), budget.pairs)
+                rows += self._told(part, budget)
+                entries = entries.cut(int(order[at]), until, left)
+                at += 0 if left else 1
+        self.agenda = entries.take(order[at:])
+        return rows
+
+    def counted(self, entries: Entries, some: Index) -> tuple[Entries, int]:
+        """With the pairs that some entries still have, and how many are gone."""
+        chosen = entries.take(some)
+        alive = self._offered.alive(chosen)
+        pairs = entries.pairs.copy()
+        pairs[some] = alive
+        return replace(entries, pairs=pairs), int(chosen.pairs.sum() - alive.sum())
+
+    def _drawn(self, entries: Entries, budget: StepBudget, phase: float) -> list[TimedRows]:
+        """Of each entry its share. What is not drawn is shed."""
+        pairs = entries.pairs
+        if budget.fits(len(entries), int(pairs.sum())):
+            drawn = pairs
+        elif budget.counts_events:
+            drawn = pairs * shares(entries.promise, np.ones(len(entries), np.int64), budget.left, phase)
+            drawn = shares(drawn.astype(np.float64), drawn, budget.rows, phase)
+        else:
+            drawn = shares(entries.promise, pairs, budget.pairs, phase)
+        self.tally.shed += int(pairs.sum() - drawn.sum())
+        some = np.flatnonzero(drawn)
+        return self._told(entries.take(some), budget, drawn[some])
+
+    def _told(self, entries: Entries, budget: StepBudget, drawn: Counts | None = None) -> list[TimedRows]:
+        """The pairs of some entries, or as many as are drawn of them, as rows."""
+        taken = entries.pairs if drawn is None else drawn
+        began = time.perf_counter()
+        rows = self._offered.rows(entries, taken)
+        budget.spend(taken)
+        self.learn(began, int(taken.sum()))
+        return rows
+
+    def learn(self, began: float, pairs: int) -> None:
+        """How long a pair takes, from as many as tell."""
+        if pairs >= TELLING:
+            self.pair_seconds += LEARNT * ((time.perf_counter() - began) / pairs - self.pair_seconds)
+
+    # What leaves
+
+    def expire(self, now: int) -> None:
+        """Entries leave with their rows: the step has gone on to `now`."""
+        over = self.agenda.end <= now
+        if over.any():
+            self.tally.expired += int(self.agenda.pairs[over].sum())
+            self.agenda = self.agenda.take(~over)
+        self.before = now
+
+    # What a restart needs
+
+    def parts(self) -> Parts:
+        return {"agenda": [self.agenda.to_table()], "tally": [self.tally.to_table()]}
+
+    def restore(self, parts: Parts, before: int) -> None:
+        self.before = before
+        for table in parts.get("agenda", ()):
+            self.agenda = Entries.from_table(table)
+        for table in parts.get("tally", ()):
+            self.tally = PromiseTally.from_table(table)
