@@ -37,6 +37,9 @@ T = TypeVar("T")
 
 NO_GRID = Grid(1, 0)
 
+rendered = lru_cache(maxsize=1 << 16)(render)
+"""Plans are made anew whenever a query comes or goes, and ask for the same texts again."""
+
 
 @dataclass(frozen=True)
 class StateColumn:
@@ -50,9 +53,9 @@ class StateColumn:
 
     @staticmethod
     def of(partial: Partial, argument: Expr | None, where: Expr | None = None) -> StateColumn:
-        name = f"{partial.label}({'*' if argument is None else render(argument)})"
+        name = f"{partial.label}({'*' if argument is None else rendered(argument)})"
         if where is not None:
-            name += f" where {render(where)}"
+            name += f" where {rendered(where)}"
         return StateColumn(name, partial, argument, where)
 
     def expressions(self) -> Iterator[Expr]:
@@ -78,9 +81,6 @@ def states_of(aggregate: BoundAggregate) -> tuple[StateColumn, ...]:
 FRAGMENTS, ROWS = "fragments", "rows"
 """The two ways on from the predicates that events satisfy: fragments by hash, and dense rows (design decision 4)."""
 
-
-rendered = lru_cache(maxsize=1 << 16)(render)
-"""Plans are made anew whenever a query comes or goes, and ask for the same texts again."""
 
 TRUE = Literal(True, BOOLEAN)
 
