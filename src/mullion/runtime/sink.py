@@ -42,9 +42,6 @@ class Sink(ABC):
         """Forget what was written of a stream and its queries after the last commit; everything when there is none.
         A sink that keeps nothing across runs has nothing to do."""
 
-    def finish(self, schemas: dict[str, pa.Schema]) -> None:  # noqa: B027
-        """The run has ended; every query is given with the columns of its answers."""
-
     def shard_writer(self) -> ShardWriter | None:
         """A function that executors write with by themselves, if the sink has one."""
         return None

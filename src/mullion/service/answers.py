@@ -70,7 +70,8 @@ class AnswerStore:
 
     def finish(self) -> None:
         """All input was read: every query has a file, also one without answers."""
-        self.sink.finish({query.name: answer_schema(query) for query in self._catalog.queries.values()})
+        if self._files is not None:
+            self._files.finish({query.name: answer_schema(query) for query in self._catalog.queries.values()})
 
     def call(self, on_answer: OnAnswer, query: str | None = None) -> None:
         """Hand answers to a callback: those of one query, or of all."""

@@ -38,10 +38,6 @@ class SeveralSinks(Sink):
         for sink in self.sinks:
             sink.resume(stream, queries, committed)
 
-    def finish(self, schemas: dict[str, pa.Schema]) -> None:
-        for sink in self.sinks:
-            sink.finish(schemas)
-
     def shard_writer(self) -> ShardWriter | None:
         """Executors may write by themselves only when there is no other sink."""
         return self.sinks[0].shard_writer() if len(self.sinks) == 1 else None

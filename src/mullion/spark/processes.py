@@ -33,11 +33,11 @@ class Peaks:
         if not now and time.monotonic() - self._looked < EVERY:
             return
         self._looked = time.monotonic()
-        own = os.getpid()
+        own, parents = os.getpid(), _parents()
         self.python = max(self.python, peak_of(own))
-        java = [pid for pid in _below(own) if _name_of(pid) == "java"]
+        java = [pid for pid in _below(own, parents) if _name_of(pid) == "java"]
         self.java = max(self.java, sum(map(peak_of, java)))
-        for pid in (worker for jvm in java for worker in _below(jvm)):
+        for pid in (worker for jvm in java for worker in _below(jvm, parents)):
             self.workers[pid] = max(self.workers.get(pid, 0), peak_of(pid))
 
     def by_kind(self) -> dict[str, int]:
@@ -56,9 +56,8 @@ def peak_of(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
-def _below(pid: int) -> Iterator[int]:
+def _below(pid: int, parents: dict[int, int]) -> Iterator[int]:
     """The processes that a process has started, and those that they have."""
-    parents = _parents()
     found = {pid}
     while more := {child for child, parent in parents.items() if parent in found} - found:
         found |= more
