@@ -19,7 +19,7 @@ from mullion.planner.explained import MOST_SHOWN, Explained, branched
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.schedules.explained import schedule_facts, schedule_lines
 from mullion.planner.sliced import SlicedAggregation
-from mullion.planner.slices import first_edges, paned, slices_of
+from mullion.planner.slices import first_edges, paned_slices, slices_of
 from mullion.planner.synopses import shared_synopses
 from mullion.plural import plural
 
@@ -111,7 +111,7 @@ class ExplainedSlices(Explained):
             "predicate": None if query.predicate is None else render(query.predicate),
             "group_by": [render(key) for key in query.keys],
             "paired_slices": paired_slices(query),
-            "paned_slices": len(paned(query.window)) if has_slices(query.axis) else None,
+            "paned_slices": paned_slices(query.window) if has_slices(query.axis) else None,
             "aggregates": [_aggregate_facts(aggregate) for aggregate in query.template.aggregates],
         } | ({} if past is None else {"backfill": past})
 

@@ -43,14 +43,14 @@ def edge_at(time: int) -> Period:
     return Period(EVERYTHING, EVERYTHING, time)
 
 
-def paned(window: Period) -> tuple[int, ...]:
-    """Equal slices of the greatest common divisor (li 3.1).
+def paned_slices(window: Period) -> int:
+    """How many slices a period has if they are as long as the greatest common divisor (li 3.1): they may be more than
+    fit into memory.
 
-    >>> paned(Period(18, 15))
-    (3, 3, 3, 3, 3)
+    >>> paned_slices(Period(18, 15))
+    5
     """
-    pane = window.slide if window.range == EVERYTHING else gcd(window.range, window.slide)
-    return (pane,) * (window.slide // pane)
+    return 1 if window.range == EVERYTHING else window.slide // gcd(window.range, window.slide)
 
 
 def paired(window: Period) -> tuple[int, ...]:
