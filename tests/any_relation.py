@@ -208,7 +208,16 @@ def looked_up(style: Style, depth: int) -> str:
     return f"SELECT s.k AS k, {value} AS v FROM {joined}{where(style, [], value)}"
 
 
-AGGREGATES = ("sum(g.v)", "max(g.v)", "min(g.v)", "count(*)", "count(g.v)", "avg(g.v)", "count(DISTINCT g.v)")
+AGGREGATES = (
+    "sum(g.v)",
+    "max(g.v)",
+    "min(g.v)",
+    "count(*)",
+    "count(g.v)",
+    "avg(g.v)",
+    "count(DISTINCT g.v)",
+    "approx_frequency(g.v, 1)",
+)
 HAVING = ("", "", " HAVING count(*) > 1")
 
 

@@ -295,7 +295,16 @@ ENDS = (
 """Aggregates that depend on the order of events."""
 DECAYS = ("decay(price, '3 s')", "decay(volume, '20 us')", "decay(amount, INTERVAL '1' DAY)", "decay(big, '1 ms')")
 """Sums that fade, over windows in time; their half-lives are far shorter or longer than some of these."""
-EVERY_AGGREGATE = (*PLAIN, *OVER_VALUES, *ENDS)
+SKETCHED = (
+    "approx_frequency(volume, 3)",
+    "approx_frequency(symbol, 'A')",
+    "approx_frequency(price, 0.1)",
+    "approx_frequency(amount, 1.25, 0.2)",
+    "approx_frequency(day, DATE '1970-01-02')",
+    "approx_frequency(flag, TRUE)",
+)
+"""Of so few values that they are exact."""
+EVERY_AGGREGATE = (*PLAIN, *OVER_VALUES, *ENDS, *SKETCHED)
 
 
 @st.composite
@@ -343,8 +352,7 @@ def queries(
     begin = "" if start is None else f" START AT {timestamp(setting.origin + start * setting.unit)}"
     length = frame.range + setting.unit * ((start or 0) + 4 * (stop or 0))
     end = "" if stop is None else f" STOP AT {timestamp(setting.origin + length)}"
-    past = " BACKFILL" if start is not None and draw(st.booleans()) else ""
-    return f"CREATE QUERY {name}{begin}{end}{past} AS {text}"
+    return f"CREATE QUERY {name}{begin}{end} AS {text}"
 
 
 @st.composite

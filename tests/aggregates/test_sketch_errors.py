@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from mullion.aggregates import REGISTRY, Aggregate
 from mullion.aggregates.approx_distinct import HyperLogLog
+from mullion.aggregates.count_sketch import CountSketches
 from mullion.aggregates.frequent import Frequent, FrequentItems
 from mullion.aggregates.top_lists import TopLists
 from mullion.expressions.vector import Vector
@@ -257,6 +258,51 @@ def test_lists_never_give_a_value_that_is_not_frequent(
     if all(len(set(w)) <= most for w in windows):
         wanted = [(v, n) for v, n in true.items() if n >= share * number]
         assert found == sorted(wanted, key=lambda pair: (-pair[1], pair[0]))
+
+
+@pytest.mark.parametrize(("error", "skew"), [(0.1, 1.1), (0.3, 1.1), (0.3, 3.0)])
+def test_frequencies_err_as_stated(error: float, skew: float) -> None:
+    """In 99 of 100 cases by no more than the error times the root of the squared counts of the others."""
+    random = np.random.default_rng(7)
+    values = (random.pareto(skew, 30_000) * 5).astype(np.int64)
+    starts = range(0, len(values), 900)
+    true = Counter(values.tolist())
+    squares = sum(count**2 for count in true.values())
+    asked, off = [*range(150), *random.choice(values, 100).tolist(), *range(10**9, 10**9 + 50)], 0
+    for value in asked:
+        aggregate = REGISTRY["approx_frequency"].with_parameters((value, error))
+        (found,) = answers(aggregate, vector(BIGINT, values), starts, [0], [len(starts)])
+        off += abs(found - true[value]) > error * math.sqrt(squares - true[value] ** 2)
+    assert off <= 0.01 * len(asked)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 40), max_size=60), min_size=1, max_size=8),
+    st.sampled_from((0.9, 0.5, 0.1)),
+    st.randoms(use_true_random=False),
+)
+def test_a_frequency_depends_on_the_values_alone(parts: list[list[int]], error: float, dice: Any) -> None:
+    """Not on the cuts, nor on what was added and taken out again, with few values and many."""
+    aggregate = REGISTRY["approx_frequency"].with_parameters((7, error))
+    (partial,) = aggregate.partials(INT)
+    assert isinstance(partial, CountSketches)
+
+    def made(values: list[int]) -> Any:
+        events = vector(INT, np.array(values, np.int32))
+        return partial.load(partial.gather(events, np.arange(1))) if values else partial.identity(1)
+
+    states = [made(part) for part in parts]
+    dice.shuffle(states)
+    whole = partial.reduce(tuple(np.concatenate(field) for field in zip(*states, strict=True)), np.array([0]))
+    assert whole[0].tolist() == made([value for part in parts for value in part])[0].tolist()
+    for at, part in enumerate(parts):
+        whole = partial.invert(whole, made(part))
+        left = made([value for other in parts[at + 1 :] for value in other])
+        assert whole[0].tolist() == left[0].tolist()
+        lowered = [aggregate.lower(INT, [partial.store(state, ())]).to_list() for state in (whole, left)]
+        assert lowered[0] == lowered[1]
+        read = partial.load(partial.store(whole, ()))
+        assert read[0].tolist() == whole[0].tolist()
 
 
 def test_the_lists_of_the_card() -> None:

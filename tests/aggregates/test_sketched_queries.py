@@ -29,6 +29,10 @@ def percentile(events: Sequence[Event], name: str, share: float) -> Any:
     return values[max(1, math.ceil(share * len(values))) - 1] if values else None
 
 
+def times(events: Sequence[Event], name: str, value: Any) -> int:
+    return sum(e[name] == value for e in events)
+
+
 def frequent(events: Sequence[Event], name: str, share: float) -> list[dict[str, Any]]:
     counts = Counter(e[name] for e in events if e[name] is not None)
     total = sum(counts.values())
@@ -54,6 +58,12 @@ QUESTIONS: list[Question] = [
         "FROM trades [RANGE 9 s SLIDE 3 s] WHERE volume <= 6",
         lambda e: e["volume"] is not None and e["volume"] <= 6,
         lambda es: (distinct([e for e in es if e["symbol"] == "A"], "volume"), frequent(es, "price", 0.5)),
+    ),
+    (
+        "SELECT approx_frequency(symbol, 'A') AS a, approx_frequency(volume, 8.0) FILTER (WHERE price > 2) AS b "
+        "FROM trades [RANGE 14 s SLIDE 2 s]",
+        lambda e: True,
+        lambda es: (times(es, "symbol", "A"), times([e for e in es if (e["price"] or 0) > 2], "volume", 8)),
     ),
 ]
 
@@ -98,7 +108,7 @@ def test_answers_are_those_of_the_values(manner: Manner, seed: int) -> None:
     events = events_of(120, seed)
     queries = [bind(parse_query(text, name=f"q{i}"), {"trades": TRADES}) for i, (text, _, _) in enumerate(QUESTIONS)]
     found = Run(TRADES, queries, manner).over(events)
-    for i, (size, slide) in enumerate(((12, 5), (9, 4), (9, 3))):
+    for i, (size, slide) in enumerate(((12, 5), (9, 4), (9, 3), (14, 2))):
         assert sorted(found[f"q{i}"]) == expected(QUESTIONS[i], size * SECOND, slide * SECOND, events)
 
 
@@ -117,6 +127,13 @@ def test_groups_have_their_own_sketches() -> None:
     [
         ("frequent(symbol)", "frequent takes an argument, a share between 0 and 1"),
         ("frequent(symbol, 0.1, volume)", "must be constant"),
+        ("approx_frequency(symbol)", "approx_frequency takes an argument, a value and"),
+        ("approx_frequency(volume, 7.5)", "approx_frequency is asked for 7.5, which no int is equal to"),
+        ("approx_frequency(volume, NULL)", "approx_frequency is asked for NULL, which no int is equal to"),
+        ("approx_frequency(volume, 'x')", "approx_frequency is asked for 'x', which no int is equal to"),
+        ("approx_frequency(volume, day)", "must be constant"),
+        ("approx_frequency(volume, DATE '2020-01-01')", "asked for DATE '2020-01-01', which no int is equal to"),
+        ("approx_frequency(volume, 7, 2)", "approx_frequency needs an error between 0 and 1, not 2"),
         ("approx_percentile(price, 1.5)", "approx_percentile needs a share between 0 and 1, not 1.5"),
         ("approx_percentile(price, 0.5, 100000)", "approx_percentile has an accuracy of 20993 at most, not 100000"),
         ("approx_percentile(flag, 0.5)", "approx_percentile needs a number, a date or a timestamp, not boolean"),

@@ -10,6 +10,7 @@ from typing import Any
 from mullion.aggregates import REGISTRY, Aggregate, Partial, State
 from mullion.aggregates.approx_distinct import HyperLogLog
 from mullion.aggregates.approx_percentile import Quantiles
+from mullion.aggregates.count_sketch import CountSketches
 from mullion.aggregates.frequent import FrequentItems
 from mullion.aggregates.top_lists import TopLists
 from mullion.language.types import (
@@ -61,6 +62,7 @@ APPROXIMATE: dict[str, Aggregate] = {
     "approx_percentile": REGISTRY["approx_percentile"].with_parameters((0.5,)),
     "frequent": REGISTRY["frequent"].with_parameters((Decimal("0.2"),)),
     "frequent by lists": REGISTRY["frequent"].with_parameters((Decimal("0.2"), 3)),
+    "approx_frequency": REGISTRY["approx_frequency"].with_parameters((5,)),
 }
 
 
@@ -100,6 +102,11 @@ def readable(partial: Partial, kept: list[tuple[Any, ...]]) -> list[tuple[Any, .
         return [(json.loads(lists) if lists else None, *rest) for lists, *rest in kept]
     if isinstance(partial, HyperLogLog):
         return [(partial.estimate(row[0] and partial.read(row[0])),) for row in kept]
+    if isinstance(partial, CountSketches):
+        opened = [row[0] and partial.read(row[0]) for row in kept]
+        return [
+            (None if tally is None else (tally.total, tally.counters(partial.width).tobytes()),) for tally in opened
+        ]
     if isinstance(partial, Quantiles):
         opened = [[sketch and partial.read(sketch) for sketch in row] for row in kept]
         return [tuple(partial.quantile(row, i / 20) for i in range(21)) for row in opened]

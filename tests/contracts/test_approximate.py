@@ -95,6 +95,19 @@ def test_a_percentile_of_a_few_values_is_exact(type_: Type, data: st.DataObject)
 @every_type
 @settings(max_examples=5, deadline=None)
 @given(st.data())
+def test_how_often_a_value_came_is_exact_while_they_are_few(type_: Type, data: st.DataObject) -> None:
+    values, cuts = data.draw(runs(type_))
+    wanted = counts_of(canonical(values))
+    for value in VALUES[type_]:
+        (asked,) = canonical([value])
+        right = sum(count for known, count in wanted if repr(known) == repr(asked))
+        aggregate = REGISTRY["approx_frequency"].with_parameters((value,))
+        assert answer(aggregate, type_, values, cuts) == right
+
+
+@every_type
+@settings(max_examples=5, deadline=None)
+@given(st.data())
 def test_frequent_values_are_counted_exactly_while_they_are_few(type_: Type, data: st.DataObject) -> None:
     values, cuts = data.draw(runs(type_))
     known = canonical(values)
@@ -113,7 +126,7 @@ def test_lists_that_drop_nothing_are_exact(type_: Type, data: st.DataObject) -> 
     assert repr(answer(aggregate, type_, values, cuts)) == repr(wanted)
 
 
-@pytest.mark.parametrize(("name", "wanted"), list(zip(APPROXIMATE, (0, None, [], []), strict=True)))
+@pytest.mark.parametrize(("name", "wanted"), list(zip(APPROXIMATE, (0, None, [], [], 0), strict=True)))
 def test_of_nothing(name: str, wanted: Any) -> None:
     assert answer(APPROXIMATE[name], INT, []) == wanted
     assert answer(APPROXIMATE[name], INT, [None, None], [1]) == wanted
@@ -167,6 +180,9 @@ def test_texts_are_one_for_each_value(type_: Type) -> None:
         ("approx_percentile", (0.5, 0), "whole number greater than zero"),
         ("approx_percentile", (0.5, 0.1), "whole number greater than zero"),
         ("approx_percentile", (0.5, 50_000), "accuracy of 20993 at most, not 50000"),
+        ("approx_frequency", (), "takes an argument, a value and, if wanted, an error, not 1 argument"),
+        ("approx_frequency", (5, 1), "an error between 0 and 1, not 1"),
+        ("approx_frequency", (5, 0.001), "an error of 0.0086 at best, not 0.001"),
         ("frequent", (), "takes an argument, a share"),
         ("frequent", (0,), "share of 1e-05 at least"),
         ("frequent", (Decimal("0.000009"),), "share of 1e-05 at least"),
@@ -213,6 +229,7 @@ def test_states_of_other_sizes_have_other_names() -> None:
 
     assert labels("approx_count_distinct", (), (0.05,), (0.01,)) == {"hll12", "hll9", "hll14"}
     assert labels("approx_percentile", (0.5,), (0.9,), (0.5, 1000)) == {"kll269", "kll2863"}
+    assert labels("approx_frequency", (1,), (2,), (1, 0.01)) == {"count_sketch1024", "count_sketch96101"}
     assert labels("frequent", (0.1,), (0.01,), (0.1, 5), (0.2, 5), (0.1, 6)) == {
         "frequent7",
         "frequent10",
@@ -221,7 +238,7 @@ def test_states_of_other_sizes_have_other_names() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["approx_count_distinct", "approx_percentile", "frequent"])
+@pytest.mark.parametrize("name", ["approx_count_distinct", "approx_percentile", "frequent", "approx_frequency"])
 def test_bytes_that_stand_in_many_slots_are_read_once(name: str) -> None:
     (partial,) = APPROXIMATE[name].partials(INT)
     kept = partial.gather(Vector.of(INT, [1, 2, 3, 4]), np.array([0, 2]))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from by_slices import bind
+from mullion.aggregates.count_sketch import CountSketches
 from mullion.algebra.streams import Stream
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.parse import parse_query
@@ -40,6 +41,8 @@ TEXTS = (
     "ORDER BY total DESC LIMIT 2",
     "SELECT max(n) AS top, count(*) AS c FROM trades [RANGE 30 s SLIDE 1 s]",
     "SELECT sym, min(amount) AS low, sum(amount) AS total FROM trades [RANGE 30 s SLIDE 2 s] GROUP BY sym",
+    "SELECT sym, approx_frequency(n, 3, 0.9) AS threes FROM trades [RANGE 40 s SLIDE 2 s] GROUP BY sym",
+    "SELECT approx_frequency(n, 3, 0.9) AS threes, approx_frequency(n, 5) AS fives FROM trades [RANGE 30 s SLIDE 1 s]",
 )
 RANKED = "SELECT sym, {} AS top FROM trades [RANGE 40 s SLIDE 2 s] GROUP BY sym"
 
@@ -62,6 +65,10 @@ def sub_windows(dice: np.random.Generator, grouping: Grouping, plan: Plan, low: 
     if grouping.keys:
         columns["k0"] = pa.array(names[group], pa.string())
     for i, state in enumerate(grouping.states):
+        if isinstance(state.partial, CountSketches):
+            (sketches,) = state.partial.lift(Vector.of(BIGINT, dice.integers(1, 12, len(at)).tolist()))
+            columns[f"s{i}_0"] = sketches.to_arrow()
+            continue
         for j, type_ in enumerate(state.partial.stored):
             values = dice.integers(1, 9, len(at)).astype(dtype_of(type_))
             columns[f"s{i}_{j}"] = Vector(type_, values, np.ones(len(at), np.bool_)).to_arrow()
@@ -146,7 +153,15 @@ def test_what_does_not_slide_is_built_anew(aggregate: str) -> None:
 
 
 def test_narrow_numbers_slide() -> None:
-    for aggregate in ("max(n)", "min(amount)", "sum(wide)", "avg(price)", "stddev_pop(price)", "max(ts)"):
+    for aggregate in (
+        "max(n)",
+        "min(amount)",
+        "sum(wide)",
+        "avg(price)",
+        "stddev_pop(price)",
+        "max(ts)",
+        "approx_frequency(sym, 'a')",
+    ):
         (grouping,) = plan_of(RANKED.format(aggregate)).answering
         query = np.zeros(1, np.intp)
         assert kept._can_slide(grouping, Due(query, query, query)), aggregate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mullion.aggregates.approx_distinct import ApproxCountDistinct
+from mullion.aggregates.approx_frequency import ApproxFrequency
 from mullion.aggregates.approx_percentile import ApproxPercentile
 from mullion.aggregates.base import Aggregate, Invertible, Partial, State
 from mullion.aggregates.count import CountAggregate
@@ -34,6 +35,7 @@ REGISTRY: dict[str, Aggregate] = {
         TopK(),
         ApproxCountDistinct(),
         ApproxPercentile(),
+        ApproxFrequency(),
         Frequent(),
         FirstAggregate(),
         LastAggregate(),

@@ -13,12 +13,11 @@ import numpy as np
 from mullion.aggregates.base import Aggregate, Partial, State
 from mullion.aggregates.hyperloglog_loops import different_hashes, estimate, take_in
 from mullion.aggregates.integer_states import always
-from mullion.aggregates.keys import Present
+from mullion.aggregates.keys import Present, codes_of
 from mullion.aggregates.sketched import Sketched
 from mullion.errors import CheckpointError
 from mullion.expressions.arrays import Array, Index, Whole, objects
-from mullion.expressions.coding.canonical import bits
-from mullion.expressions.coding.hashes import keys_of, mix_in
+from mullion.expressions.coding.hashes import mix_in
 from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, Type
@@ -85,12 +84,8 @@ class HyperLogLog(Sketched):
             codes, values = events.coded
             own = self._hashes(values)
             return own[np.where(events.valid, codes, 0)] if len(own) else np.zeros(len(events), np.int64)
-        if events.values.dtype.kind in "OV":
-            numbers = keys_of([events.to_arrow()], len(events)).codes
-        else:
-            numbers = bits(events.values)
         hashes = np.ones(len(events), np.int64)
-        mix_in(hashes, frozen(numbers)[0])
+        mix_in(hashes, frozen(codes_of(events))[0])
         return hashes
 
     def _registers(self, hashes: Sequence[Array]) -> Array:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -131,6 +131,12 @@ class Invertible(Partial):
         """All prefixes: combine of the first 0, 1, .., n states."""
 
 
+def has_prefixes(partial: Partial) -> TypeGuard[Invertible]:
+    """Whether windows are differences of prefixes: there is an exact inverse, and a state is small enough to be kept
+    for every prefix. Others with an inverse are subtracted only from what a window that slides holds."""
+    return isinstance(partial, Invertible) and not partial.is_heavy
+
+
 DISTRIBUTIVE, ALGEBRAIC, HOLISTIC = "distributive", "algebraic", "holistic"
 """Whether a state is the answer itself, some numbers of fixed size, or has no bound (li 3.2.1, after Gray)."""
 
@@ -154,6 +160,8 @@ class Aggregate(ABC):
     """Whether a NULL is a value like any other, so that FILTER cannot turn what it drops into one."""
     is_exact: ClassVar[bool] = True
     """Whether the answer is right but for the last digits of doubles; otherwise the aggregate says how far it errs."""
+    asks_for_value: ClassVar[bool] = False
+    """Whether the first constant after the argument is a value of the argument's type."""
     from_values: ClassVar[bool] = False
     """Whether it is computed from how often each value occurs; see `aggregates.values`."""
 

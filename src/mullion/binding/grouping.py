@@ -161,6 +161,8 @@ class Grouping:
         if node.function == "count":
             return aggregate, args
         try:
+            if aggregate.asks_for_value and len(args) > 1:
+                args[1] = self._as_value(node, args[0], args[1])
             return aggregate.with_parameters(tuple(self._constant(node, a) for a in args[1:])), args[:1]
         except TypeError as wrong:
             raise CheckError(f"{node.function} {wrong}", node.place) from None
@@ -170,6 +172,22 @@ class Grouping:
             message = f"{node.function} takes one argument; what comes after it must be constant"
             raise CheckError(message, expr.place or node.place)
         return evaluate(resolve(expr, {})[0], {}, 1).to_list()[0]
+
+    def _as_value(self, node: Written, argument: Expr, constant: Expr) -> Expr:
+        """The constant as a value of the argument's type, with which it can be compared."""
+        self._constant(node, constant)
+        type_ = resolve(argument, self.event_types)[1]
+        value = Cast(constant, type_)
+        try:
+            resolve(Call("eq", (argument, constant)), self.event_types)
+            is_one = self._constant(node, Call("eq", (constant, value)))
+        except CheckError:
+            is_one = False
+        if not is_one:
+            hint = f"write a constant of the type {type_}"
+            message = f"{node.function} is asked for {render(constant)}, which no {type_} is equal to"
+            raise CheckError(message, constant.place or node.place, hint=hint)
+        return value
 
     def _over_values(self, node: Written, aggregate: Aggregate, args: list[Expr]) -> BoundAggregate:
         where = self._filter(node)

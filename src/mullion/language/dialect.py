@@ -23,6 +23,7 @@ AGGREGATES = {
     "frequent": "frequent",
     "approx_count_distinct": "approx_count_distinct",
     "approx_percentile": "approx_percentile",
+    "approx_frequency": "approx_frequency",
     "percentile_approx": "approx_percentile",
     "first": "first",
     "first_value": "first",

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mullion.aggregates.base import Invertible, Partial, Places
+from mullion.aggregates.base import Invertible, Partial, Places, has_prefixes
 from mullion.aggregates.decay import DecayedNow
 from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
@@ -119,7 +119,7 @@ class Grouped:
         repeated = []
         for i, bound in enumerate(aggregates):
             partials = bound.aggregate.partials(bound.argument_type)
-            if bound.values or not all(isinstance(partial, Invertible) for partial in partials):
+            if bound.values or not all(map(has_prefixes, partials)):
                 repeated.append(i)
             else:
                 states = [self._subtracted(partial, bound.argument) for partial in partials]
@@ -205,7 +205,7 @@ class Repeated:
         return bound.aggregate.lower(bound.argument_type, states)
 
     def _state(self, partial: Partial, bound: BoundAggregate) -> tuple[Vector, ...]:
-        if isinstance(partial, Invertible):
+        if has_prefixes(partial):
             return self.subtracted(partial, bound.argument)
         events = argument_of(self.rows, bound.argument).take(self.row)
         has_rows = self.count > 0

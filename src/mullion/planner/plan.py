@@ -20,7 +20,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mullion.aggregates import Invertible, Partial
+from mullion.aggregates import Partial
+from mullion.aggregates.base import has_prefixes
 from mullion.aggregates.count import Count
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.lookups import Lookup
@@ -63,8 +64,9 @@ class StateColumn:
 
     @property
     def synopsis(self) -> str:
-        """Prefixes need an inverse; a tree of intervals takes anything, and folds what is heavy (golab 2.3.4)."""
-        if isinstance(self.partial, Invertible):
+        """Prefixes need an inverse and small states; a tree of intervals takes anything, and folds what is heavy
+        (golab 2.3.4)."""
+        if has_prefixes(self.partial):
             return "running"
         return "folded" if self.partial.is_heavy else "interval"
 

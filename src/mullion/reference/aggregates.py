@@ -33,6 +33,8 @@ def aggregate(bound: BoundAggregate, values: Sequence[Any], instant: int | None 
             return len(known)
         case "approx_count_distinct":
             return len(counted(known))
+        case "approx_frequency":
+            return sum(count for value, count in counted(known) if sort_key(value) == sort_key(canonical(constants[0])))
         case "top_k":
             return most_frequent(known)[: constants[0]]
         case "frequent":

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from math import comb, sqrt
+from math import sqrt
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
+from mullion.aggregates import count_sketch_loops as loops
+from mullion.aggregates.count_sketch import deviations
 from mullion.expressions.arrays import Codes, Counts, Mask, Real
 from mullion.expressions.readonly import frozen
-from mullion.kernels import count_sketch as loops
 from mullion.summaries.base import SURE, Option, Summary, register
 
 
@@ -67,14 +67,14 @@ class CountSketch(Summary):
 
     def confidence(self) -> float:
         _, _, width = self._counters.shape
-        return _deviations(self._counters.shape[1]) * sqrt(self._squares().max() / width)
+        return deviations(self._counters.shape[1], SURE) * sqrt(self._squares().max() / width)
 
-    def errors(self, codes: Codes) -> Real:
+    def errors(self, codes: Codes, sure: float = SURE) -> Real:
         given, counters, squares = frozen(codes, self._counters, self._squares())
         found = np.empty(len(codes), np.float64)
         loops.others(given, counters, squares, found)
         _, rows, width = self._counters.shape
-        off = _deviations(rows) * np.sqrt(found / (width - 1))
+        off = deviations(rows, sure) * np.sqrt(found / (width - 1))
         return np.where(self.may_hold(codes), off, 0.0)
 
     def _squares(self) -> Real:
@@ -120,25 +120,6 @@ class CountSketch(Summary):
         self._counters[:], self._came[:] = 0, False
         self._counters.reshape(-1)[at] = table["counter"].to_numpy()
         self._came.reshape(-1)[at] = True
-
-
-@cache
-def _deviations(rows: int) -> float:
-    """How many standard deviations of a row the median is off at most, with probability `SURE`: the median is off only
-    if half of the rows are, each of which is so with a probability of at most 1 / k^2.
-
-    >>> _deviations(1), _deviations(5)
-    (10.0, 3.1)
-    """
-    tenths = 10
-    while _some_off((10 / tenths) ** 2, rows) > 1 - SURE + 1e-12:
-        tenths += 1
-    return tenths / 10
-
-
-def _some_off(each: float, rows: int) -> float:
-    """The probability that at least half of the rows are off."""
-    return sum(comb(rows, k) * each**k * (1 - each) ** (rows - k) for k in range((rows + 1) // 2, rows + 1))
 
 
 __all__ = ["CountSketch"]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import log2
 from typing import NamedTuple
 
-from mullion.aggregates import Invertible
+from mullion.aggregates.base import has_prefixes
 from mullion.language.render import render
 from mullion.planner.plan import Grouping, Plan, slot_of, states_of
 from mullion.planner.schedules.tasks import Task
@@ -53,13 +53,13 @@ class Group:
 
 
 def walked_states(query: SlicedAggregation) -> list[str]:
-    """What is folded from slices for a window of the query: states that have no inverse, and counts of values."""
+    """What is folded from slices for a window of the query: states without prefixes, and counts of values."""
     found: set[str] = set()
     for aggregate in query.template.aggregates:
         if aggregate.values:
             found.add(f"counts of {', '.join(render(value) for value, _ in aggregate.values)}")
         else:
-            found |= {state.name for state in states_of(aggregate) if not isinstance(state.partial, Invertible)}
+            found |= {state.name for state in states_of(aggregate) if not has_prefixes(state.partial)}
     return sorted(found)
 
 

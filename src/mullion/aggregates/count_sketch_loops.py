@@ -57,6 +57,19 @@ def update(codes: Array, counters: Array, came: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
+def update_counted(codes: Array, counts: Array, counters: Array) -> None:
+    """The same for codes that came so often each; a negative count takes them out."""
+    buckets, rows, width = counters.shape
+    for i in range(len(codes)):
+        seed = _seed(codes[i])
+        bucket = _below(seed, buckets)
+        for row in range(rows):
+            x = _place(seed, row)
+            sign = np.int64(1) - np.int64((x & np.uint64(1)) << np.uint64(1))
+            counters[bucket, row, _below(x, width)] += sign * counts[i]
+
+
+@njit(cache=True, nogil=True)
 def estimate(codes: Array, counters: Array, came: Array, out: Array) -> None:
     """The median over rows for each code; between the two in the middle where rows are even. -1 where a code surely
     did not come."""
