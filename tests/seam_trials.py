@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any, TypeVar
 
 from hypothesis import Phase, given, seed, settings
@@ -28,8 +29,12 @@ SYNOPSES = {
     "most": "SYNOPSIS most ON trades(volume) USING ordered_sharing (rows 20)",
     "grams": "SYNOPSIS grams ON trades(volume) USING timegram (buckets 4, rows 12)",
     "often": "SUMMARY often ON trades(volume) WITH GRANULARITY 3 us AND COLLAPSE (4, 29)",
+    "short": "SUMMARY short ON trades(volume) WITH GRANULARITY 3 us AND COLLAPSE (2, 9) MEMORY '60 B'",
     "sketched": "SUMMARY sketched ON trades(price) WITH GRANULARITY 2 us AND COLLAPSE (3, 2) USING count_sketch",
 }
+KEYS = "SUMMARY keys_{0} ON {0}(k) WITH GRANULARITY 4 us AND COLLAPSE (2, 3) MEMORY '{1} B'"
+"""Where relations prefer some rows, what they may keep of them."""
+LITTLE, MUCH = 500, 1 << 30
 ENDINGS = {
     "trades": endings("flag", (True,), (("symbol",), ("symbol", "volume"))),
     **{name: endings(value, (1.0, 2.0, 0.25)) for name, value in any_relation.VALUE.items()},
@@ -80,6 +85,12 @@ class Trial:
     """Whether somebody reads the streams of relations from the beginning: what joins later has missed something."""
     endings: Mapping[str, Ending] = field(default_factory=dict)
     """Which events end the keys of streams, where any do."""
+    memory: int | None = None
+    """MEMORY of summaries on the keys of relations; None where there are none."""
+
+    def may_miss_rows(self, name: str) -> bool:
+        """Whether a query tells a part of its answer, since there is too little memory."""
+        return self.memory == LITTLE and "WITH PREFERENCE" in self.texts[name]
 
 
 @st.composite
@@ -131,6 +142,9 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         named = text.replace("CREATE QUERY q", f"CREATE QUERY r{i}", 1)
         named = named if named != text else f"CREATE QUERY r{i} AS {text}"
         texts[f"r{i}"] = named.replace(" AS ", " BACKFILL AS ", 1) if draw(st.booleans()) else named
+    if draw(st.sampled_from((False, False, True))):
+        style = any_relation.Style(Random(draw(st.integers(0, 2**32 - 1))), draw(st.sampled_from((None, 3))))
+        texts["r2"] = f"CREATE QUERY r2 AS {any_relation.promising(style)}"
     events: dict[str, list[Event]] = {
         "trades": draw(ticks(setting, most=25)),
         **draw(any_relation.events(origin=origin)),
@@ -182,14 +196,13 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         draw(asked_once(setting, windows, [text for name, text in texts.items() if name < "q3"], len(runs))),
         draw(st.booleans()),
         draw(st.fixed_dictionaries({}, optional=ENDINGS) | st.just({})),
+        draw(st.sampled_from((LITTLE, MUCH))) if any("PREFERENCE" in text for text in texts.values()) else None,
     )
 
 
 def may_join(text: str) -> bool:
-    """A query over another column, from a landmark on, or with its past, cannot always join a stream that has begun;
-    relations come by their past."""
-    is_relation = text.startswith("CREATE QUERY r")
-    return "WATTR" not in text and "FROM TIMESTAMP" not in text and (is_relation or "BACKFILL" not in text)
+    """A query over another column, or from a landmark on, cannot always join a stream that has begun."""
+    return "WATTR" not in text and "FROM TIMESTAMP" not in text
 
 
 def at_most(text: str) -> str:

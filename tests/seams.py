@@ -27,7 +27,7 @@ from mullion.storage.manifest import stream_folder
 from mullion.storage.requests import request_advance
 from mullion.testing import Crash, crash_at
 from seam_oracle import Oracle
-from seam_trials import STREAMS, SYNOPSES, OneRun, Trial
+from seam_trials import KEYS, STREAMS, SYNOPSES, OneRun, Trial
 from without_spark import engine_without_spark, write_events
 
 YEAR_9999 = 253_370_764_800
@@ -49,6 +49,8 @@ def script(trial: Trial, base: Path, run: int) -> str:
     made.append(f"CREATE TABLE named ({columns}) USING parquet OPTIONS (path '{base / 'named.parquet'}')")
     watched = any_relation.STREAMS if trial.watched else ()
     made += [f"CREATE QUERY of_{name} AS SELECT count(*) AS n FROM {name} [RANGE 5 us SLIDE 5 us]" for name in watched]
+    if trial.memory is not None:
+        made += [f"CREATE {KEYS.format(name, trial.memory)}" for name in any_relation.STREAMS]
     made += [text for name, text in trial.texts.items() if trial.joining.get(name, 0) <= run]
     made += [f"CREATE {SYNOPSES[name]}" for name, since in trial.asking.synopses.items() if since <= run]
     return ";\n".join(made)

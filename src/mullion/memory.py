@@ -1,7 +1,7 @@
 """How much memory a run may take, and who gets which part of it.
 
-    limit |== Java: heap ==|= overhead =|============== Python: driver and workers ==============|
-                                         |= sub-windows: a half =|= portions: a quarter =| rest  |
+    limit |== Java: heap ==|= overhead =|================== Python: driver and workers ==================|
+                                        |= sub-windows: a half =|= portions: a quarter =|= summaries =| rest |
 
 Nothing here depends on how large the input is. A batch and a portion of it are cut so that they fit, sub-windows beyond
 their part go to disk, and a run that needs more than there is says which query needs it.
@@ -34,6 +34,8 @@ LEAST_AT_ONCE, AT_ONCE = 20_000, 1_000_000
 """Rows that the kernel takes at once. Fewer cost more in calls than they save; more are no faster."""
 PARTIAL, COLLECTED = 48, 10
 """Bytes that are reckoned for a partial, and the part of Python's share that those of one batch may take."""
+SUMMARIES = 8
+"""All summaries without MEMORY of their own may take such a part of Python's share together."""
 ANSWERING = 3
 """To answer windows, about so many times the bytes of a grouping's sub-windows are at work."""
 
@@ -155,6 +157,14 @@ class Memory:
     def answered(self) -> int:
         """Bytes that the sub-windows of one grouping may have, so that windows can be answered from them."""
         return self.python // ANSWERING
+
+    def summary_share(self, number: int) -> int:
+        """Bytes for each of so many summaries that have no MEMORY of their own.
+
+        >>> [Memory.divided(6 * GB).summary_share(number) // MB for number in (0, 1, 4)]
+        [528, 528, 132]
+        """
+        return self.python // SUMMARIES // max(1, number)
 
     def most_rows(self, row_bytes: int) -> int:
         """Rows of a batch that the driver can hold beside their order and what is made of them."""

@@ -35,6 +35,7 @@ from without_spark import EngineWithoutSpark, in_turn
 BATCHES = 9
 COLUMNS = "ts TIMESTAMP, k STRING, x INT"
 QUERIES = """
+CREATE SUMMARY of_b ON b(k) WITH GRANULARITY 5 us AND COLLAPSE (2, 4) MEMORY '1 MB';
 CREATE QUERY totals AS SELECT k, sum(x) AS total, count(*) AS n FROM a [RANGE '9 us' SLIDE '3 us'] GROUP BY k;
 CREATE QUERY medians AS SELECT median(x) AS m, count(DISTINCT k) AS d FROM a [RANGE '8 us' SLIDE '4 us'];
 CREATE QUERY rows AS SELECT max(x) AS hi, first(k) AS f FROM a [ROWS 5 SLIDE 2];
@@ -46,8 +47,11 @@ CREATE QUERY alone AS SELECT k, x FROM a [RANGE '8 us' SLIDE '3 us'] s
 CREATE QUERY keys AS SELECT DISTINCT k FROM b [RANGE '4 us'];
 CREATE QUERY held MATERIALIZED AS SELECT a.k AS k, a.x AS x, b.x AS y FROM a [RANGE '30 us'], b [RANGE '20 us']
   WHERE a.k = b.k;
+CREATE QUERY best AS SELECT a.k AS k, a.x AS x, b.x AS y FROM a [RANGE '12 us'], b [RANGE '7 us'] WHERE a.k = b.k
+  WITH PREFERENCE DESC estimate(a.k), estimate(b.k) BUDGET 100000 ROWS;
 CREATE SYNOPSIS grams ON a(x) USING timegram (buckets 4, rows 20);
 CREATE SUMMARY often ON a(x) WITH GRANULARITY 5 us AND COLLAPSE (2, 4);
+CREATE SUMMARY short ON b(x) WITH GRANULARITY 4 us AND COLLAPSE (2, 4) MEMORY '150 B';
 CREATE SUMMARY keys ON a(k) WITH GRANULARITY 5 us AND COLLAPSE (2, 2) USING count_sketch (width 16, buckets 2);
 """
 QUESTIONS = (
@@ -56,6 +60,7 @@ QUESTIONS = (
     "SELECT k, x, y FROM held",
     "SELECT APPROX count(*) AS n FROM a [RANGE '40 us'] WHERE x = 3",
     "SELECT APPROX count(*) AS n FROM a [RANGE '9 us'] WHERE k = 'x'",
+    "SELECT APPROX x, count(*) AS n FROM b [RANGE '6 us'] WHERE x <> 3 GROUP BY x",
 )
 
 

@@ -33,7 +33,8 @@ CREATE QUERY by_two AS SELECT symbol, avg(price) AS mean
 CREATE QUERY ever START AT TIMESTAMP '2023-11-14 22:13:40' AS
   SELECT count(*) AS n, sum(price) AS total FROM trades [RANGE UNBOUNDED SLIDE 3 TUPLES];
 CREATE QUERY sketches AS
-  SELECT approx_count_distinct(price) AS d, approx_percentile(volume, 0.9) AS p, frequent(symbol, 0.2) AS f
+  SELECT approx_count_distinct(price) AS d, approx_percentile(volume, 0.9) AS p, frequent(symbol, 0.2) AS f,
+    approx_frequency(symbol, 'a') AS a
   FROM trades [RANGE '20 s' SLIDE '10 s'];
 CREATE QUERY arrivals AS ISTREAM (SELECT DISTINCT symbol FROM trades [RANGE '9 s' SLIDE '3 s']);
 CREATE QUERY both AS SELECT symbol, volume FROM trades [RANGE '5 s' SLIDE '5 s']
@@ -42,8 +43,11 @@ CREATE QUERY rest AS SELECT symbol FROM trades [RANGE '9 s' SLIDE '5 s']
   EXCEPT ALL SELECT symbol FROM quotes [RANGE '4 s'];
 CREATE QUERY promising AS SELECT t.symbol, t.volume, q.volume AS quoted
   FROM trades [RANGE '5 s'] t, quotes [RANGE '3 s'] q WHERE t.symbol = q.symbol
-  WITH PREFERENCE DESC t.volume, q.volume BUDGET 1000000 ROWS;
-CREATE QUERY picked AS SELECT symbol, volume FROM trades [RANGE '5 s'] WHERE volume > 100
+  WITH PREFERENCE DESC estimate(t.symbol), estimate(q.symbol) BUDGET 1000000 ROWS;
+CREATE QUERY fair AS SELECT t.symbol, t.price, q.price AS quoted
+  FROM trades [RANGE '2 s'] t, quotes [RANGE '4 s'] q WHERE t.symbol = q.symbol AND t.volume < q.volume
+  WITH PREFERENCE WEIGHTED 1 BUDGET 1000000 EVENTS;
+CREATE QUERY picked AS SELECT symbol, volume FROM trades [RANGE '5 s'] WHERE volume > 50
   WITH PREFERENCE ASC volume BUDGET 1000000 ROWS;
 """
 ALL = [f"{text.strip()};" for text in (QUERIES + MORE).split(";") if text.strip()]

@@ -38,9 +38,9 @@ def query(preference: str = "DESC 1", budget: str = "3 ROWS", join: str = JOIN.f
 class World:
     """Streams s and t in a directory that grows by a file of each with every run."""
 
-    def __init__(self, base: Path, memory: int | None = None) -> None:
-        """`memory`: bytes that promising joins may keep."""
-        self.base, self.files, self.memory = base, 0, memory
+    def __init__(self, base: Path, memory: int | None = None, *, sharded: bool = False) -> None:
+        """`memory`: bytes that promising joins may keep. `sharded`: joins leave the driver, if they may."""
+        self.base, self.files, self.memory, self.sharded = base, 0, memory, sharded
 
     def add(self, *streams: Sequence[tuple[int, int]]) -> None:
         for name, events in zip("st", streams, strict=True):
@@ -50,7 +50,8 @@ class World:
 
     def run(self, queries: dict[str, str], crash: tuple[str, int] | None = None, **how: Any) -> dict[str, Rows] | None:
         """What queries have answered after one more run; None if it crashed."""
-        with engine_without_spark(out=self.base / "out", checkpoint=self.base / "state") as engine:
+        places = {"out": self.base / "out", "checkpoint": self.base / "state"}
+        with engine_without_spark(**places, shard_above=0 if self.sharded else 200_000) as engine:
             for name in "st":
                 engine.execute(STREAMS.format(name, self.base / name))
             if self.memory is not None:
@@ -109,6 +110,30 @@ def test_however_a_run_is_cut_and_crashed(
         part, whole = found["part"], world.whole()
         assert len(set(part)) == len(part) and set(part) <= set(whole)
         assert part == whole or budget != "1000 ROWS" or memory in LITTLE
+
+
+@given(batches.filter(lambda parts: len(parts) > 1), st.sampled_from(MEMORY), st.booleans(), st.data())
+def test_queries_come_and_go_between_runs_that_crash(
+    parts: list, memory: int | None, sharded: bool, data: st.DataObject
+) -> None:
+    """Each tells rows of the join that begin after it came, each once. What is not short is complete."""
+    preferences, budgets = st.sampled_from(PREFERENCES), st.sampled_from(BUDGETS)
+    every = {name: query(data.draw(preferences), data.draw(budgets)) for name in ("first", "second", "third")}
+    every["exact"] = JOIN.format("")
+    with tempfile.TemporaryDirectory() as base:
+        world = World(Path(base), memory, sharded=sharded)
+        found: dict[str, Rows] = {}
+        for number, (s, t) in enumerate(parts):
+            world.add(*(sorted((10 * number + at, key) for at, key in events) for events in (s, t)))
+            standing = data.draw(st.sets(st.sampled_from(list(every)), min_size=1))
+            crash = data.draw(st.sampled_from((None, *((step, n) for step in STEPS for n in (1, 2)))))
+            told = world.run({name: every[name] for name in sorted(standing)}, crash)
+            while told is None:
+                told = world.run({name: every[name] for name in sorted(standing)})
+            found |= told
+        whole = world.whole()
+        for name, rows in found.items():
+            assert len(set(rows)) == len(rows) and set(rows) <= set(whole), name
 
 
 def test_what_waits_at_a_restart_is_told_after_it(tmp_path: Path) -> None:

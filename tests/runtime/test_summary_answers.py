@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import mullion
@@ -60,6 +62,26 @@ def test_the_worked_example_of_the_documentation() -> None:
             assert [answer[name].to_pylist()[0] for name in ("n_low", "n", "n_high")] == bounds
 
 
+def test_each_value_by_hand() -> None:
+    """Zones from 1 to 4 and from 21 on; a window after 1 cuts the first."""
+    with local_engine(STREAM + "CREATE SUMMARY xs ON s(x) WITH GRANULARITY 10 us AND COLLAPSE (2, 2)") as engine:
+        at = [(1, 7), (2, 7), (4, 8), (21, 7), (22, 9), (23, None)]
+        engine.deliver("s", [{"ts": ts, "x": x, "t": None} for ts, x in at], 0)
+
+        def rows(text: str) -> list[tuple[Any, ...]]:
+            return [tuple(row.values())[2:] for row in engine.ask(text).to_arrow().to_pylist()]
+
+        grouped = "SELECT APPROX x, count(*) AS n FROM s [RANGE {} us]{} GROUP BY x {}"
+        assert rows(grouped.format(30, "", "")) == [(None, 1, 1, 1), (7, 3, 3, 3), (8, 1, 1, 1), (9, 1, 1, 1)]
+        assert rows(grouped.format(22, "", "ORDER BY n DESC, x LIMIT 2")) == [(7, 1, 3, 3), (None, 1, 1, 1)]
+        assert rows(grouped.format(22, "", "HAVING count(*) = 1 ORDER BY x DESC"))[0] == (9, 1, 1, 1)
+        assert rows(grouped.format(5, " WHERE x IN (7, 8)", "")) == [(7, 1, 1, 1)]
+        assert rows("SELECT APPROX count(*) AS n FROM s [RANGE 30 us] WHERE x > 7") == [(2, 2, 2)]
+        assert rows("SELECT APPROX count(*) AS n FROM s [RANGE 30 us] WHERE x <> 7") == [(2, 2, 2)]
+        assert rows("SELECT APPROX count(*) AS n FROM s [RANGE 30 us] WHERE x <> 7 OR x IS NULL") == [(3, 3, 3)]
+        assert rows("SELECT APPROX count(*) AS n FROM s [RANGE 30 us]") == [(6, 6, 6)]
+
+
 def events(rng: random.Random, number: int, newest: int) -> list[Event]:
     made: list[Event] = []
     for _ in range(number):
@@ -90,7 +112,28 @@ def check(engine: EngineWithoutSpark, seen: list[Event]) -> int:
             assert row["n_low"] <= truth <= row["n_high"], (text, truth, row, answer.answered_from)
             assert row["n_low"] <= row["n"] <= row["n_high"]
             answered += 1
+        answered += sum(check_groups(engine, seen, length, *groups) for groups in GROUPS.items())
     return answered
+
+
+def check_groups(engine: EngineWithoutSpark, seen: list[Event], length: int, asked: str, of: tuple[str, Any]) -> int:
+    """Each value that came has a row that holds its count; whether there was an answer."""
+    column, matches = of
+    text = f"SELECT APPROX {column} AS v, count(*) AS n FROM s [RANGE {length} us]{asked} GROUP BY {column}"
+    try:
+        rows = engine.ask(text).to_arrow().to_pylist()
+    except MullionError as problem:
+        assert "does not hold all events" in str(problem), problem
+        return 0
+    newest = max(event["ts"] for event in seen)
+    truth = Counter(event[column] for event in seen if event["ts"] > newest - length and matches(event[column]))
+    assert len({row["v"] for row in rows}) == len(rows) and set(truth) <= {row["v"] for row in rows}, (text, rows)
+    for row in rows:
+        assert row["n_low"] <= truth[row["v"]] <= row["n_high"] and row["n_high"], (text, row, truth)
+        assert row["n_low"] <= row["n"] <= row["n_high"]
+    if " ORDER BY n DESC" in asked:
+        assert [row["n"] for row in rows] == sorted((row["n"] for row in rows), reverse=True)
+    return 1
 
 
 CONDITIONS: dict[str, Any] = {
@@ -99,16 +142,43 @@ CONDITIONS: dict[str, Any] = {
     " WHERE x = 99": lambda event: event["x"] == 99,
     " WHERE t = 'a'": lambda event: event["t"] == "a",
     " WHERE x = NULL": lambda event: False,
+    " WHERE x IN (1, 2)": lambda event: event["x"] in (1, 2),
+    " WHERE x = 1 OR 2 = x OR x = 1": lambda event: event["x"] in (1, 2),
+    " WHERE x <> 1": lambda event: event["x"] not in (1, None),
+    " WHERE NOT x IN (1, 2)": lambda event: event["x"] not in (1, 2, None),
+    " WHERE x NOT IN (1, NULL)": lambda event: False,
+    " WHERE x IS NULL OR x = 2": lambda event: event["x"] in (None, 2),
+    " WHERE x IS NOT NULL": lambda event: event["x"] is not None,
+    " WHERE x <=> NULL": lambda event: event["x"] is None,
+    " WHERE x IN (1, 2) AND x <> 2": lambda event: event["x"] == 1,
+    " WHERE x = 1 AND x = 2": lambda event: False,
+    " WHERE 1 = 2": lambda event: False,
+    " WHERE 2 = 2": lambda event: True,
+    " WHERE x > 1": lambda event: event["x"] is not None and event["x"] > 1,
+    " WHERE x % 2 = 0 OR x IS NULL": lambda event: event["x"] is None or event["x"] % 2 == 0,
+    " WHERE t IN ('a', 'b')": lambda event: event["t"] in ("a", "b"),
+    " WHERE t <> 'a'": lambda event: event["t"] not in ("a", None),
+    " WHERE t NOT IN ('a', 'b') OR t IS NULL": lambda event: event["t"] not in ("a", "b"),
 }
+GROUPS: dict[str, tuple[str, Any]] = {
+    "": ("x", lambda value: True),
+    " WHERE x <> 1": ("x", lambda value: value not in (1, None)),
+    " WHERE x IN (1, 2, 99)": ("x", lambda value: value in (1, 2, 99)),
+    " WHERE x BETWEEN 2 AND 80": ("x", lambda value: value is not None and 2 <= value <= 80),
+    " WHERE t IN ('a', 'b', 'none')": ("t", lambda value: value in ("a", "b")),
+}
+"""Conditions, the column that is grouped by, and which of its values they hold for."""
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_truth_lies_within_the_bounds(seed: int, tmp_path: Path) -> None:
-    """With late events, ties, NULLs, restarts from a checkpoint, and summaries that are made and dropped at work."""
+    """With late events, ties, NULLs, restarts from a checkpoint, and too little memory in every other one."""
     rng = random.Random(seed)
+    memory = " MEMORY '150 B'" if seed % 2 else ""
+    script = SCRIPT.replace("COLLAPSE (2, 4)", f"COLLAPSE (2, 4){memory}").replace("3 us);", f"3 us){memory};")
     seen: list[Event] = []
     newest, answered = None, 0
-    engine = local_engine(SCRIPT, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint")
+    engine = local_engine(script, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint")
     running = engine.__enter__()
     try:
         for batch in range(rng.randrange(4, 12)):
@@ -118,9 +188,11 @@ def test_the_truth_lies_within_the_bounds(seed: int, tmp_path: Path) -> None:
             newest = max((event["ts"] for event in seen), default=None)
             if seen:
                 answered += check(running, seen)
+                told = running.stats["summaries"]["xs"]
+                assert told["memory_is_share"] == (not memory) and (not memory or told["bytes"] <= 150 + 16 * 40)
             if rng.random() < 0.3:
                 engine.__exit__(None, None, None)
-                engine = local_engine(SCRIPT, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint")
+                engine = local_engine(script, out=tmp_path / "out", checkpoint=tmp_path / "checkpoint")
                 running = engine.__enter__()
     finally:
         engine.__exit__(None, None, None)
@@ -165,18 +237,32 @@ def test_a_summary_that_is_made_at_work_tells_of_what_comes_then(tmp_path: Path)
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE x > 1", "this condition of SELECT APPROX is not supported"),
-        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE x = 1 AND t = 'a'", "this condition of SELECT APPROX"),
+        (
+            "SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE t > 'a'",
+            "this condition of SELECT APPROX is not supported",
+        ),
+        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE x = 1 AND t = 'a'", "ask about one, or let a query"),
         ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE t = 7", "write WHERE column = constant, with a constant of"),
-        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE y = 7", "unknown column 'y'"),
+        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE y > 0.5", r"there is no summary on s\(y\)"),
+        ("SELECT APPROX y, count(*) FROM s [RANGE 5 us] GROUP BY y", r"there is no summary on s\(y\)"),
+        ("SELECT APPROX u, count(*) FROM s [RANGE 5 us] GROUP BY u", r"name them, WHERE u IN \(...\), or take counts"),
+        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE u < 7", r"count_sketch does not know which values came"),
+        ("SELECT APPROX t, count(*) FROM s [RANGE 5 us] GROUP BY t", "keeps hashes of values of the type string"),
+        ("SELECT APPROX x, count(*) FROM s [RANGE 5 us] WHERE t = 'a' GROUP BY x", "group by the column that"),
+        ("SELECT APPROX x, t, count(*) FROM s [RANGE 5 us] GROUP BY x, t", "group by the column that"),
+        ("SELECT APPROX x, count(*) FROM s [RANGE 5 us] GROUP BY x ORDER BY max(t)", "this form of SELECT APPROX"),
+        ("SELECT APPROX count(*) FROM s [RANGE 5 us] HAVING count(*) > 1", "this form of SELECT APPROX"),
+        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE z = 7", "unknown column 'z'"),
         ("SELECT APPROX count(*) FROM s [ROWS 5] WHERE x = 1", r"write \[RANGE r\]"),
-        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE x = 1 GROUP BY t", "this form of SELECT APPROX"),
+        ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE x = 1 GROUP BY t", "group by the column that"),
         ("SELECT APPROX count(*) AS n, count(*) AS n_LOW FROM s [RANGE 5 us]", "two columns .* are called 'n_LOW'"),
     ],
 )
 def test_questions_that_no_summary_answers(question: str, message: str) -> None:
-    with local_engine(SCRIPT) as engine:
-        engine.deliver("s", [{"ts": 1, "x": 1, "t": "a"}], 0)
+    wider = SCRIPT.replace("t STRING)", "t STRING, y DOUBLE, u INT)")
+    sketch = "CREATE SUMMARY us ON s(u) WITH GRANULARITY 8 us AND COLLAPSE (2, 3) USING count_sketch;"
+    with local_engine(wider + sketch) as engine:
+        engine.deliver("s", [{"ts": 1, "x": 1, "t": "a", "y": 0.5, "u": 7}], 0)
         with pytest.raises(MullionError, match=message):
             engine.ask(question)
 
@@ -292,6 +378,13 @@ def test_columns_of_any_type(type_: str, kind: str, tmp_path: Path) -> None:
             engine.deliver("s", [{"ts": 5 * batch + i, "x": x} for i, x in enumerate(values)], batch)
             answer = engine.ask(f"SELECT APPROX count(*) AS n FROM s [RANGE 20 us] WHERE x = {constant}")
             assert answer.to_arrow()["n"].to_pylist() == [3 * (batch + 1)]
+            others = engine.ask(f"SELECT APPROX count(*) AS n FROM s [RANGE 20 us] WHERE x <> {constant}")
+            assert others.to_arrow()["n"].to_pylist() == [batch + 1]
+            grouped = f"SELECT APPROX x, count(*) AS n FROM s [RANGE 20 us] WHERE x = {constant} GROUP BY x"
+            found = engine.ask(grouped).to_arrow()
+            assert found["n"].to_pylist() == [3 * (batch + 1)]
+            exactly = found.schema.field("x").type
+            assert found["x"].combine_chunks().equals(pa.array([same], exactly)) or type_ == "DOUBLE"
 
 
 def test_the_event_time_itself() -> None:

@@ -19,6 +19,10 @@ QUESTIONS = (
     "SELECT APPROX sum(price) AS total, count(price) AS n FROM trades [ROWS 20]",
     "SELECT APPROX count(*) AS n FROM trades [RANGE '60 s'] WHERE symbol = 'a'",
     "SELECT APPROX count(*) AS n FROM trades [RANGE '5 s'] WHERE volume = 7",
+    "SELECT APPROX count(*) AS n FROM trades [RANGE '9 s'] WHERE volume NOT IN (7, 8)",
+    "SELECT APPROX count(*) AS n FROM trades [RANGE '3 s'] WHERE price > 50",
+    "SELECT APPROX symbol, count(*) AS n FROM trades [RANGE '60 s'] WHERE symbol IN ('a', 'b') GROUP BY symbol",
+    "SELECT approx_frequency(symbol, 'b') AS n FROM trades [RANGE '50 s']",
 )
 """Answered from kept events, from synopses and from summaries."""
 

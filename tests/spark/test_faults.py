@@ -47,6 +47,8 @@ def script(batches: Replay, queries: str = QUERIES) -> str:
         "CREATE SYNOPSIS best ON trades(price) USING ordered_sharing (rows 30);"
         "CREATE SYNOPSIS grams ON trades(price) USING timegram (buckets 8, rows 30);"
         "CREATE SUMMARY often ON trades(symbol) WITH GRANULARITY '4 s' AND COLLAPSE (2, 6);"
+        "CREATE SUMMARY short ON trades(price) WITH GRANULARITY '2 s' AND COLLAPSE (2, 6) MEMORY '200 B';"
+        "CREATE SUMMARY quoted ON quotes(symbol) WITH GRANULARITY '4 s' AND COLLAPSE (2, 2) MEMORY '1 GB';"
         "CREATE SUMMARY sketched ON trades(volume) WITH GRANULARITY '4 s' AND COLLAPSE (2, 2) USING count_sketch;"
     )
     streams = f"CREATE STREAM trades {source} KEEP '1 min';\nCREATE STREAM quotes {source};"
@@ -95,7 +97,7 @@ def uninterrupted(
     found = answers(out)
     assert found["_late"] and found["_malformed"]
     assert all(found[name] for name in ("total", "by_symbol", "hops", "last_rows", *RELATIONS))
-    assert len(found["questions"]) == 5
+    assert len(found["questions"]) == 10
     return found
 
 

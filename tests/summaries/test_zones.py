@@ -22,6 +22,7 @@ from mullion.summaries.granularities import Collapse, Granularities
 from mullion.summaries.kinds import KINDS
 from mullion.summaries.pyramid import Pyramid
 from mullion.summaries.told import stats
+from mullion.summaries.zone_counts import EVERY, values_of
 from mullion.summaries.zones import DRIFT, LONGEST, START, STEP, Cuts, Zone, Zones
 
 SMALL = {"counts": {}, "count_sketch": {"rows": 3, "width": 16, "buckets": 2}}
@@ -203,11 +204,11 @@ def test_the_truth_lies_within_the_bounds(
         assert summary.told_since is not None and after < summary.told_since
         return
     later = [key for time, key in zip(table[TIME].to_pylist(), table["item"].to_pylist(), strict=True) if time > after]
-    low, value, high, _ = summary.events_after(after)
+    low, value, high, _ = summary.counts.count(EVERY, after)
     assert low <= len(later) <= high and low <= value <= high
     counts = Counter(later)
     for key in range(7):
-        bounds = summary.count_after(key, after)
+        bounds = summary.counts.count(values_of([key]), after)
         assert bounds.low <= bounds.value <= bounds.high
         if KINDS[kind].is_exact:
             assert bounds.low <= counts[key] <= bounds.high
@@ -218,10 +219,12 @@ def test_the_truth_lies_within_the_bounds(
 def test_counts_by_hand() -> None:
     summary = ColumnSummary(definition("counts"))
     summary.take(events([(1, 7), (1, 7), (1, 8), (20, 7), (1, None)]), BIGINT)
-    assert summary.count_after(7, 0)[:3] == (3, 3, 3)
-    assert summary.count_after(7, 1) == (1, 2, 3, 2), "of the zone from 1 to 3 two of three instants lie inside"
-    assert summary.count_after(7, 22)[:3] == (1, 1, 1)
-    assert summary.events_after(22)[:3] == (2, 2, 2) and summary.events_after(23)[:3] == (0, 1, 2)
+    assert summary.counts.count(values_of([7]), 0)[:3] == (3, 3, 3)
+    assert summary.counts.count(values_of([7]), 1) == (1, 2, 3, 2), (
+        "of the zone from 1 to 3 two of three instants lie inside"
+    )
+    assert summary.counts.count(values_of([7]), 22)[:3] == (1, 1, 1)
+    assert summary.counts.count(EVERY, 22)[:3] == (2, 2, 2) and summary.counts.count(EVERY, 23)[:3] == (0, 1, 2)
 
 
 def test_sketches_tell_within_bounds_as_often_as_they_say() -> None:
@@ -237,6 +240,6 @@ def test_sketches_tell_within_bounds_as_often_as_they_say() -> None:
     for after in (100, 1_000, 1_501, 2_777, 2_950):
         later = Counter(keys[times > after].tolist())
         for key in range(120):
-            low, _, high, _ = summary.count_after(key, after)
+            low, _, high, _ = summary.counts.count(values_of([key]), after)
             asked, right = asked + 1, right + (low <= later[key] <= high)
     assert right >= 0.99 * asked

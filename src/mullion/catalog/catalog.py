@@ -79,7 +79,8 @@ class Catalog:
 
     @property
     def summaries(self) -> list[StreamSummary]:
-        return [structure for structure in self.synopses.values() if isinstance(structure, StreamSummary)]
+        """Every summary; threads of streams ask for them as well."""
+        return [one for one in tuple(self.synopses.values()) if isinstance(one, StreamSummary)]
 
     def add_query(self, query: Relation, place: Place | None = None) -> None:
         _new(query.name, self._query_names, "query", place)

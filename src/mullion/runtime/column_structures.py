@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from mullion.catalog.summaries import StreamStructure, StreamSummary
+from mullion.language.types import Type
 from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.summaries.column_summary import ColumnSummary
 
 ColumnStructure = ColumnSynopsis | ColumnSummary
+
+
+def feed(structure: ColumnStructure, events: pa.Table, type_: Type, share: int | None) -> None:
+    """Let it take events in their order. `share`: the bytes that a summary without MEMORY may have."""
+    if isinstance(structure, ColumnSummary):
+        structure.take(events, type_, share)
+    else:
+        structure.take(events, type_)
 
 
 def new_structure(definition: StreamStructure, newest: int | None) -> ColumnStructure:

@@ -8,7 +8,7 @@ Order is one line: whatever puts events into it sees all of them. Only the colum
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from mullion.language.query import Axis
 from mullion.options import Options
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.column_structures import ColumnStructure, new_structure
+from mullion.runtime.column_structures import ColumnStructure, feed, new_structure
 from mullion.slices.axis import AxisSet, axis_name, by_axis
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.inputs import columns_of, input_for
@@ -38,8 +38,9 @@ WAITING, MARKS, ENTRIES, FED, ADDED = "waiting", "marks ", "axis ", "fed ", "add
 class Ordered:
     """The axes of a stream, and the events that have no place on them yet."""
 
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
+    def __init__(self, stream: Stream, share: Callable[[], int | None] = lambda: None) -> None:
+        """`share`: the bytes that a summary without MEMORY may have."""
+        self.stream, self._share = stream, share
         self.order = Order()
         self.sets: dict[str, AxisSet] = {}
         self.synopses: dict[str, ColumnStructure] = {}
@@ -118,7 +119,7 @@ class Ordered:
         settled = self._with_all_columns(settled.unify_dictionaries())
         self.synopses = {name: synopsis.copy() for name, synopsis in self.synopses.items()}
         for synopsis in self.synopses.values():
-            synopsis.take(settled, self.stream.types[synopsis.definition.column])
+            feed(synopsis, settled, self.stream.types[synopsis.definition.column], self._share())
         for axis_set in self.sets.values():
             yield from axis_set.take(settled, self.input, self._tables)
 

@@ -71,11 +71,11 @@ class StreamState:
         has_changed: Callable[[str], bool] = lambda name: False,
         clock: Callable[[], float] = time.time,
         memory: Callable[[], Memory] | None = None,
+        summary_share: Callable[[], int | None] = lambda: None,
         published: Published | None = None,
     ) -> None:
-        """`static`: all events of the stream are one batch, which the end follows. `table` gives a table's rows as a
-        batch sees them, `table_files` the files in which they are kept, `relations_stand` how far those over the stream
-        are, `published` tells questions of commits."""
+        """`static`: all events are one batch, which the end follows. `table` gives a table's rows as a batch sees them,
+        `relations_stand` how far those over the stream are, `summary_share` the bytes for a summary without MEMORY."""
         self.stream, self.sink, self.options, self.source = stream, sink, options, source
         self.journal, self.static, self.memory, self.published = journal, static, memory, published or Published()
         self.table_files, self.has_changed, self.relations_stand = table_files, has_changed, relations_stand
@@ -94,7 +94,7 @@ class StreamState:
         self.newest: int | None = None
         self.holding = Holding()
         self.sets: dict[str, SharingSet] = {}
-        self.ordered = Ordered(stream)
+        self.ordered = Ordered(stream, summary_share)
         self.scheduling = Scheduling()
         self.queries: tuple[SlicedAggregation, ...] = ()
         self.synopses: tuple[StreamStructure, ...] = ()

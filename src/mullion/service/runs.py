@@ -64,10 +64,15 @@ class Runs:
                 has_changed=self._tables.has_changed,
                 clock=self._clock,
                 memory=lambda: self._backend.memory,
+                summary_share=self.summary_share,
                 published=self.published,
             )
             run.restore()
         return self.streams[name]
+
+    def summary_share(self) -> int:
+        """The bytes that each summary without MEMORY of its own may have."""
+        return self._backend.memory.summary_share(sum(one.memory is None for one in self._catalog.summaries))
 
     def read_pasts(self, run: StreamRun) -> None:
         """Let relations with BACKFILL take what the stream had read before they hear of it, in the stream's thread and

@@ -33,7 +33,8 @@ class Status:
         self._peaks.look(now=True)
         with self._lock:
             explanation = self._explainer.explain(None)
-            summaries = {one.definition.name: told.stats(one) for one in self._explainer.summaries()}
+            share = self._runs.summary_share()
+            summaries = {one.definition.name: told.stats(one, share) for one in self._explainer.summaries()}
         return {
             "queries": len(self.catalog.queries),
             "answers": self.answers,

@@ -48,6 +48,8 @@ class Summary(ABC):
     """What it may be given, by the names of the constructor's arguments."""
     is_exact: ClassVar[bool] = False
     """Whether estimates are the counts themselves."""
+    knows_codes: ClassVar[bool] = False
+    """Whether `codes` tells which keys came. Questions with GROUP BY need it."""
     events: int
     """How many events it is of."""
 
@@ -67,9 +69,9 @@ class Summary(ABC):
     def confidence(self) -> float:
         """How far the count of a key is from its estimate at most, with probability `SURE`; 0 where it is exact."""
 
-    def errors(self, codes: Codes) -> Real:
-        """The same for each key, where a kind knows it better than for all of them."""
-        return np.full(len(codes), self.confidence())
+    def errors(self, codes: Codes, sure: float = SURE) -> Real:
+        """The same for each key and with another probability, where a kind knows it better than for all of them."""
+        return np.full(len(codes), self.confidence() if sure <= SURE or self.is_exact else float(self.events))
 
     @abstractmethod
     def add(self, other: Self) -> None:
@@ -82,6 +84,10 @@ class Summary(ABC):
     def may_hold(self, codes: Codes) -> Mask:
         """Whether each key may have come: where this is False it surely did not."""
         return self.estimate(codes) > 0
+
+    def codes(self) -> Codes:
+        """Every key that came, once, in ascending order: for kinds that know them."""
+        raise NotImplementedError(f"{self.kind} does not know which keys came")
 
     @abstractmethod
     def distance(self, other: Self) -> float:

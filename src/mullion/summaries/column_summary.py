@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import cached_property
-from math import ceil
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,34 +23,13 @@ from mullion.slices.order import times_of
 from mullion.summaries.base import Summary
 from mullion.summaries.granularities import Collapse, Granularities
 from mullion.summaries.kinds import KINDS
-from mullion.summaries.pyramid import Pyramid
+from mullion.summaries.zone_counts import ZoneCounts
 from mullion.summaries.zones import Cuts, Zone, Zones
 
 ZONES, OPEN = "zones", "open"
 """Parts of a summary that commits keep: zones that have ended, and what has not."""
 ZONE, GRANULARITY = "#zone", "#granularity"
 """The columns that say to which zone a row of a part belongs."""
-
-
-class Bounds(NamedTuple):
-    """The count lies in low .. high, and about at value."""
-
-    low: int
-    value: int
-    high: int
-    granularity: int
-    """The oldest that it is from; 0 without any."""
-
-
-class Indexed:
-    """The zones of one moment, and what lies above them once somebody asks for it."""
-
-    def __init__(self, zones: list[Zone]) -> None:
-        self.zones = zones
-
-    @cached_property
-    def pyramid(self) -> Pyramid:
-        return Pyramid([zone.summary for zone in self.zones])
 
 
 class ColumnSummary:
@@ -65,7 +42,7 @@ class ColumnSummary:
         self._past = Granularities(Collapse(definition.granularity, definition.rate, definition.depth), since=since)
         self._saved: dict[tuple[int, int], Summary] | None = None
         """The zones that commits have; None before the first one."""
-        self._index: Indexed | None = None
+        self._counts: ZoneCounts | None = None
 
     def _empty(self) -> Summary:
         return KINDS[self.definition.kind](**dict(self.definition.options))
@@ -74,19 +51,19 @@ class ColumnSummary:
         """One that may take events while others read this one."""
         copied = type(self).__new__(type(self))
         vars(copied).update(vars(self))
-        copied._zones, copied._past, copied._index = self._zones.copy(), self._past.copy(), None
+        copied._zones, copied._past, copied._counts = self._zones.copy(), self._past.copy(), None
         return copied
 
-    def take(self, events: pa.Table, type_: Type) -> None:
-        """Events in their order."""
+    def take(self, events: pa.Table, type_: Type, share: int | None = None) -> None:
+        """Events in their order. `share`: the bytes that it may have where its definition says nothing."""
         times = times_of(events)
         if self.since is not None and len(times) and times[0] <= self.since:
             first = int(np.searchsorted(times, self.since, "right"))
             events, times = events.slice(first), times[first:]
         codes, known = codes_of(events, self.definition.column)
-        self._index = None
+        self._counts = None
         for zone, now in self._zones.take(times, codes, known):
-            self._past.add(zone, now, self.definition.memory)
+            self._past.add(zone, now, share if self.definition.memory is None else self.definition.memory)
 
     # What it tells
 
@@ -111,57 +88,21 @@ class ColumnSummary:
         """Whether only edges that cut a zone make it uncertain."""
         return KINDS[self.definition.kind].is_exact
 
+    @property
+    def knows_codes(self) -> bool:
+        """Whether it tells which keys came."""
+        return KINDS[self.definition.kind].knows_codes
+
     def zone_length(self, granularity: int) -> int:
         """How long zones of a granularity are at most."""
         return self.definition.longest if granularity < 2 else self._past.collapse.step(granularity)
 
-    def events_after(self, after: int) -> Bounds:
-        """How many events are later."""
-        inside, partly = self._parted(after)
-        low, high = (sum(zone.events for zone in zones) for zones in (inside, [*partly, *inside]))
-        return self._bounds((low, 0), (high, 0), after)
-
-    def count_after(self, code: int, after: int) -> Bounds:
-        """How often a key came later; each bound holds with the probability that its kind gives."""
-        inside, partly = self._parted(after)
-        return self._bounds(self._estimated(code, len(inside)), self._estimated(code, len(inside) + len(partly)), after)
-
-    def _estimated(self, code: int, newest: int) -> tuple[int, int]:
-        """How often a key came in the newest zones, and how far that is off at most. Counts are added up; of sketches
-        the sum is asked, which is less off than the sum of what each tells."""
-        keys = np.array([code], np.int64)
-        zones = self._indexed.zones
-        if self.is_exact:
-            return sum(int(zone.summary.estimate(keys)[0]) for zone in zones[len(zones) - newest :]), 0
-        total = self._indexed.pyramid.total(len(zones) - newest, len(zones))
-        if total is None:
-            return 0, 0
-        return int(total.estimate(keys)[0]), ceil(float(total.errors(keys)[0]))
-
-    def _parted(self, after: int) -> tuple[list[Zone], list[Zone]]:
-        """The zones whose events are all later, and those of which only some are."""
-        zones = self._indexed.zones
-        inside = [zone for zone in zones if zone.begins > after]
-        return inside, [zone for zone in zones if zone.begins <= after < zone.ends]
-
-    def _bounds(self, least: tuple[int, int], most: tuple[int, int], after: int) -> Bounds:
-        """From what whole zones hold, and what these hold with those that are cut, each with how far it may be off.
-        Of a cut zone about as much lies inside as of its time."""
-        inside, partly = self._parted(after)
-        share = sum(zone.events * (zone.ends - after) / (zone.ends - zone.begins + 1) for zone in partly)
-        cut = sum(zone.events for zone in partly)
-        events = cut + sum(zone.events for zone in inside)
-        (whole, off), (both, both_off) = least, most
-        low, high = max(whole - off, 0), min(both + both_off, events)
-        value = whole + round((both - whole) * share / cut) if cut else whole
-        oldest = max((zone.granularity for zone in [*inside, *partly]), default=0)
-        return Bounds(low, min(max(value, low), high), high, oldest)
-
     @property
-    def _indexed(self) -> Indexed:
-        if self._index is None:
-            self._index = Indexed(self.zones)
-        return self._index
+    def counts(self) -> ZoneCounts:
+        """What its zones tell now."""
+        if self._counts is None:
+            self._counts = ZoneCounts(self.zones, is_exact=self.is_exact)
+        return self._counts
 
     @property
     def nbytes(self) -> int:
@@ -221,7 +162,7 @@ class ColumnSummary:
         )
         self._zones.body, self._zones.block, self._zones.seen = body, block, state["seen"]
         self._saved = {(zone.granularity, zone.first): zone.summary for zone in zones}
-        self._index = None
+        self._counts = None
 
     def _zone(self, words: Mapping[str, Any], table: pa.Table | None) -> Zone:
         summary = self._empty()
@@ -263,4 +204,4 @@ def _apart(table: pa.Table) -> dict[tuple[int, int], pa.Table]:
     return {(int(of[0][start]), int(of[1][start])): own.slice(start, end - start) for start, end in ends}
 
 
-__all__ = ["Bounds", "ColumnSummary", "codes_of"]
+__all__ = ["ColumnSummary", "codes_of"]

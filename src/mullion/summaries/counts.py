@@ -42,6 +42,7 @@ class ExactCounts(Summary):
 
     kind: ClassVar[str] = "counts"
     is_exact: ClassVar[bool] = True
+    knows_codes: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self.events = 0
@@ -73,6 +74,9 @@ class ExactCounts(Summary):
 
     def confidence(self) -> float:
         return 0.0
+
+    def codes(self) -> Codes:
+        return self.run().codes
 
     def add(self, other: Self) -> None:
         self._take(other.run(), other.events, other._squares)

@@ -11,8 +11,9 @@ from mullion.summaries.column_summary import ColumnSummary
 from mullion.summaries.zones import DRIFT
 
 
-def stats(summary: ColumnSummary) -> dict[str, Any]:
-    """Zones of each granularity from the newest on, how many of the newest began by drift, and its memory."""
+def stats(summary: ColumnSummary, share: int | None = None) -> dict[str, Any]:
+    """Zones of each granularity from the newest on, how many of the newest began by drift, and its memory: MEMORY, or
+    else its share of the memory of the run."""
     own, zones = summary.definition, summary.zones
     by_age = [[zone for zone in zones if zone.granularity == age + 1] for age in range(own.depth)]
     return {
@@ -23,7 +24,8 @@ def stats(summary: ColumnSummary) -> dict[str, Any]:
         "by_drift": sum(zone.by == DRIFT for zone in by_age[0]),
         "events": sum(zone.events for zone in zones),
         "bytes": summary.nbytes,
-        "memory": own.memory,
+        "memory": share if own.memory is None else own.memory,
+        "memory_is_share": own.memory is None,
         "since": summary.told_since,
     }
 

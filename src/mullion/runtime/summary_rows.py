@@ -1,0 +1,143 @@
+"""The rows of a question to a summary: one count, or one for each value, with HAVING, ORDER BY and LIMIT.
+
+Events that have no place in the order yet are in no zone; they are counted by themselves, exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mullion.expressions.arrays import Codes, Counts, Index, Mask, Whole
+from mullion.expressions.evaluate import evaluate
+from mullion.expressions.vector import Vector
+from mullion.language.query import Column, Expr, walk
+from mullion.language.types import BIGINT, Type
+from mullion.planner.sliced import AnswerTemplate
+from mullion.runtime.summary_conditions import Condition, decoded, is_decoded
+from mullion.slices.arrange import order_within, ranks_of
+from mullion.slices.order import times_of
+from mullion.summaries.column_summary import ColumnSummary, codes_of
+from mullion.summaries.zone_counts import Values
+
+if TYPE_CHECKING:
+    from mullion.runtime.view import View
+
+NO_CODES = np.zeros(0, np.int64)
+
+
+class Counted(NamedTuple):
+    """Rows with their bounds."""
+
+    keys: Vector
+    """Of groups; NULLs without GROUP BY."""
+    low: Counts
+    value: Counts
+    high: Counts
+
+    @property
+    def width(self) -> int:
+        """How uncertain they are, all together."""
+        return int((self.high - self.low).sum())
+
+    def take(self, index: Index | Mask) -> Counted:
+        return Counted(self.keys.take(index), self.low[index], self.value[index], self.high[index])
+
+
+class Waiting(NamedTuple):
+    """Events of the window that have no place in the order yet."""
+
+    events: int
+    codes: Codes
+    known: Mask
+
+
+@dataclass(frozen=True)
+class SummaryRows:
+    """What is counted, and what becomes of it."""
+
+    template: AnswerTemplate
+    condition: Condition
+    column: str | None
+    type_: Type
+
+    def of_nothing(self) -> Counted:
+        """What is answered before any event."""
+        rows = 0 if self.template.keys else 1
+        zeros = np.zeros(rows, np.int64)
+        return self._chosen(Counted(Vector.of(self.type_, [None] * rows), zeros, zeros, zeros))
+
+    def of(self, summary: ColumnSummary, view: View, after: int) -> Counted:
+        """What a summary that holds all events after a time tells, and what waits."""
+        waiting = self._waiting(view, after)
+        known = NO_CODES
+        if summary.knows_codes and (self.template.keys or self.condition.values is None):
+            known = np.unique(np.concatenate([summary.counts.codes(after), waiting.codes[waiting.known]]))
+        values = self.condition.among(known, self.type_)
+        if self.template.keys:
+            return self._chosen(self._groups(summary, values, known, waiting, after))
+        low, value, high, _ = summary.counts.count(values, after)
+        if self.column is None:
+            more = waiting.events if values.others else 0
+        else:
+            more = int(values.hold(waiting.codes, waiting.known).sum())
+        bounds = (np.array([bound + more], np.int64) for bound in (low, value, high))
+        return self._chosen(Counted(Vector.of(self.type_, [None]), *bounds))
+
+    def _groups(self, summary: ColumnSummary, values: Values, known: Codes, waiting: Waiting, after: int) -> Counted:
+        """Each value that may have come, in ascending order; NULL is a group as well."""
+        codes = np.setdiff1d(known, values.codes) if values.others else np.unique(values.codes)
+        each = summary.counts.each(codes, after)
+        came, times = np.unique(waiting.codes[waiting.known], return_counts=True)
+        at = np.searchsorted(came, codes).clip(max=max(len(came) - 1, 0))
+        more = np.where(came[at] == codes, times[at], 0) if len(came) else np.zeros(len(codes), np.int64)
+        found = Counted(self._keys(codes), each.low + more, each.value + more, each.high + more)
+        if values.nulls:
+            low, value, high, _ = summary.counts.count(Values(NO_CODES, False, True), after)
+            missing = int((~waiting.known).sum())
+            null = (np.array([bound + missing], np.int64) for bound in (low, value, high))
+            own = Counted(Vector.of(self.type_, [None]), *null)
+            found = Counted(
+                Vector.of(self.type_, [*found.keys.to_list(), None]),
+                *(np.concatenate(both) for both in zip(found[1:], own[1:], strict=True)),
+            )
+        return found.take(np.flatnonzero(found.high > 0))
+
+    def _keys(self, codes: Codes) -> Vector:
+        if is_decoded(self.type_):
+            return decoded(codes, self.type_)
+        return Vector.of(self.type_, [self.condition.named[code] for code in codes.tolist()])
+
+    def _waiting(self, view: View, after: int) -> Waiting:
+        rows = view.waiting
+        if rows is None or not len(rows):
+            return Waiting(0, NO_CODES, np.zeros(0, np.bool_))
+        later = times_of(rows) > after
+        if self.column is None or self.column not in rows.schema.names:  # They came before the summary was made.
+            return Waiting(int(later.sum()) if self.column is None else 0, NO_CODES, np.zeros(0, np.bool_))
+        codes, known = codes_of(rows, self.column)
+        valid = np.ones(len(codes), np.bool_) if known is None else known
+        return Waiting(int(later.sum()), codes[later], valid[later])
+
+    # Above the counts
+
+    def _chosen(self, counted: Counted) -> Counted:
+        """What HAVING leaves, in the order of ORDER BY, up to LIMIT: all of these go by the values, not the bounds."""
+        template = self.template
+        if template.having is not None:
+            holds = self._evaluated(template.having, counted)
+            counted = counted.take(np.flatnonzero(holds.values.astype(np.bool_) & holds.valid))
+        ranks: list[Whole] = []
+        for order in template.order_by:
+            vector = self._evaluated(order.expr, counted)
+            ranks += ranks_of(vector, descending=order.descending, nulls_first=order.nulls_first)
+        ranks += ranks_of(counted.keys, descending=False, nulls_first=True)
+        return counted.take(order_within(ranks, np.array([0, len(counted.value)]), template.limit))
+
+    def _evaluated(self, expr: Expr, counted: Counted) -> Vector:
+        counts = Vector(BIGINT, counted.value, np.ones(len(counted.value), np.bool_))
+        needed = {node.name for node in walk(expr) if isinstance(node, Column)}
+        columns = {name: counted.keys if name.startswith("#k") else counts for name in needed}
+        return evaluate(expr, columns, len(counted.value))
