@@ -201,8 +201,10 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
 
 
 def may_join(text: str) -> bool:
-    """A query over another column, or from a landmark on, cannot always join a stream that has begun."""
-    return "WATTR" not in text and "FROM TIMESTAMP" not in text
+    """A query over another column, from a landmark on, or with its past, cannot always join a stream that has begun;
+    relations come by their past."""
+    is_relation = text.startswith("CREATE QUERY r")
+    return "WATTR" not in text and "FROM TIMESTAMP" not in text and (is_relation or "BACKFILL" not in text)
 
 
 def at_most(text: str) -> str:

@@ -352,7 +352,8 @@ def queries(
     begin = "" if start is None else f" START AT {timestamp(setting.origin + start * setting.unit)}"
     length = frame.range + setting.unit * ((start or 0) + 4 * (stop or 0))
     end = "" if stop is None else f" STOP AT {timestamp(setting.origin + length)}"
-    return f"CREATE QUERY {name}{begin}{end} AS {text}"
+    past = " BACKFILL" if start is not None and draw(st.booleans()) else ""
+    return f"CREATE QUERY {name}{begin}{end}{past} AS {text}"
 
 
 @st.composite

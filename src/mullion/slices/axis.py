@@ -33,7 +33,7 @@ from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.due import Due, shown
 from mullion.slices.finalize import Answers, Work
-from mullion.slices.instants import Instants, Numbered, instants_of, needed_from, rows_in_time
+from mullion.slices.instants import Instants, Numbered, are_asked, instants_of, needed_from, rows_in_time
 from mullion.slices.kernels.events import EVENT_TIME
 from mullion.slices.kernels.partial import TIME, Input, Job, partials
 from mullion.slices.kernels.slicing import slice_starts
@@ -119,7 +119,7 @@ class AxisSet:
     def set_queries(self, stream: Stream, queries: Sequence[SlicedAggregation], options: Options = DEFAULTS) -> None:
         """The queries from now on. Their START and STOP are times, so they are looked at when times are known."""
         self._asked = {query.name: query for query in queries}
-        placed = queries if self.axis.kind == "column" else [replace(q, start=None, stop=None) for q in queries]
+        placed = queries if self.axis.kind == "column" else [_without_times(query) for query in queries]
         seen = Observed(events=max(1, self.numbered), span=max(1, self.numbered))
         self.plan = make_plan(stream, placed, options, seen=seen, axis=self.axis)
         fresh = {q.name: self.numbered if q.frame.slide_rows is not None else 2 * ORIGIN for q in queries}
@@ -251,7 +251,7 @@ class AxisSet:
     def _instants(self, query: SlicedAggregation, events: Numbered, settled: int | None) -> Instants:
         """The windows of a query that are due. Without GROUP BY, from its first to its last that holds an event."""
         instants, until = instants_of(query.frame, events, self.since[query.name], settled)
-        instants = instants.between(query.start, query.stop)
+        instants = instants.of(query)
         if not query.keys and query.frame.slide_rows is None:
             occupied = np.flatnonzero(instants.end > instants.start)
             first = 0 if query.name in self.begun or not len(occupied) else int(occupied[0])
@@ -280,7 +280,7 @@ class AxisSet:
         instants, self.since[query.name] = rows_in_time(query.frame, events, since, until, min(most, MOST) + 1)
         if len(instants.start) > most:
             limits.stop_answering(query.name, query.text)
-        return instants.between(query.start, query.stop)
+        return instants.of(query)
 
     def _due_until(self, query: SlicedAggregation, times: Times, settled: int | None) -> int | None:
         """The last instant that is due of a slide in time; None: the first after all events. Later ones wait until it
@@ -296,15 +296,11 @@ class AxisSet:
         return due.where(np.maximum(due.start, 0) >= entered[due.query])
 
     def _within(self, grouping: Grouping, due: Due) -> Due:
-        """Those windows that begin after a query's START and end before its STOP."""
+        """Those windows that their queries answer."""
         assert due.opens is not None and due.closes is not None
         inside = np.ones(len(due), np.bool_)
         for i, query in enumerate(grouping.queries):
-            asked = self._asked[query.name]
-            if asked.start is not None:
-                inside &= (due.query != i) | (due.opens >= asked.start)
-            if asked.stop is not None:
-                inside &= (due.query != i) | (due.closes <= asked.stop)
+            inside &= (due.query != i) | are_asked(self._asked[query.name], due.opens, due.closes)
         return due.where(inside)
 
     def forget(self, settled: int) -> None:
@@ -350,6 +346,10 @@ class AxisSet:
         self.since, self.begun = dict(state["since"]), set(state["begun"])
         self.entered = dict(state.get("entered") or dict.fromkeys(self.since, 0))
         self.marks = Marks.of(marks)
+
+
+def _without_times(query: SlicedAggregation) -> SlicedAggregation:
+    return replace(query, start=None, after=None, stop=None)
 
 
 def _goes_on(query: SlicedAggregation, until: int) -> bool:

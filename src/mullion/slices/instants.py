@@ -19,10 +19,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mullion.expressions.arrays import Times
 from mullion.instants import NO_START, ORIGIN
 from mullion.language.query import Window
+from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 
 
@@ -37,14 +39,23 @@ class Instants(NamedTuple):
     def part(self, first: int, last: int) -> Instants:
         return Instants(*(column[first:last] for column in self))
 
-    def between(self, start: int | None, stop: int | None) -> Instants:
-        """Those that open at `start` or later and close at `stop` or before."""
-        inside = np.ones(len(self.start), np.bool_)
-        if start is not None:
-            inside &= self.opens >= start
-        if stop is not None:
-            inside &= self.closes <= stop
+    def of(self, query: SlicedAggregation) -> Instants:
+        """Those that the query answers."""
+        inside = are_asked(query, self.opens, self.closes)
         return Instants(*(column[inside] for column in self))
+
+
+def are_asked(query: SlicedAggregation, opens: Times, closes: Times) -> npt.NDArray[np.bool_]:
+    """Whether windows open at the query's START or later, close after the time that its BACKFILL begins with, and close
+    at its STOP or before."""
+    inside = np.ones(len(opens), np.bool_)
+    if query.start is not None:
+        inside &= opens >= query.start
+    if query.after is not None:
+        inside &= closes > query.after
+    if query.stop is not None:
+        inside &= closes <= query.stop
+    return inside
 
 
 class Numbered(NamedTuple):

@@ -1,0 +1,45 @@
+"""START AT chooses among windows of every kind by where they open, with BACKFILL by where they close. Without a JVM."""
+
+from __future__ import annotations
+
+import pytest
+
+from without_spark import local_engine
+
+MINUTE, NOON = 60_000_000, 1_704_110_400_000_000
+SCRIPT = """
+CREATE STREAM s (ts TIMESTAMP, k STRING) USING parquet OPTIONS (path 'nowhere') TIMESTAMP BY ts;
+CREATE QUERY q START AT TIMESTAMP '2024-01-01 12:03' {past} AS SELECT count(*) AS n FROM s {window};
+"""
+EVENTS = [{"ts": NOON + minute * MINUTE, "k": "ab"[minute % 2]} for minute in (0, 1, 2, 3, 4, 5)]
+"""Six events, a minute apart."""
+
+
+@pytest.mark.parametrize(
+    ("window", "since", "after"),
+    [
+        ("[ROWS 2]", [4, 5], [4, 5]),
+        ("[ROWS 3]", [5], [4, 5]),
+        ("[ROWS 2 SLIDE 2]", [5], [5]),
+        ("[ROWS 3 SLIDE '2 min']", [6], [4, 6]),
+        ("[PARTITION BY k ROWS 1 SLIDE 1]", [3, 4, 5], [4, 5]),
+        ("[PARTITION BY k ROWS 1 SLIDE '2 min']", [4, 6], [4, 6]),
+        ("[RANGE '2 min']", [5, 6], [4, 5, 6]),
+        ("[RANGE '2 min' SLIDE 1 TUPLE]", [5], [4, 5]),
+        ("[RANGE UNBOUNDED]", [3, 4, 5], [4, 5]),
+        ("[FROM TIMESTAMP '2024-01-01 12:01']", [], [4, 5]),
+        ("[NOW]", [3, 4, 5], [4, 5]),
+        ("[RANGE '2 min' SLIDE '1 min']", [5, 6, 7], [4, 5, 6, 7]),
+    ],
+)
+@pytest.mark.parametrize("batches", [1, 3])
+def test_windows_that_open_then_or_with_backfill_those_that_close_after(
+    window: str, since: list[int], after: list[int], batches: int
+) -> None:
+    for past, wanted in (("", since), ("BACKFILL", after)):
+        with local_engine(SCRIPT.format(past=past, window=window)) as engine:
+            for number in range(batches):
+                engine.deliver("s", EVENTS[number * 6 // batches : (number + 1) * 6 // batches], number)
+            engine.end("s")
+            ends = engine.results("q").to_arrow().column("window_end").cast("int64").to_pylist()
+            assert [(end - NOON) // MINUTE for end in ends] == wanted, past
