@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mullion.algebra.streams import WEIGHT, Stream
+from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns
@@ -48,8 +48,11 @@ def as_events(stream: Stream, rows: Rows) -> pa.Table:
 
 
 def _weighable(stream: Stream, events: pa.Table) -> pa.Table:
-    """Events with a weight, if their stream may shed."""
-    return events if stream.shedding is None else events.append_column(WEIGHT, pa.array(np.ones(len(events))))
+    """Events with a weight and a number, if their stream may shed."""
+    if stream.shedding is None:
+        return events
+    weighed = events.append_column(WEIGHT, pa.array(np.ones(len(events))))
+    return weighed.append_column(EVENT, pa.array(np.zeros(len(events), np.int64)))
 
 
 def from_files(stream: Stream, paths: Sequence[str]) -> pa.Table:

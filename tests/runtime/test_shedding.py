@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from memory_batch import MemoryBatch, MemorySource, as_events
 from mullion import reference
-from mullion.algebra.streams import WEIGHT, Stream
+from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.binding.entering import entering_at
 from mullion.binding.relations import bind
 from mullion.engine import Engine
@@ -48,7 +48,7 @@ def events_of(times: Sequence[int]) -> list[Event]:
 
 def test_the_smallest_example() -> None:
     """Four events that stand for two each: eight in all."""
-    hashes = identity_hash(0, np.arange(8))
+    hashes = identity_hash(0, np.arange(8), "s")
     kept = [event for event in range(8) if hashes[event] < 0]
     x = [3, 1, 4, 1, 5, 9, 2, 6]
     weight = [2.0 if event in kept else 0.0 for event in range(8)]
@@ -165,9 +165,15 @@ QUERIES = {
     "pairs": "SELECT APPROX count(*) AS n, sum(s.x) AS t FROM s [RANGE 10 us SLIDE 10 us], r [RANGE 10 us SLIDE 10 us] "
     "WHERE s.k = r.k",
     "joined": "SELECT s.x AS x, r.x AS y FROM s [RANGE 8 us], r [RANGE 5 us] WHERE s.k = r.k AND r.x > 2",
+    "sharing": "SELECT s.x AS x, r.x AS y FROM s [RANGE 4 us], r [RANGE 9 us] WHERE s.k = r.k AND s.x < r.x",
+    "three": "SELECT s.x AS x, r.x AS y, z.x AS z FROM s [RANGE 5 us], r [RANGE 5 us], s [RANGE 3 us] AS z "
+    "WHERE s.k = r.k AND r.k = z.k AND s.x + r.x > z.x",
+    "row_windows": "SELECT s.x AS x, r.x AS y FROM s [ROWS 3 SLIDE 2], r [RANGE 5 us] WHERE s.k = r.k",
 }
+JOINS = ("pairs", "joined", "sharing", "three", "row_windows")
 PLAIN = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("x", INT)), "ts")
 SHEDDING = ("WHEN BEHIND SHED RANDOM AT MOST 90 PERCENT MARK EXACT", "WHEN BEHIND SHED BY x MARK EXACT")
+PROBES = "WHEN BEHIND SHED PROBES MARK EXACT"
 
 
 @dataclass(frozen=True)
@@ -255,7 +261,7 @@ class Oracle:
         known = self.newest[name]
         limit = None if known is None else known - self.trial.lateness
         self.shed[name] += len(rows) - len(thinned.events)
-        kept = thinned.events.select(["k", "x", WEIGHT]).to_pylist()
+        kept = thinned.events.select([name for name in ("k", "x", WEIGHT, EVENT) if name in stream.types]).to_pylist()
         for time, event in zip(thinned.events.column("#t").to_pylist(), kept, strict=True):
             if limit is not None and time < limit:
                 continue
@@ -327,19 +333,17 @@ weights = st.lists(st.sampled_from((1.0, 1.5, 2.0, 4.0)), min_size=1, max_size=4
 
 
 @st.composite
-def trials(draw: Any) -> Trial:
-    names = draw(st.lists(st.sampled_from(sorted(QUERIES)), min_size=1, max_size=3, unique=True))
-    if not any("FROM s" in QUERIES[name] for name in names):
-        names = ["totals", *names]
+def trials(draw: Any, queries: Sequence[str] = tuple(sorted(QUERIES)), behind: Any = None) -> Trial:
+    names = draw(st.lists(st.sampled_from(queries), min_size=1, max_size=3, unique=True))
     both = {"s": draw(files), "r": draw(files)}
     return Trial(
         both,
         {"s": draw(weights), "r": draw(weights)},
-        {"s": draw(st.sampled_from(SHEDDING)), "r": SHEDDING[0]},
+        {"s": draw(st.sampled_from(SHEDDING)), "r": SHEDDING[0]} if behind is None else draw(behind),
         draw(st.sampled_from((0, 5, 100))),
         draw(st.integers(1, 2)),
         tuple(names),
-        draw(st.none() | st.sampled_from(sorted(QUERIES))),
+        draw(st.none() | st.sampled_from(queries)),
         draw(st.integers(0, min(map(len, both.values())))),
         draw(st.none() | st.tuples(st.sampled_from((*STEPS, "after shedding is decided")), st.integers(1, 4))),
         draw(st.sampled_from(("auto", "on", "off"))),
@@ -350,6 +354,19 @@ def trials(draw: Any) -> Trial:
 @settings(max_examples=25)
 @given(trial=trials())
 def test_answers_are_those_of_the_kept_events(trial: Trial) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        play(trial, Path(name))
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(
+    trial=trials(
+        (*JOINS, "marked", "rows"),
+        st.sampled_from([{"s": PROBES, "r": SHEDDING[0]}, {"s": PROBES, "r": PROBES}, {"s": PROBES, "r": ""}]),
+    )
+)
+def test_joins_that_do_not_probe(trial: Trial) -> None:
     with tempfile.TemporaryDirectory() as name:
         play(trial, Path(name))
 

@@ -16,6 +16,7 @@ from mullion.aggregates.mean import AvgAggregate
 from mullion.aggregates.spread import StddevPopAggregate, StddevSampAggregate, VarPopAggregate, VarSampAggregate
 from mullion.aggregates.sum import SumAggregate
 from mullion.aggregates.values import CountDistinct, Median, Mode, Percentile, TopK
+from mullion.aggregates.weighted import SquaredTotals, WeightedPercentile
 
 REGISTRY: dict[str, Aggregate] = {
     aggregate.name: aggregate
@@ -45,9 +46,12 @@ REGISTRY: dict[str, Aggregate] = {
     )
 }
 
+INTERNAL: dict[str, Aggregate] = {aggregate.name: aggregate for aggregate in (WeightedPercentile(), SquaredTotals())}
+"""What no query may write, but what queries are written anew with."""
+
 DISTINCT: dict[str, Aggregate] = {
     aggregate.name: aggregate for aggregate in (CountDistinct(), SumDistinct(), AvgDistinct())
 }
 """What a DISTINCT within the parentheses makes of an aggregate."""
 
-__all__ = ["DISTINCT", "REGISTRY", "Aggregate", "Invertible", "Partial", "State"]
+__all__ = ["DISTINCT", "INTERNAL", "REGISTRY", "Aggregate", "Invertible", "Partial", "State"]

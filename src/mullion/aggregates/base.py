@@ -162,6 +162,8 @@ class Aggregate(ABC):
     """Whether the answer is right but for the last digits of doubles; otherwise the aggregate says how far it errs."""
     asks_for_value: ClassVar[bool] = False
     """Whether the first constant after the argument is a value of the argument's type."""
+    columns: ClassVar[int] = 1
+    """How many of its arguments are computed of every event; constants follow them. count takes any number."""
     from_values: ClassVar[bool] = False
     """Whether it is computed from how often each value occurs; see `aggregates.values`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,10 +27,10 @@ class OfEachValueOnce(OverValues):
     def result(self, argument: Type | None) -> Type:
         return self.plain.result(argument)
 
-    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
         states = []
         for partial in self.plain.partials(argument):
-            lifted = partial.lift(values)
+            lifted = partial.lift(values[0])
             sums = tuple(counted.present_sums(field) for field in partial.load(lifted))
             states.append(partial.store(sums, lifted))
         return self.plain.lower(argument, states)

@@ -63,8 +63,9 @@ class OverValues(Aggregate):
         raise AssertionError(f"{self.name} is lowered from value counts")
 
     @abstractmethod
-    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
-        """The answer of each window; `values` holds the different values in the order of their codes."""
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
+        """The answer of each window; `values` holds the different values in the order of their codes: a vector for each
+        column that the aggregate counts."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class CountDistinct(OverValues):
     def result(self, argument: Type | None) -> Type:
         return BIGINT
 
-    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
         return always(counted.distinct, BIGINT)
 
 
@@ -100,14 +101,14 @@ class Percentile(OverValues):
             raise TypeError(f"needs a number{f', not {argument}' if argument else ''}")
         return DOUBLE
 
-    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
         present = counted.total > 0
         if not present.any():
             return constant(DOUBLE, None, len(present))
         position = self.share * (counted.total - 1)
         lower, higher = np.floor(position), np.ceil(position)
         low, high = counted.ranked(np.stack([lower, higher]).astype(np.int64).clip(0))
-        numbers = values.to_doubles()
+        numbers = values[0].to_doubles()
         with np.errstate(invalid="ignore", over="ignore"):
             between = numbers[low] + (position - lower) * (numbers[high] - numbers[low])
         return Vector(DOUBLE, np.where((lower == higher) | (low == high), numbers[low], between), present)
@@ -132,11 +133,11 @@ class Mode(OverValues):
     def result(self, argument: Type | None) -> Type:
         return orderable(argument)
 
-    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
         offsets, codes, _ = counted.top(1)
         present = np.diff(offsets) > 0
         modes: npt.NDArray[Any] = np.zeros(len(present), dtype_of(argument))
-        modes[present] = values.values[codes]
+        modes[present] = values[0].values[codes]
         return Vector(argument, modes, present)
 
 
@@ -160,9 +161,9 @@ class TopK(OverValues):
     def result(self, argument: Type | None) -> Type:
         return list_of_counted(orderable(argument))
 
-    def lower_counts(self, argument: Type, values: Vector, counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
         offsets, codes, counts = counted.top(self.most)
-        pairs = list(zip(values.take(codes).to_list(), counts.tolist(), strict=True))
+        pairs = list(zip(values[0].take(codes).to_list(), counts.tolist(), strict=True))
         bounds = offsets.tolist()
         lists: npt.NDArray[Any] = np.empty(len(bounds) - 1, np.object_)
         for i, (low, high) in enumerate(pairwise(bounds)):

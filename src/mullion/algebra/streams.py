@@ -15,12 +15,15 @@ from mullion.language.query import Cast, Expr
 from mullion.language.render import render
 from mullion.language.script import AHEAD_BY_DEFAULT
 from mullion.language.shedding import Shedding
-from mullion.language.types import BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
+from mullion.language.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
 
 RESERVED = ("_corrupt_record", "_source", "_block", "_row", "_partition", "_offset", "_metadata")
 """Names of columns that readers add."""
 WEIGHT = "#weight"
 """The column of a stream that may shed: how many events that came an event stands for."""
+EVENT = "#event"
+"""The column of a stream that may shed: a number that tells an event from all others, while not all of them stay."""
+HIDDEN = frozenset((WEIGHT, EVENT))
 TIMES = (TIMESTAMP, TIMESTAMP_NTZ, DATE)
 
 
@@ -77,14 +80,14 @@ class Stream(_WithColumns):
     @cached_property
     def stored(self) -> Stream:
         """The stream as its source has it, without what is computed."""
-        computed = {WEIGHT} if self.time is None else {WEIGHT, self.time_column}
+        computed = HIDDEN if self.time is None else {*HIDDEN, self.time_column}
         columns = tuple(column for column in self.columns if column[0] not in computed)
         return self if len(columns) == len(self.columns) else replace(self, columns=columns)
 
     @cached_property
     def shown(self) -> tuple[tuple[str, Type], ...]:
         """The columns that users know of."""
-        return tuple(column for column in self.columns if column[0] != WEIGHT)
+        return tuple(column for column in self.columns if column[0] not in HIDDEN)
 
     def check(self, place: Place | None = None) -> Stream:
         """The stream as it is read: checked, with the columns that are computed."""
@@ -118,7 +121,7 @@ class Stream(_WithColumns):
             if is_kernel_only(expr):
                 raise CheckError("SHED BY must be an expression that Spark computes", by.place or shedding.place)
             shedding = replace(shedding, by=Cast(expr, DOUBLE))
-        return replace(self, shedding=shedding, columns=(*self.columns, (WEIGHT, DOUBLE)))
+        return replace(self, shedding=shedding, columns=(*self.columns, (WEIGHT, DOUBLE), (EVENT, BIGINT)))
 
     def _timed(self, place: Place | None = None) -> Stream:
         """The stream with its time column spelt as in the schema, or with one more that is computed. Refuses a stream

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from mullion.aggregates import DISTINCT, REGISTRY, Aggregate
+from mullion.aggregates import DISTINCT, INTERNAL, REGISTRY, Aggregate
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate, column_types
 from mullion.binding.decay import DECAY, decayed
 from mullion.errors import CheckError, NotSupported, closest
@@ -149,7 +149,7 @@ class Grouping:
 
     def _chosen(self, node: Written) -> tuple[Aggregate, list[Expr]]:
         """The aggregate with its constants, and the arguments before them."""
-        aggregate = REGISTRY.get(node.function)
+        aggregate = REGISTRY.get(node.function) or INTERNAL.get(node.function)
         if aggregate is None:
             raise NotSupported(f"the aggregate {node.function}", node.place)
         args = [self.names.plain(a) for a in node.args]
@@ -163,7 +163,8 @@ class Grouping:
         try:
             if aggregate.asks_for_value and len(args) > 1:
                 args[1] = self._as_value(node, args[0], args[1])
-            return aggregate.with_parameters(tuple(self._constant(node, a) for a in args[1:])), args[:1]
+            number = aggregate.columns
+            return aggregate.with_parameters(tuple(self._constant(node, a) for a in args[number:])), args[:number]
         except TypeError as wrong:
             raise CheckError(f"{node.function} {wrong}", node.place) from None
 

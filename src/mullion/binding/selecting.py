@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate
 from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, Scan, scans
-from mullion.algebra.streams import WEIGHT
+from mullion.algebra.streams import HIDDEN
 from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.decay import DECAYED_NOW
 from mullion.binding.grouping import Grouping, item_name, known_functions
@@ -275,7 +275,7 @@ def _names_window(expr: Expr, layout: Layout) -> bool:
 def _columns(star: Column, layout: Layout) -> Iterator[tuple[int, str]]:
     everything = range(len(layout.scope.sources))
     for number in everything if star.table is None else [layout.scope.number(star)]:
-        yield from ((number, name) for name, _ in layout.scope.relations[number].columns if name != WEIGHT)
+        yield from ((number, name) for name, _ in layout.scope.relations[number].columns if name not in HIDDEN)
 
 
 def _refuse_window_columns(query: Query, layout: Layout) -> None:

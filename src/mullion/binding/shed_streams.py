@@ -4,24 +4,31 @@
 
     n           sum(w)                                           w: how many events that came an event stands for
     a           sum(w x) / sum(w)
-    n_error     sqrt(sum(w (w - 1)))                             its standard error
-    a_error     sqrt(sum(w (w - 1) (x - a)^2)) / sum(w)
+    n_error     ...                                              standard errors, see `estimates`
     kept_share  count(*) / sum(w)
 
-Each event is kept by itself with probability 1 / w, so sums over w estimate without bias what they would be of all
-events, and w (w - 1) x^2 estimates what an event adds to the variance (Horvitz and Thompson 1952; the average is the
-ratio of two such sums). The rewriting is all there is: below it `w` is a column like any other, so every way to
-partials, every operator and the reference agree. Without APPROX, or with SHED BY, nothing is scaled: the answer is that
+The rewriting is all there is: below it `w` is a column like any other, so every way to partials, every operator and the
+reference agree. Without APPROX, or with SHED BY, nothing is scaled: the answer is that
 of the kept events, and kept_share tells how many they are.
+
+SHED PROBES loses no event, so only joins are written anew. A pair is found when the last of its events comes, and is
+lost if that one weighs 0:
+
+    FROM a [...], b [...] WHERE a.k = b.k                        a WHEN BEHIND SHED PROBES
+
+    ... AND CASE WHEN b.ts < a.ts THEN a.w > 0 ELSE TRUE END     a pair stands for as many as its last event
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mullion.algebra.streams import WEIGHT, Stream
+from mullion.algebra.column_names import conjunction
+from mullion.algebra.streams import EVENT, WEIGHT, Stream
+from mullion.binding.estimates import ONE, Sample, Unit
 from mullion.binding.grouping import item_name
+from mullion.binding.joins import relation_named
 from mullion.binding.scope import called
 from mullion.binding.selecting import is_aggregating
 from mullion.errors import CheckError, NotSupported
@@ -29,7 +36,6 @@ from mullion.language.query import (
     Aggregate,
     Call,
     Case,
-    Cast,
     Column,
     Derived,
     Exists,
@@ -42,15 +48,13 @@ from mullion.language.query import (
     rewrite,
     walk,
 )
+from mullion.language.shedding import Shedding
 from mullion.language.sources import leaves
-from mullion.language.types import BIGINT, DOUBLE
+from mullion.language.types import BIGINT, BOOLEAN, DOUBLE
 
 KEPT_SHARE = "kept_share"
 ERROR = "_error"
 """What the name of an estimate gets for the column of its standard error."""
-OF_THE_SAMPLE = ("min", "max", "first", "last", "median", "percentile", "approx_percentile")
-"""Aggregates that are those of the kept events, also in an estimate."""
-ONE = Literal(1.0, DOUBLE)
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,16 @@ class _Source:
     named: Named
     stream: Stream
 
-    @property
-    def is_random(self) -> bool:
-        return self.stream.shedding is not None and self.stream.shedding.by is None
+    shedding: Shedding
 
     @property
-    def marks(self) -> bool:
-        return self.stream.shedding is not None and self.stream.shedding.marks
+    def is_random(self) -> bool:
+        return self.shedding.by is None
+
+    @property
+    def loses(self) -> str:
+        """What answers lack."""
+        return f"'{self.stream.name}' may shed {'events' if self.shedding.drops_events else 'probes of joins'}"
 
 
 def reads_shed_streams(query: Query, streams: Mapping[str, Stream]) -> bool:
@@ -81,31 +88,80 @@ def answered_from_kept(query: Query, streams: Mapping[str, Stream]) -> Query:
             hint = "it is for one-time questions, and for streams with WHEN BEHIND SHED"
             raise NotSupported("SELECT APPROX", query.place, hint=hint)
         return query
-    name = shed[0].stream.name
-    if not query.approximate and not all(source.marks for source in shed):
+    if not query.approximate and not all(source.shedding.marks for source in shed):
         hint = "write SELECT APPROX to have them estimated, or let the stream say WHEN BEHIND SHED ... MARK EXACT"
         place = shed[0].named.place or query.place
-        raise CheckError(f"stream '{name}' may shed events, and this query asks for exact answers", place, hint=hint)
+        raise CheckError(f"stream {shed[0].loses}, and this query asks for exact answers", place, hint=hint)
     own = [source for source in leaves(query.source) if isinstance(source, Named)]
     nested = len(own) < len(leaves(query.source)) or any(source.named not in own for source in shed)
     if nested or query.distinct or query.union or query.excepted or query.materialized or _has_exists(query):
-        what = f"this form of query over '{name}', which may shed events"
+        what = f"this form of query (stream {shed[0].loses})"
         hint = "take aggregates, or rows of streams and joins, without DISTINCT, UNION, EXCEPT, EXISTS, sub-queries"
         raise NotSupported(what, query.place, hint=hint)
-    return _Rewriting(query, shed, alone=len(own) == 1).query()
+    return _Rewriting(query, shed, _Events(own, streams)).query()
+
+
+class _Events:
+    """The events that a row is made of, by the columns of their streams."""
+
+    def __init__(self, sources: Sequence[Named], streams: Mapping[str, Stream]) -> None:
+        self._alone = len(sources) == 1
+        known = [(source, relation_named(source.name, streams, {})) for source in sources]
+        self._streams = [(source, stream) for source, stream in known if isinstance(stream, Stream)]
+
+    def column(self, source: Named, name: str) -> Column:
+        return Column(name, None if self._alone else called(source))
+
+    def is_last(self, named: Named) -> Expr:
+        """Whether the event of a source is the last one of a row: in time, and of equal ones the one that is written
+        last."""
+        at = [source is named for source, _ in self._streams].index(True)
+        times = [self.column(source, stream.time_column) for source, stream in self._streams]
+        later = [Call("le" if i < at else "lt", (time, times[at])) for i, time in enumerate(times) if i != at]
+        return conjunction(later)
 
 
 class _Rewriting:
-    def __init__(self, query: Query, shed: list[_Source], *, alone: bool) -> None:
-        self._query, self._shed = query, shed
-        weights = [Column(WEIGHT, None if alone else called(source.named)) for source in shed]
-        self._weight: Expr = weights[0]
-        for weight in weights[1:]:
-            self._weight = Call("multiply", (self._weight, weight))
+    def __init__(self, query: Query, shed: list[_Source], events: _Events) -> None:
+        self._query, self._shed, self._events = query, shed, events
+        units = [*self._kept_events(), *self._probes()]
+        names = [source.stream.name for source in shed if source.shedding.drops_events]
+        is_alone = len(leaves(query.source)) == 1
+        self._sample = Sample(tuple(units), is_alone=is_alone, are_independent=len(set(names)) == len(names))
+        self._weight = self._sample.weight
         self._is_estimate = query.approximate and all(source.is_random for source in shed)
 
+    def _kept_events(self) -> Iterator[Unit]:
+        """The events that rows are made of, where these may be shed. One that is in a row twice was kept once."""
+        before: dict[str, list[Expr]] = {}
+        for source in self._shed:
+            if source.shedding.drops_events:
+                weight, event = (self._events.column(source.named, name) for name in (WEIGHT, EVENT))
+                same = before.setdefault(source.stream.name, [])
+                known = tuple((Call("eq", (event, other)), ONE) for other in same)
+                same.append(event)
+                yield Unit(Case(known, weight) if known else weight, event)
+
+    def _probes(self) -> Iterator[Unit]:
+        """The event that was to find a row, where it may have been left out: the last one."""
+        last = [(self._events.is_last(source.named), source.named) for source in self._shed if source.shedding.probes]
+        if last:
+            weights, events = (
+                tuple((is_last, self._events.column(named, name)) for is_last, named in last)
+                for name in (WEIGHT, EVENT)
+            )
+            yield Unit(Case(weights, ONE), Case(events, Literal(0, BIGINT)))
+
+    def _found(self) -> Iterator[Expr]:
+        """What pairs that were looked for fulfil."""
+        for source in self._shed:
+            if not source.shedding.drops_events:
+                probes = Call("gt", (self._events.column(source.named, WEIGHT), Literal(0.0, DOUBLE)))
+                yield Case(((self._events.is_last(source.named), probes),), Literal(True, BOOLEAN))
+
     def query(self) -> Query:
-        query = replace(self._query, approximate=False)
+        asked = [*([] if self._query.where is None else [self._query.where]), *self._found()]
+        query = replace(self._query, approximate=False, where=conjunction(asked) if asked else None)
         if not is_aggregating(query):
             return replace(query, items=(*query.items, Item(Call("divide", (ONE, self._weight)), KEPT_SHARE)))
         share = Item(Call("divide", (Aggregate("count", ()), Aggregate("sum", (self._weight,)))), KEPT_SHARE)
@@ -133,84 +189,17 @@ class _Rewriting:
         return item if estimated is item.expr else replace(item, expr=estimated, name=item_name(item))
 
     def _errors(self) -> Iterator[Item]:
-        """The standard errors of items that are a count, a sum or an average. The pairs of a join depend on each
-        other, so theirs are not known."""
-        if len(self._shed) > 1 or len(leaves(self._query.source)) > 1:
-            return
-        for item in self._query.items:
-            if isinstance(item.expr, Aggregate) and item.expr.function in _ERRORS and not item.expr.distinct:
-                yield Item(_ERRORS[item.expr.function](_Sums(self._weight, item.expr)), item_name(item) + ERROR)
+        """The standard errors of items that are a count, a sum or an average."""
+        if self._sample.tells_errors:
+            for item in self._query.items:
+                if isinstance(item.expr, Aggregate) and (error := self._sample.error(item.expr)) is not None:
+                    yield Item(error, item_name(item) + ERROR)
 
     def _estimated(self, expr: Expr) -> Expr:
         def change(node: Expr) -> Expr | None:
-            return self._estimate(node) if isinstance(node, Aggregate) else None
+            return self._sample.estimate(node) if isinstance(node, Aggregate) else None
 
         return rewrite(expr, change)
-
-    def _estimate(self, node: Aggregate) -> Expr:
-        if node.function in _ESTIMATES and not node.distinct:
-            return _ESTIMATES[node.function](_Sums(self._weight, node))
-        if node.function in OF_THE_SAMPLE and not (node.distinct and node.function not in ("min", "max")):
-            return node
-        written = f"{node.function}(DISTINCT ...)" if node.distinct else node.function
-        hint = "of the kept events alone it can be had by MARK EXACT on the stream"
-        raise NotSupported(f"{written} in SELECT APPROX over a stream that may shed", node.place, hint=hint)
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Sums over the events that an aggregate looks at."""
-
-    weight: Expr
-    node: Aggregate
-
-    def weights(self) -> Expr:
-        return self._sum(self.weight, 0)
-
-    def values(self) -> Expr:
-        return self._sum(self.weight, 1)
-
-    def variance(self, power: int) -> Expr:
-        """The sum of w (w - 1) x^power."""
-        return self._sum(Call("multiply", (self.weight, Call("subtract", (self.weight, ONE)))), power)
-
-    def _sum(self, term: Expr, power: int) -> Expr:
-        for _ in range(power):
-            term = Call("multiply", (term, Cast(self.node.args[0], DOUBLE)))
-        counted = [arg for arg in self.node.args if not isinstance(arg, Literal) or arg.value is None]
-        if counted and not power:
-            missing = tuple((Call("is_null", (arg,)), Literal(None, DOUBLE)) for arg in counted)
-            term = Case(missing, term)
-        return Aggregate("sum", (term,), where=self.node.where)
-
-
-def _count(sums: _Sums) -> Expr:
-    return Cast(Call("round", (Call("coalesce", (sums.weights(), Literal(0.0, DOUBLE))),)), BIGINT)
-
-
-def _average(sums: _Sums) -> Expr:
-    return Call("divide", (sums.values(), sums.weights()))
-
-
-def _count_error(sums: _Sums) -> Expr:
-    return Call("sqrt", (Call("coalesce", (sums.variance(0), Literal(0.0, DOUBLE))),))
-
-
-def _sum_error(sums: _Sums) -> Expr:
-    return Call("sqrt", (sums.variance(2),))
-
-
-def _average_error(sums: _Sums) -> Expr:
-    """Of a ratio, to the first order: that of the sum of w (x - average)."""
-    average = _average(sums)
-    crossed = Call("multiply", (Literal(2.0, DOUBLE), Call("multiply", (average, sums.variance(1)))))
-    squared = Call("multiply", (Call("multiply", (average, average)), sums.variance(0)))
-    spread = Call("add", (Call("subtract", (sums.variance(2), crossed)), squared))
-    return Call("divide", (Call("sqrt", (Call("greatest", (spread, Literal(0.0, DOUBLE))),)), sums.weights()))
-
-
-_ESTIMATES: dict[str, Callable[[_Sums], Expr]] = {"count": _count, "sum": _Sums.values, "avg": _average}
-_ERRORS: dict[str, Callable[[_Sums], Expr]] = {"count": _count_error, "sum": _sum_error, "avg": _average_error}
 
 
 def _counts_events(window: Window) -> bool:
@@ -223,14 +212,17 @@ def _has_exists(query: Query) -> bool:
 
 def _sources(query: Query, streams: Mapping[str, Stream]) -> Iterator[_Source]:
     """Where the query and the queries within it read streams that may shed."""
-    by_lower = {name.lower(): stream for name, stream in streams.items() if stream.shedding is not None}
-    if not by_lower:
+    by_lower = {name.lower(): stream for name, stream in streams.items()}
+    if all(stream.shedding is None for stream in by_lower.values()):
         return
-    for source in leaves(query.source):
+    read = [s for s in leaves(query.source) if isinstance(s, Derived) or s.name.lower() in by_lower]
+    for source in read:
         if isinstance(source, Derived):
             yield from _sources(source.query, streams)
-        elif source.name.lower() in by_lower:
-            yield _Source(source, by_lower[source.name.lower()])
+            continue
+        stream = by_lower[source.name.lower()]
+        if stream.shedding is not None and (stream.shedding.drops_events or len(read) > 1):
+            yield _Source(source, stream, stream.shedding)
     within = [node.query for node in walk(query.where) if isinstance(node, Exists)] if query.where is not None else []
     for part in (*query.union, *query.excepted, *within):
         yield from _sources(part, streams)

@@ -11,7 +11,7 @@ from mullion.language.script import CreateSynopsis
 
 def check_whole(stream: Stream, what: str, place: Place | None) -> None:
     """Refuse a structure that is to see every event, over a stream that may lose some."""
-    if stream.shedding is not None:
+    if stream.shedding is not None and stream.shedding.drops_events:
         hint = "take SELECT APPROX, or let the stream say WHEN BEHIND WAIT"
         raise CheckError(f"{what} cannot tell of '{stream.name}', which may shed events", place, hint=hint)
 

@@ -5,12 +5,14 @@
 The hash is the one that Spark has, so that all ways to partials keep the same events, and a batch that is played again
 too. An event that is kept at a smaller share is also kept at every larger one. Each event carries a weight, how many
 events that came it stands for (Horvitz and Thompson 1952): the share may differ from batch to batch, and sums over
-weights stay right when batches are combined.
+weights stay right when batches are combined. Where all events stay and joins do not probe with some of them, these
+weigh nothing, and the others stand for all probes.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.algebra.streams import WEIGHT, Stream
+from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.kernels.columns import Columns, names_read
 from mullion.language.query import Expr
 from mullion.language.types import Type
@@ -130,11 +132,17 @@ class Thinner:
     by: Expr | None
     reads: Mapping[str, Type]
     """The columns that `by` looks at."""
+    stream: str = ""
+    """Its name, so that streams that are joined do not lose what belongs together."""
+    drops: bool = True
+    """Whether events that are not chosen are lost; otherwise they stay, with the weight 0."""
 
     @staticmethod
     def of_stream(stream: Stream, thinning: Thinning) -> Thinner:
-        by = None if stream.shedding is None or thinning.least is None else stream.shedding.by
-        return Thinner(thinning, by, {} if by is None else {name: stream.types[name] for name in names_read(by)})
+        shedding = stream.shedding
+        by = None if shedding is None or thinning.least is None else shedding.by
+        reads = {} if by is None else {name: stream.types[name] for name in names_read(by)}
+        return Thinner(thinning, by, reads, stream.name, drops=shedding is None or shedding.drops_events)
 
     def mask(
         self, events: pa.Table, part: int | npt.NDArray[np.int64], places: npt.NDArray[np.int64], time: str
@@ -144,7 +152,7 @@ class Thinner:
         if self.by is not None:
             worth = Columns.of(events, self.reads).value(self.by)
             values = in_order_of_worth(worth.values, worth.valid)
-        kept = self.thinning.keeps(values, identity_hash(part, places))
+        kept = self.thinning.keeps(values, identity_hash(part, places, self.stream))
         column = events.column(time)
         return kept | np.asarray(column.is_null()) if column.null_count else kept
 
@@ -152,20 +160,33 @@ class Thinner:
         self, events: pa.Table, part: int | npt.NDArray[np.int64], places: npt.NDArray[np.int64], time: str
     ) -> pa.Table:
         """The events that are kept, with their weight where it is wanted."""
-        if not self.thinning.is_whole:
-            events = events.filter(pa.array(self.mask(events, part, places, time)))
-        return weighed(events, self.thinning.weight)
+        if self.thinning.is_whole:
+            hidden = {WEIGHT: np.ones(len(events)), EVENT: np.zeros(len(events), np.int64)}
+            return _with_hidden(events, hidden)
+        chosen = self.mask(events, part, places, time)
+        weights = np.where(chosen, self.thinning.weight, 0.0)
+        told_apart = _with_hidden(events, {WEIGHT: weights, EVENT: identity_hash(part, places, self.stream)})
+        return told_apart.filter(pa.array(chosen)) if self.drops else told_apart
 
 
-def weighed(events: pa.Table, weight: float) -> pa.Table:
-    """Events with their weight, if they have a column for it."""
-    at = events.schema.get_field_index(WEIGHT)
-    return events if at < 0 else events.set_column(at, WEIGHT, pa.array(np.full(len(events), weight)))
+def _with_hidden(events: pa.Table, columns: Mapping[str, npt.NDArray[Any]]) -> pa.Table:
+    """Events with their weights and numbers, if they have columns for these."""
+    for name, values in columns.items():
+        at = events.schema.get_field_index(name)
+        events = events if at < 0 else events.set_column(at, name, pa.array(values))
+    return events
 
 
-def identity_hash(part: int | npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Spark's xxhash64(part, place) of two BIGINTs."""
-    parts = np.asarray(part, np.int64).view(np.uint64)
+def salt_of(stream: str) -> int:
+    """What makes the hashes of a stream other than those of the same places in others."""
+    return zlib.crc32(stream.encode()) << 31
+
+
+def identity_hash(
+    part: int | npt.NDArray[np.int64], places: npt.NDArray[np.int64], stream: str = ""
+) -> npt.NDArray[np.int64]:
+    """Spark's xxhash64(part, place) of two BIGINTs, the first with the salt of a stream."""
+    parts = (np.asarray(part, np.int64) ^ salt_of(stream)).view(np.uint64)
     with np.errstate(over="ignore"):
         seeds = _hash(parts, np.uint64(SEED))
         return _hash(places.view(np.uint64), seeds).view(np.int64)
@@ -184,6 +205,6 @@ def _turned(values: Unsigned, bits: int) -> Unsigned:
     return np.asarray((values << np.uint64(bits)) | (values >> np.uint64(64 - bits)), np.uint64)
 
 
-def hash_text(part: str, place: str) -> str:
+def hash_text(part: str, place: str, stream: str = "") -> str:
     """`identity_hash` as Spark SQL."""
-    return f"xxhash64(CAST({part} AS BIGINT), CAST({place} AS BIGINT))"
+    return f"xxhash64(CAST({part} AS BIGINT) ^ {salt_of(stream)}L, CAST({place} AS BIGINT))"

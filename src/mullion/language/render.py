@@ -103,7 +103,8 @@ def _behind(shedding: Shedding | None) -> str:
     """WHEN BEHIND, where it is not WAIT."""
     if shedding is None:
         return ""
-    what = "RANDOM" if shedding.by is None else f"BY {_expr(shedding.by)}"
+    at_random = "PROBES" if shedding.probes else "RANDOM"
+    what = at_random if shedding.by is None else f"BY {_expr(shedding.by)}"
     most = repr(shedding.most).removesuffix(".0")
     return f" WHEN BEHIND SHED {what} AT MOST {most} PERCENT{' MARK EXACT' if shedding.marks else ''}"
 

@@ -1,4 +1,10 @@
-"""What a stream may leave out while its run is behind: `WHEN BEHIND SHED RANDOM AT MOST 50 PERCENT MARK EXACT`."""
+"""What a stream may leave out while its run is behind: `WHEN BEHIND SHED RANDOM AT MOST 50 PERCENT MARK EXACT`.
+
+| SHED | what is lost |
+|---|---|
+| RANDOM, BY x | events, before any query sees them |
+| PROBES | pairs of joins: events are kept, but joins do not look for the partners of some (golab 2.4.3) |
+"""
 
 from __future__ import annotations
 
@@ -19,12 +25,19 @@ class Shedding:
     """Events are left out at random, or those with the least value of an expression first."""
 
     by: Expr | None = None
-    """What an event matters, in numbers; None for SHED RANDOM."""
+    """What an event matters, in numbers; None where chance decides."""
+    probes: bool = False
+    """Whether all events are kept, and joins do not probe with some of them."""
     most: float = MOST
     """Percent of a batch that may be left out."""
     marks: bool = False
     """Exact queries are answered of the events that were kept, and marked; otherwise they are refused."""
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    @property
+    def drops_events(self) -> bool:
+        """Whether events are lost for every query, and not only pairs of joins."""
+        return not self.probes
 
     @property
     def heaviest(self) -> float:
@@ -45,11 +58,11 @@ def shed_or_wait(c: Cursor) -> Shedding | None:
         return None
     if not c.accept("shed"):
         raise c.expected("WAIT or SHED", "wait", "shed")
-    by = None
-    if c.accept("by"):
+    by, probes = None, bool(c.accept("probes"))
+    if not probes and c.accept("by"):
         by = expression(c)
-    elif not c.accept("random"):
-        raise c.expected("RANDOM, or BY and what events matter", "random", "by")
+    elif not probes and not c.accept("random"):
+        raise c.expected("RANDOM, BY and what events matter, or PROBES", "random", "by", "probes")
     most = MOST
     if c.accept("at"):
         c.expect("most")
@@ -58,7 +71,7 @@ def shed_or_wait(c: Cursor) -> Shedding | None:
     if marks or c.word() == "refuse":
         c.step()
         c.expect("exact")
-    return Shedding(by=by, most=most, marks=marks, place=c.since(start))
+    return Shedding(by=by, probes=probes, most=most, marks=marks, place=c.since(start))
 
 
 def _percent(c: Cursor) -> float:

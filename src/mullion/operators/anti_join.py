@@ -29,7 +29,7 @@ Guarantee: a result for each stretch of a left row's life in which no right row 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,8 @@ from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Codes, Index, Times, grown
 from mullion.expressions.coding.code_table import CodeTable
 from mullion.expressions.coding.dictionary import decoded, decoded_schema
-from mullion.instants import EVER_BEFORE
+from mullion.expressions.coding.hashes import keys_of
+from mullion.instants import EVER_BEFORE, NEVER
 from mullion.kernels.columns import Columns
 from mullion.language.query import Expr
 from mullion.operators.bad_values import bad_keys
@@ -51,6 +52,7 @@ from mullion.operators.kernels.stays import EarlyEnds, Stays
 from mullion.operators.key_presence import KeyPresence
 from mullion.operators.multiplicities import Crossings, Multiplicities
 from mullion.operators.positioned_rows import PositionedRows
+from mullion.operators.punctuated import Punctuated
 from mullion.operators.registry import implements
 from mullion.operators.share import REMEMBERED, Share
 from mullion.operators.timed_rows import Delta, TimedRows
@@ -89,11 +91,16 @@ class AntiJoinOperator(Operator):
         self._since = np.empty(0, np.int64)
         self._before = EVER_BEFORE
         self.seen = _Seen()
+        ending = [Punctuated.of(node.left, node.left_keys), Punctuated.of(node.right, node.right_keys)]
+        lasting = not retractable and isinstance(self._right, KeyPresence)
+        self._ending = [own if own and lasting and own.in_order_of(node.left_keys) else None for own in ending]
+        """The sides of whose keys a stream tells that they are over."""
+        self._key_exprs = node.left_keys
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         left, right = inputs
         self.bad += sum(bad.among(delta.fresh.rows) for bad, delta in zip(self._bad_keys, inputs, strict=True))
-        changes = self._presence_changes(right, now)
+        changes, arrived = self._presence_changes(right, now)
         early, at = self._left.find(left.retracted)
         old = np.union1d(self._left.of_codes(np.unique(changes.code), self._before), early)
         fresh = left.fresh.lasting().without_dictionaries()
@@ -102,6 +109,8 @@ class AntiJoinOperator(Operator):
         delta = self._stays(np.concatenate([old, inserted]), len(old), early, at, changes, now)
         self._left.ended(early)
         self._note(changes)
+        if any(own is not None and len(self.closed[own.stream]) for own in self._ending):
+            self._release(np.union1d(self._left.code[inserted], arrived), now)
         self._tidy(now)
         self._before = now
         self.seen.step(len(inserted), len(changes.code) > 0, len(self._left))
@@ -114,9 +123,9 @@ class AntiJoinOperator(Operator):
         codes = codes[codes != NO_KEY]
         self.seen.free.see(len(codes), len(codes) - int(np.count_nonzero(self._right.present(codes))))
 
-    def _presence_changes(self, right: Delta, now: int) -> Crossings:
+    def _presence_changes(self, right: Delta, now: int) -> tuple[Crossings, Codes]:
         """When keys come to be present on the right, and when they no longer are, by key and then in the order of
-        time."""
+        time; and the keys of new rows."""
         fresh = right.fresh.lasting().without_dictionaries()
         keys = self._keys.of_right(fresh.rows)
         codes = self._keys.codes(keys)
@@ -124,7 +133,8 @@ class AntiJoinOperator(Operator):
         changes = self._right.advance(of_right, codes, right.retracted, now)
         order = np.argsort(changes.code, kind="stable")
         order = order[changes.code[order] != NO_KEY]
-        return Crossings(changes.code[order], changes.time[order], changes.on[order], changes.ids[order])
+        crossed = Crossings(changes.code[order], changes.time[order], changes.on[order], changes.ids[order])
+        return crossed, codes
 
     def _stays(self, rows: Index, old: int, early: Index, at: Times, changes: Crossings, now: int) -> Delta:
         """What the changes leave of rows of the left. The first `old` of them were there before the step."""
@@ -166,6 +176,40 @@ class AntiJoinOperator(Operator):
         self._since[over] = EVER_BEFORE
         self._keys.forget(over)
 
+    # Keys that are over
+
+    def let_go(self, ended: Mapping[str, pa.Table]) -> None:
+        for own in self._ending:
+            if own is not None and own.stream in ended:
+                order = own.in_order_of(self._key_exprs)
+                assert order is not None
+                keys = ended[own.stream].select(order).rename_columns(self._keys.schema.names)
+                self._release(self._keys.codes(decoded(keys).cast(self._keys.schema)), self._before)
+
+    def _release(self, codes: Codes, now: int) -> None:
+        """Let go of what nothing can change any more, of some keys: left rows that stay as they are until they end, and
+        the presence on the right of keys that no left row has or will have."""
+        codes = np.unique(codes[codes != NO_KEY])
+        if not len(codes) or not isinstance(self._right, KeyPresence):
+            return
+        of_left, of_right = (self._over_until(own, codes) for own in self._ending)
+        present = self._right.ends(codes)
+        rows = self._left.of_codes(codes, now - 1)
+        at = np.searchsorted(codes, self._left.code[rows])
+        until = np.where(present > NEVER, present, of_right)[at]
+        stays = until >= self._left.end[rows]
+        self._left.ended(rows[stays])
+        has_left = np.zeros(len(codes), np.bool_)
+        has_left[at[~stays]] = True
+        self._right.let_go(codes[(present > NEVER) & ~has_left & (of_left >= present)])
+
+    def _over_until(self, own: Punctuated | None, codes: Codes) -> Times:
+        """Until when keys are over on a side; NEVER where they are not."""
+        if own is None:
+            return np.full(len(codes), NEVER)
+        columns = own.chosen(self._keys.rows(codes).columns)
+        return self.closed[own.stream].until(keys_of(columns, len(codes)))
+
     def _choose(self) -> None:
         chosen = self.seen.cheaper(self.chosen)
         if chosen != self.chosen:
@@ -174,7 +218,9 @@ class AntiJoinOperator(Operator):
 
     def structures(self) -> dict[str, str]:
         left = "array or hash by key" if self._may_choose else self._left.kept_in
-        return {"left": left, "right": self._right.kept_in}
+        over = " and ".join(sorted({own.stream for own in self._ending if own is not None}))
+        without = f", without keys that are over in {over}" if over else ""
+        return {"left": left + without, "right": self._right.kept_in + without}
 
     @property
     def held(self) -> int:

@@ -31,6 +31,9 @@ from mullion.operators.kernels.join import Runs
 from mullion.operators.row_store import Fifo
 from mullion.operators.timed_rows import TimedRows
 
+SINCE = "#t"
+"""The column that tells since when keys are over."""
+
 
 class ClosedKeys:
     """`types` are those of the stream. A key with a NULL is never over."""
@@ -57,10 +60,16 @@ class ClosedKeys:
     def add(self, events: pa.Table, times: Times) -> pa.Table:
         """The keys of events that are the last ones of theirs. Returns these keys."""
         last = np.flatnonzero(self.ending(events))
-        keys = decoded(events.select(self.columns)).take(pa.array(last))
-        start = times[last]
-        self._store.insert(TimedRows(keys, np.zeros((len(last), 1), np.int64), start, self._reopens(start)))
+        return self.close(decoded(events.select(self.columns)).take(pa.array(last)), times[last])
+
+    def close(self, keys: pa.Table, times: Times) -> pa.Table:
+        """Keys are over from some times on. Returns them."""
+        self._store.insert(TimedRows(keys, np.zeros((len(keys), 1), np.int64), times, self._reopens(times)))
         return keys
+
+    def close_told(self, told: pa.Table) -> pa.Table:
+        """As `close`, of keys that somebody said are over."""
+        return self.close(told.select(self.columns), told.column(SINCE).to_numpy())
 
     def _reopens(self, times: Times) -> Times:
         span = self.punctuation.span

@@ -20,7 +20,7 @@ Guarantee: of v1 equal rows on the left and v2 on the right, v1 - v2 at every mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,9 @@ from mullion.algebra.nodes import Difference
 from mullion.expressions.arrays import Codes, Index, Mask, Times, grown
 from mullion.expressions.coding.code_table import CodeTable
 from mullion.expressions.coding.dictionary import decoded_schema
-from mullion.instants import EVER_BEFORE, NEVER
+from mullion.expressions.coding.hashes import keys_of
+from mullion.instants import EVER_BEFORE, FOREVER, NEVER
+from mullion.language.query import Column
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.ending_rows import EndingRows, Step
@@ -44,6 +46,7 @@ from mullion.operators.kernels.difference import (
     surplus,
 )
 from mullion.operators.kernels.stays import EarlyEnds, Stays
+from mullion.operators.punctuated import Punctuated
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, TimedRows
 
@@ -67,6 +70,9 @@ class DifferenceOperator(Operator):
         self._right = EndingRows(self.schema, right.width, scans=scans, by_id=of_right, by_key=False)
         self._left_count, self._right_count = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._before = EVER_BEFORE
+        sides = (node.left, node.right) if not of_left and not of_right else ()
+        self._ending = [Punctuated.of(side, [Column(name) for name, _ in side.columns]) for side in sides]
+        """The sides of whose keys a stream tells that they are over."""
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         left, right = (self._begin(side, delta, now) for side, delta in zip(self._sides, inputs, strict=True))
@@ -164,8 +170,47 @@ class DifferenceOperator(Operator):
         self._left.stored.unlink(over)
         self._values.forget(over)
 
+    # Keys that are over
+
+    def let_go(self, ended: Mapping[str, pa.Table]) -> None:
+        """Let go of rows that stay as they are until they end: the other side has none that are equal and gets none;
+        or neither side gets any, and none of both ends."""
+        if not any(own is not None and own.stream in ended for own in self._ending):
+            return
+        known = self._values.known()
+        of_left, of_right = (self._over_until(own, known) for own in self._ending)
+        ending = np.zeros(self._values.room, np.bool_)
+        for side in self._sides:
+            rows = side.there()
+            ending[side.stored.code[rows[side.stored.end[rows] < FOREVER]]] = True
+        fixed = (of_left == FOREVER) & (of_right == FOREVER) & ~ending
+        alone = [(of_right, self._right_count == 0), (of_left, self._left_count == 0)]
+        counts = self._left_count, self._right_count
+        going = [self._staying(s, *own, fixed) for s, own in zip(self._sides, alone, strict=True)]
+        for side, rows, count in zip(self._sides, going, counts, strict=True):
+            np.subtract.at(count, side.stored.code[rows], 1)
+            side.stored.ended(rows)
+        self._forget(known)
+
+    @staticmethod
+    def _staying(side: EndingRows, over_until: Times, is_alone: Mask, fixed: Mask) -> Index:
+        rows = side.there()
+        code, end = side.stored.code[rows], side.stored.end[rows]
+        return rows[(is_alone[code] & (over_until[code] >= end)) | fixed[code]]
+
+    def _over_until(self, own: Punctuated | None, known: Codes) -> Times:
+        """By code until when values are over on a side; NEVER where they are not."""
+        until = np.full(self._values.room, NEVER)
+        if own is not None and len(known):
+            until[known] = self.closed[own.stream].until(
+                keys_of(own.chosen(self._values.rows(known).columns), len(known))
+            )
+        return until
+
     def structures(self) -> dict[str, str]:
-        return {"left": self._left.kept_in, "right": self._right.kept_in, "values": "counts"}
+        over = " and ".join(sorted({own.stream for own in self._ending if own is not None}))
+        without = f", without values that are over in {over}" if over else ""
+        return {"left": self._left.kept_in + without, "right": self._right.kept_in + without, "values": "counts"}
 
     @property
     def held(self) -> int:

@@ -28,10 +28,10 @@ from mullion.aggregates.decay import DecayedNow
 from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Codes, Index, Times
-from mullion.expressions.coding.dictionary import combine, ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT
+from mullion.slices.coded_values import coded_values
 from mullion.slices.value_counts import ValueCounts
 
 MOST_PAIRS = 1_000_000
@@ -231,16 +231,12 @@ class Repeated:
         """From how often each value is there (see `slices.value_counts`)."""
         assert isinstance(bound.aggregate, OverValues) and bound.argument_type is not None
         columns = [(self.rows.values[expr], type_) for expr, type_ in bound.values]
-        coded = [ordered_codes(vector.to_arrow(), type_) for vector, type_ in columns]
-        code, values = coded[0]
-        size = len(values)
-        if len(coded) > 1:
-            code, size = combine([(np.maximum(c, 0), max(1, len(v))) for c, v in coded], len(self.rows))
+        code, values = coded_values([(vector.to_arrow(), type_) for vector, type_ in columns])
         present = np.logical_and.reduce([vector.valid for vector, _ in columns])[self.row]
         before = np.concatenate([[0], np.cumsum(present)])
         ends = np.cumsum(self.count)
         chosen = self.row[present]
-        counts = ValueCounts(code[chosen], np.ones(len(chosen), np.int64), size)
+        counts = ValueCounts(code[chosen], np.ones(len(chosen), np.int64), len(values[0]))
         counted = counts.within(before[ends - self.count], before[ends])
         return bound.aggregate.lower_counts(bound.argument_type, values, counted)
 

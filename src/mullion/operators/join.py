@@ -47,6 +47,7 @@ from mullion.operators.row_store import Cut, Hash, RowStore
 from mullion.operators.share import Share
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
 from mullion.operators.timed_tables import START, id_names
+from mullion.operators.unprobed import parted, probing_weights
 
 T = TypeVar("T")
 
@@ -72,6 +73,7 @@ class JoinOperator(Operator):
         self.schema = self._schema(inputs, construction.needed)
         self._bad_keys = [bad_keys(keys, part) for part, keys in zip(node.parts, node.keys, strict=True)]
         self._bad_residual = BadConditions(node.residual, node)
+        self._weights = probing_weights(node)
         strict = any(construction.has_retractions(part.pattern) for part in node.parts)
         self.results = Hash(pa.schema([]), self.width) if strict and self.releases else None
         ending = [None if strict else Punctuated.of(p, keys) for p, keys in zip(node.parts, node.keys, strict=True)]
@@ -100,16 +102,12 @@ class JoinOperator(Operator):
         self.too_many, views = {}, list(self.views)
         self.met.step()
         self.passed.step()
-        for i, (store, delta) in enumerate(zip(self.stores, inputs, strict=True)):
-            self.bad += self._bad_keys[i].among(delta.fresh.rows)
-            fresh = self._sorted(i, delta.fresh)
+        for i, fresh in enumerate(self._probing(inputs)):
             if fresh is not None:
                 for rows in self._results(i, fresh):
                     results.append(_seen_by(views, rows) if self.too_many else rows)
                     results = self._within_limit(results, views)
-                lasting = self._met_later(i, fresh)
-                if lasting is not None:
-                    store.add(lasting)
+                self._keep(i, fresh)
         for store in self.stores:
             store.expire(now)
         joined = TimedRows.concat(results) if results else TimedRows.empty(self.schema, self.width)
@@ -120,6 +118,19 @@ class JoinOperator(Operator):
             self.results.insert(TimedRows(joined.rows, joined.ids, joined.start, joined.end))
             self.results.expire(now)
         return Delta(joined, retracted, now, released)
+
+    def _probing(self, inputs: Sequence[Delta]) -> list[KeyedSubWindow | None]:
+        """The new rows of each input that look for others. Those that do not are kept before."""
+        probing: list[KeyedSubWindow | None] = []
+        for i, (delta, weight) in enumerate(zip(inputs, self._weights, strict=True)):
+            self.bad += self._bad_keys[i].among(delta.fresh.rows)
+            fresh = self._sorted(i, delta.fresh)
+            if weight is not None and fresh is not None:
+                unprobed, fresh = parted(fresh, weight)
+                if unprobed is not None:
+                    self._keep(i, unprobed)
+            probing.append(fresh)
+        return probing
 
     def _sorted(self, i: int, rows: TimedRows) -> KeyedSubWindow | None:
         """New rows of input i in the order of their keys; None when there are none."""
@@ -137,16 +148,17 @@ class JoinOperator(Operator):
         until = [self.closed[own.stream].until(keys(own.chosen(columns))) for own in others]
         return np.asarray(np.minimum.reduce(until), np.int64)
 
-    def _met_later(self, i: int, fresh: KeyedSubWindow) -> KeyedSubWindow | None:
-        """The new rows that may still meet others."""
+    def _keep(self, i: int, fresh: KeyedSubWindow) -> None:
+        """Keep the new rows that may still meet others."""
         if not self._lets_go(i) or not any(map(len, self.closed.values())):
-            return fresh
+            self.stores[i].add(fresh)
+            return
         own, types = self.node.keys[i], self.node.parts[i].types
         until = self._over_until(i, own, lambda columns: key_function(columns, types)(fresh.table))
         rows = np.flatnonzero(until < fresh.meets)
-        if len(rows) == len(fresh):
-            return fresh
-        return KeyedSubWindow.of(fresh.timed.take(rows), fresh.keys.take(rows)) if len(rows) else None
+        if len(rows):
+            lasting = KeyedSubWindow.of(fresh.timed.take(rows), fresh.keys.take(rows))
+            self.stores[i].add(fresh if len(rows) == len(fresh) else lasting)
 
     def let_go(self, ended: Mapping[str, pa.Table]) -> None:
         for i, store in enumerate(self.stores):
@@ -251,15 +263,8 @@ class JoinOperator(Operator):
         """Combinations as rows."""
         rows, ids = self._gathered(i, own, passing, self.schema.names)
         if self.releases:
-            return TimedRows(rows, ids, passing.start, self._ends(i, own, passing), passing.end)
+            return TimedRows(rows, ids, passing.start, _ends(self.stores, i, own, passing), passing.end)
         return TimedRows(rows, ids, passing.start, passing.end)
-
-    def _ends(self, i: int, fresh: KeyedSubWindow, partial: Partial) -> Times:
-        """When the first of the rows ends, which may be after it is held no more."""
-        end = np.full(len(partial), FOREVER, np.int64)
-        for part, store in enumerate(self.stores):
-            end = np.minimum(end, (fresh.end if part == i else store.ends())[partial.at[part]])
-        return end
 
     # Retractions
 
@@ -302,6 +307,14 @@ class JoinOperator(Operator):
             passing = self._where_residual(i, cut.window, sooner, are_new=False)
             if len(passing):
                 yield Retractions(self._gathered(i, cut.window, passing, ())[1], passing.end)
+
+
+def _ends(stores: Sequence[RowStore], i: int, fresh: KeyedSubWindow, partial: Partial) -> Times:
+    """When the first of the rows ends, which may be after it is held no more."""
+    end = np.full(len(partial), FOREVER, np.int64)
+    for part, store in enumerate(stores):
+        end = np.minimum(end, (fresh.end if part == i else store.ends())[partial.at[part]])
+    return end
 
 
 def _keys_in(columns: Sequence[pa.ChunkedArray]) -> Keys:

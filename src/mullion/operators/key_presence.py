@@ -58,6 +58,14 @@ class KeyPresence:
         self._make_room(codes)
         return self._until[codes]
 
+    def let_go(self, codes: Codes) -> None:
+        """Forget that some codes are present: nobody asks about them any more."""
+        if len(codes):
+            self._until[codes] = NEVER
+            self._expiries = ExpiryHeap()
+            present = np.flatnonzero(self._until > NEVER)
+            self._expiries.add(self._until[present], present)
+
     def restore(self, codes: Codes, until: Times) -> None:
         is_present = until > NEVER
         self._make_room(codes)

@@ -15,7 +15,7 @@ NULL, and no answer of the new query ever sees these rows.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,6 @@ from mullion.algebra.nodes import (
     Join,
     JoinView,
     Node,
-    Promising,
     ResultWindow,
     Scan,
 )
@@ -44,6 +43,7 @@ from mullion.operators.construction import Construction
 from mullion.operators.expressions import schema_of
 from mullion.operators.join import JoinOperator
 from mullion.operators.join_migration import refit_state
+from mullion.operators.join_views import views_in, views_of
 from mullion.operators.make import make
 from mullion.operators.promising_network import share_time
 from mullion.operators.stateless import Narrowed
@@ -62,6 +62,8 @@ class Events:
     rows: pa.Table
     times: Times
     numbers: Times | None = None
+    ended: pa.Table | None = None
+    """Keys that somebody said are over, and from when on (`closed_keys.SINCE`)."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Network:
         self.closed = {stream: self.closed.get(stream) or _no_keys(scan) for stream, scan in ending.items()}
         for own in working.values():
             own.operator.closed = self.closed
-        for join, views in _views(self.plans.values()).items():
+        for join, views in views_of(self.plans.values()).items():
             operator = working[join].operator
             assert isinstance(operator, JoinOperator)
             operator.views = views
@@ -197,16 +199,19 @@ class Network:
                 if isinstance(node, ResultWindow):
                     self._widen(node, deltas[node].fresh)
         self._time.end()
-        self._close_keys(streams, now)
+        self._close_keys(streams, events, now)
         return {root: _narrowed(deltas[plan], list(plan.types)) for root, plan in self.plans.items()}
 
-    def _close_keys(self, streams: Mapping[str, tuple[Events, Ids] | None], now: int) -> None:
+    def _close_keys(
+        self, streams: Mapping[str, tuple[Events, Ids] | None], events: Mapping[str, Events], now: int
+    ) -> None:
         """The step has gone through everything: what it says of keys holds from now on."""
         ended = {}
         for stream, closed in self.closed.items():
-            arrived = streams[stream]
-            if arrived is not None:
-                ended[stream] = closed.add(arrived[0].rows, arrived[0].times)
+            arrived, told = streams[stream], events.get(stream)
+            keys = [] if arrived is None else [closed.add(arrived[0].rows, arrived[0].times)]
+            keys += [] if told is None or told.ended is None else [closed.close_told(told.ended)]
+            ended[stream] = pa.concat_tables(keys) if keys else []
             closed.expire(now)
         ended = {stream: keys for stream, keys in ended.items() if len(keys)}
         for working in self.working.values() if ended else ():
@@ -227,7 +232,7 @@ class Network:
         if not self.failed:
             return None
         plan = self.plans[root]
-        return next((self.failed[n] for n in (*in_order([plan]), *_views_in(plan)) if n in self.failed), None)
+        return next((self.failed[n] for n in (*in_order([plan]), *views_in(plan)) if n in self.failed), None)
 
     def held_for(self, root: Node) -> int:
         """How many rows are held for a plan; of what it shares with longer windows, the share of its own."""
@@ -315,30 +320,6 @@ def _columns(working: Mapping[Node, Working]) -> dict[str, tuple[str, ...]]:
 def _no_keys(scan: Scan) -> ClosedKeys:
     assert scan.punctuation is not None
     return ClosedKeys(scan.punctuation, scan.types)
-
-
-def _lengths(join: Join) -> tuple[int, ...]:
-    return tuple(scan.window.range or 0 for scan, _ in join.time_windows() or ())
-
-
-def _views_in(plan: Node) -> Iterator[JoinView]:
-    """How a plan looks at joins that may be shared: with windows of which lengths."""
-    if isinstance(plan, JoinView):
-        yield plan
-        return
-    if isinstance(plan, Join):
-        yield JoinView(plan, _lengths(plan))
-    for below in plan.operator_inputs if isinstance(plan, Promising) else plan.inputs:
-        yield from _views_in(below)
-
-
-def _views(plans: Iterable[Node]) -> dict[Join, list[tuple[int, ...]]]:
-    """The lengths of the windows with which joins are looked at, where these are several; the longest first."""
-    views: dict[Join, dict[tuple[int, ...], None]] = {}
-    for plan in plans:
-        for view in _views_in(plan):
-            views.setdefault(view.input, {})[view.ranges] = None
-    return {join: sorted(ranges, key=sum, reverse=True) for join, ranges in views.items() if len(ranges) > 1}
 
 
 def _as_they_are(roots: Sequence[Node]) -> Shared:

@@ -103,5 +103,7 @@ def _counts_text(counts: Mapping[str, Any]) -> str:
 
 
 def _shed_text(stream: str, counts: Mapping[str, Any]) -> str:
-    shed = counts.get("shed", 0)
-    return f"shed of {stream}: {shed:,} of {shed + counts['events']:,} events, while the run was behind" if shed else ""
+    shed, unprobed = counts.get("shed", 0), counts.get("unprobed", 0)
+    parts = [f"{shed:,} of {shed + counts['events']:,} events"] if shed else []
+    parts += [f"what joins would have found of {unprobed:,} of {counts['events']:,} events"] if unprobed else []
+    return f"shed of {stream}: {' and '.join(parts)}, while the run was behind" if parts else ""

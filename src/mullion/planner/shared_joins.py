@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mullion.algebra.column_names import conjunction, outside
+from mullion.algebra.column_names import conjunction, conjuncts, outside
 from mullion.algebra.nodes import Filter, Join, JoinView, Node, Promising, Scan
 from mullion.expressions.evaluate import is_fallible
 from mullion.language.query import Call, Expr, Window
@@ -100,11 +100,20 @@ def _widest(members: Sequence[_Member]) -> Join:
 def _shared_residual(members: Sequence[_Member]) -> Expr | None:
     """What the join itself can drop. Where a residual can meet a bad value each view looks by itself: it is counted for
     a query on the combinations of its own windows alone."""
-    residuals = [() if member.residual is None else (member.residual,) for member in members]
+    if len({member.residual for member in members}) == 1:
+        return members[0].residual if len(members) == 1 or not _is_fallible(members[0]) else None
+    asked = [() if member.residual is None else tuple(conjuncts(member.residual)) for member in members]
     types = members[0].shape.types
-    if len(members) > 1 and any(is_fallible(residual, types) for own in residuals for residual in own):
-        return None
-    return _any_of(residuals)
+    common = [part for part in asked[0] if all(part in own for own in asked) and not is_fallible(part, types)]
+    others = None
+    if not any(map(_is_fallible, members)):
+        others = _any_of([tuple(part for part in own if part not in common) for own in asked])
+    parts = [*common, *([] if others is None else [others])]
+    return conjunction(parts) if parts else None
+
+
+def _is_fallible(member: _Member) -> bool:
+    return member.residual is not None and is_fallible(member.residual, member.shape.types)
 
 
 def _any_of(wanted: Sequence[tuple[Expr, ...]]) -> Expr | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 from mullion.algebra.bound_aggregate import BoundAggregate
@@ -50,6 +51,13 @@ def aggregate(bound: BoundAggregate, values: Sequence[Any], instant: int | None 
             return most_frequent(known)[0][0]
         case "percentile" | "median":
             return _percentile(known, constants[0])
+        case "weighted_percentile":
+            return _weighted_percentile(known, *constants)
+        case "squared_totals":
+            totals: dict[Any, float] = {}
+            for owner, x in known:
+                totals[owner] = totals.get(owner, 0.0) + x
+            return sum(total**2 for total in totals.values())
         case "approx_percentile":
             return _percentile_among(known, constants[0])
         case "sum":
@@ -117,6 +125,21 @@ def _percentile(values: Sequence[Any], share: float) -> float:
         return float(ordered[lower])
     low, high = float(ordered[lower]), float(ordered[higher])
     return low + (position - lower) * (high - low)
+
+
+def _weighted_percentile(pairs: Sequence[tuple[Any, float]], share: float, interpolates: bool) -> Any:
+    """As if every value were there as often as it weighs: value k takes the places from what is before it on."""
+    ordered = sorted(pairs, key=lambda pair: sort_key(canonical(pair[0])))
+    reach = list(accumulate(weight for _, weight in ordered))
+    if not interpolates:
+        return next((x for (x, _), end in zip(ordered, reach, strict=True) if end >= share * reach[-1]), ordered[-1][0])
+
+    def at(place: float) -> float:
+        return float(next((x for (x, _), end in zip(ordered, reach, strict=True) if end > place), ordered[-1][0]))
+
+    position = max(0.0, share * (reach[-1] - 1))
+    low, high = at(math.floor(position)), at(math.ceil(position))
+    return low if sort_key(low) == sort_key(high) else low + (position - math.floor(position)) * (high - low)
 
 
 def _percentile_among(values: Sequence[Any], share: float) -> Any:

@@ -114,6 +114,7 @@ class Commits:
             "schedule": state.scheduling.snapshot(),
             "kept": None if state.keeper is None else state.keeper.snapshot(),
             "closed": None if state.punctuations is None else state.punctuations.save(mark),
+            "punctuated": None if state.punctuations is None else state.punctuations.closed.columns,
             "intake": None if state.intake is None else state.intake.names,
             "relations": state.relations_stand(),
             "inputs": self._taken_in(mark, whole=snapshot),

@@ -21,6 +21,8 @@ class Counts:
     """Events that came after the end of their key (PUNCTUATE)."""
     shed: int = 0
     """Events that were left out because the run was behind: as many as the source says that came, or about as many."""
+    unprobed: int = 0
+    """Events that were kept and of which joins did not look for partners, because the run was behind."""
     odd_times: str = ""
     """What is odd about the times of most events, if anything is."""
     slices: int = 0
@@ -36,6 +38,8 @@ class Counts:
     late_by_query: dict[str, int] = field(default_factory=dict)
     shed_by_query: dict[str, int] = field(default_factory=dict)
     """Events that were shed while the query stood, whatever its WHERE."""
+    unprobed_by_query: dict[str, int] = field(default_factory=dict)
+    """Of the joins that would have probed with them."""
     answers_by_query: dict[str, int] = field(default_factory=dict)
     """Of the queries that are answered now, since they entered."""
     bad_by_query: dict[str, int] = field(default_factory=dict)

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.network import Events
+from mullion.runtime.intake import OVER
 from mullion.slices.kernels.partial import TIME
 from mullion.slices.order import Order, times_of
 from mullion.storage.event_log import LoggedBatch
@@ -30,12 +32,18 @@ class Incoming:
     """The watermark before the end."""
     settled: int = 0
     """How many events have left the order: the number that the next one gets."""
+    ended: list[pa.Table] = field(default_factory=list)
+    """Keys that somebody said are over, until a step has gone past when they are."""
 
     def take(self, batch: LoggedBatch, since: int) -> None:
         """Take the events of a batch that no step has taken."""
         if self.taken is not None and batch.mark <= self.taken:
             return
         self.taken = batch.mark
+        if OVER in batch.events.column_names:
+            if batch.oldest >= since:
+                self.ended.append(batch.events.drop_columns([OVER]))
+            return
         self.newest = batch.newest if self.newest is None else max(self.newest, batch.newest)
         events = batch.events
         if since != EVER_BEFORE:
@@ -51,13 +59,17 @@ class Incoming:
     def settle(self, now: int) -> Events | None:
         """The events before `now`, in their order, each with its number."""
         rows = self.order.settle(None if now == THE_END else now)
+        over = [keys for keys in self.ended if times_of(keys)[0] < now]
+        self.ended = [keys for keys in self.ended if times_of(keys)[0] >= now]
+        ended = pa.concat_tables(over) if over else None
         if rows is None:
-            return None
+            nothing = np.zeros(0, np.int64)
+            return None if ended is None else Events(pa.table({TIME: nothing}), nothing, nothing, ended)
         times, first = times_of(rows), self.settled
         self.settled += len(times)
         if self.oldest is None:
             self.oldest = int(times[0])
-        return Events(rows, times, np.arange(first, self.settled))
+        return Events(rows, times, np.arange(first, self.settled), ended)
 
     def snapshot(self) -> dict[str, Any]:
         return {"oldest": self.oldest, "newest": self.newest, "settled": self.settled}

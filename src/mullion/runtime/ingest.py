@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from mullion.algebra.streams import WEIGHT
 from mullion.expressions.vector import has_arrow_type
 from mullion.kernels.arrival import ARRIVAL
 from mullion.planner.cost import NOTHING_SEEN
@@ -148,6 +150,11 @@ class Ingest:
         if len(sifted.late):
             add_counts(state.counts.late_by_query, dict.fromkeys(state.relations, len(sifted.late)))
         state.intake.add(mark, _columns(sifted.taken, inputs))
+        shedding = state.stream.shedding
+        if shedding is not None and shedding.probes and WEIGHT in inputs.columns:
+            unprobed = pc.sum(pc.equal(sifted.taken.column(WEIGHT), 0.0)).as_py() or 0
+            state.counts.unprobed += unprobed
+            add_counts(state.counts.unprobed_by_query, dict.fromkeys(state.probing, unprobed) if unprobed else {})
 
     def _order(self, sifted: Sifted, mark: Mark) -> None:
         """Let the events that count wait for their place in the order."""

@@ -13,6 +13,9 @@ from mullion.slices.kernels.partial import TIME
 from mullion.storage.event_log import EventLog
 from mullion.storage.files import CommittedFiles
 
+OVER = "#over"
+"""A batch with this column has no events but keys that somebody said are over."""
+
 
 def new_intake(files: CommittedFiles | None) -> EventLog:
     """Files stay open: relations over several streams may read a batch that its own stream has forgotten."""

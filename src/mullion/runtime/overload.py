@@ -94,6 +94,11 @@ class Overload:
         self._tell(before.weight)
         return batch.thinned(self.thinning)
 
+    @property
+    def _drops_events(self) -> bool:
+        """Whether what it does not keep is lost for all queries."""
+        return self._stream.shedding is not None and self._stream.shedding.drops_events
+
     def _decided(self, batch: Batch) -> Thinning:
         shedding, weight = self._stream.shedding, self.monitor.weight
         if weight == 1.0 or shedding is None:
@@ -104,12 +109,14 @@ class Overload:
         now = self.thinning.weight
         if now != before:
             how = "all events are" if now == 1.0 else f"about {100 / now:.3g} % of the events are"
-            log.warning("stream '%s' %s: %s kept", self._stream.name, "is behind" if now > before else "recovers", how)
+            what = "kept" if self._drops_events else "looked for in joins"
+            name, why = self._stream.name, "is behind" if now > before else "recovers"
+            log.warning("stream '%s' %s: %s %s", name, why, how, what)
 
     def count(self, counts: Counts, queries: list[str]) -> int:
         """Count what was shed of the batch. Returns how many records came."""
         kept = sum(getattr(counts, kind) - getattr(self._before, kind) for kind in _RECORDS)
-        if self.thinning.is_whole or self._stream.shedding is None:
+        if self.thinning.is_whole or not self._drops_events:
             return kept
         came = round(kept * self.thinning.weight) if self._size is None else max(self._size, kept)
         counts.shed += came - kept

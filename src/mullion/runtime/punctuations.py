@@ -19,8 +19,9 @@ from mullion.algebra.streams import Stream
 from mullion.expressions.arrays import Mask
 from mullion.expressions.vector import has_arrow_type
 from mullion.kernels.columns import names_read
-from mullion.operators.closed_keys import ClosedKeys
+from mullion.operators.closed_keys import SINCE, ClosedKeys
 from mullion.operators.state_files import StateFiles, files_of
+from mullion.runtime.intake import OVER
 from mullion.slices.bounds import Sifted
 from mullion.slices.kernels.partial import TIME, Input
 from mullion.storage.files import CommittedFiles
@@ -47,6 +48,12 @@ class Punctuations:
         kept = np.flatnonzero(~broken)
         self.closed.add(taken.take(pa.array(kept)), times[kept])
         return broken
+
+    def close(self, keys: pa.Table, at: int) -> pa.Table:
+        """Keys are over from a time on, because somebody says so. Returns them as relations hear of them."""
+        times = np.full(len(keys), at)
+        self.closed.close(keys, times)
+        return keys.append_column(SINCE, pa.array(times)).append_column(OVER, pa.array(np.ones(len(keys), np.bool_)))
 
     # What a restart needs
 

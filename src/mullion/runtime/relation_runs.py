@@ -13,6 +13,7 @@ import pyarrow as pa
 from mullion.algebra.relation import Relation
 from mullion.operators.planning import plans_at_work
 from mullion.operators.structures import Structures
+from mullion.operators.unprobed import shed_probes
 from mullion.options import Options
 from mullion.planner.explain_operators import OperatorPlans
 from mullion.planner.optimiser import Chosen
@@ -169,6 +170,11 @@ class RelationRuns:
 
     def names_over(self, stream: str) -> tuple[str, ...]:
         return tuple(name for run in self.over(stream) for name in run.relations)
+
+    def names_probing(self, stream: str) -> tuple[str, ...]:
+        """The queries that look for the partners of a stream's events only as far as it does not shed probes."""
+        plans = [(name, plan) for run in self.over(stream) for name, plan in run.plans.items()]
+        return tuple(name for name, plan in plans if stream in shed_probes(plan))
 
     def placed(self, relation: Relation) -> str:
         """Where a relation is computed, or will be as things are."""

@@ -99,6 +99,7 @@ class InShards:
             groups=tuple(self.groups),
             events={stream: self._handed(stream, events, mark) for stream, events in settled.items()},
             tables=self._handed_tables(table, mark),
+            ended={stream: events.ended for stream, events in settled.items() if events.ended is not None},
             expiry=self.options.expiry,
             shared=self.options.is_shared,
         )

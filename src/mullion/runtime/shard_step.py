@@ -123,6 +123,8 @@ class ShardedStep:
     events: Mapping[str, Path]
     """Those of all shards, by stream."""
     tables: Mapping[str, Path]
+    ended: Mapping[str, pa.Table] = field(default_factory=dict)
+    """Keys of streams that somebody said are over: they are few, and all shards hear of all of them."""
     expiry: Expiry = Expiry.PATTERN_AWARE
     shared: bool = True
 
@@ -184,8 +186,9 @@ class _Shard:
             for stream, keys in group.keys.items():
                 if stream in arrived:
                     mine = fallen_to(shard, step.count, arrived[stream], keys, group.types[stream])
-                    if len(mine):
-                        settled[stream] = _events(arrived[stream].take(pa.array(mine)))
+                    if len(mine) or stream in step.ended:
+                        events = _events(arrived[stream].take(pa.array(mine)))
+                        settled[stream] = replace(events, ended=step.ended.get(stream))
             answers += self.groups[group.name].step(
                 settled, step.since, step.now, table, newest=step.newest, ended=step.mark.end
             )

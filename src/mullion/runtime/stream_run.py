@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
+import pyarrow as pa
+
 from mullion.catalog.closing import more_after_the_end
 from mullion.catalog.summaries import StreamStructure
 from mullion.memory import Memory
@@ -32,6 +34,7 @@ from mullion.runtime.batch import Batch
 from mullion.runtime.batch_input import Notes
 from mullion.runtime.commits import Commits
 from mullion.runtime.ingest import Ingest
+from mullion.runtime.intake import new_intake
 from mullion.runtime.late import SetAside
 from mullion.runtime.planning import Planning
 from mullion.runtime.state_memory import StateMemory
@@ -151,7 +154,7 @@ class StreamRun(StreamState):
         self._answering.answer(mark, None)
         self._commits.commit(mark)
 
-    # Heartbeats
+    # What is told from outside
 
     def advance(self, time: int) -> None:
         """Let event time go on without events: nothing before `time` comes any more. This is committed first, so that
@@ -170,6 +173,18 @@ class StreamRun(StreamState):
             self.ordered.look_up(self.lookups.at(self.ordered.groupings, mark.batch))
         self._answering.answer(mark, self.watermark)
         self.is_behind = False
+        self._commits.commit(mark)
+
+    def punctuate(self, keys: pa.Table) -> None:
+        """Keys are over, from the newest time on that the stream knows of: nothing of them comes any more."""
+        assert self.punctuations is not None
+        mark = (self.committed or BEFORE_ALL).next_beat
+        at = max(time for time in (self.newest, self.watermark) if time is not None)
+        told = self.punctuations.close(keys, at)
+        if self.wanted is not None:
+            if self.intake is None:
+                self.intake = new_intake(None if self.journal is None else self.journal.files)
+            self.intake.add(mark, told)
         self._commits.commit(mark)
 
     def close(self) -> None:

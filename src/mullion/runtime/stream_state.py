@@ -40,6 +40,9 @@ from mullion.storage.scratch import Scratch
 
 
 class StreamState:
+    probing: tuple[str, ...] = ()
+    """The queries whose joins may leave out probes with its events."""
+
     clusters: int = 0
     """How many sharing sets were made after the first."""
     began: float | None = None

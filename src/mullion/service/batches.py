@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
+import pyarrow as pa
+
 from mullion.catalog.catalog import Catalog
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.batch import Batch
@@ -38,12 +40,15 @@ class Batches:
 
     def advance(self, name: str, time: int | None) -> None:
         """Event time goes on without events; None: it has, and an earlier run did not answer what that made due."""
+        self._play(name, self._present, lambda run: run.catch_up() if time is None else run.advance(time))
 
-        def queries(run: StreamRun) -> Queries:
-            last = None if run.committed is None or run.committed.batch < 0 else run.committed.batch
-            return self._entering.streams.queries_now(run, last)
+    def punctuate(self, name: str, keys: pa.Table) -> None:
+        """Keys of a stream are over."""
+        self._play(name, self._present, lambda run: run.punctuate(keys))
 
-        self._play(name, queries, lambda run: run.catch_up() if time is None else run.advance(time))
+    def _present(self, run: StreamRun) -> Queries:
+        last = None if run.committed is None or run.committed.batch < 0 else run.committed.batch
+        return self._entering.streams.queries_now(run, last)
 
     def finish(self, name: str, *, close: bool) -> None:
         """A source has been read to its end. With `close` this is the end of the stream."""
@@ -62,6 +67,7 @@ class Batches:
             synopses = self._catalog.synopses_on(name)
             self._entering.relations.enter()
             run.set_relations(relations.columns_needed(name), relations.names_over(name))
+            run.probing = relations.names_probing(name)
         self._sink.set_queries(name, {query.name: query.text for query in present})
         self._runs.read_pasts(run)
         run.set_queries(present, synopses)

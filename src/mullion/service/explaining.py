@@ -163,8 +163,9 @@ def _said(stream: Stream, run: StreamRun | None) -> tuple[str, ...]:
     if stream.idle is not None:
         said.append(f"event time goes on with the clock after {duration_text(stream.idle)} without events (IDLE AFTER)")
     if stream.shedding is not None:
-        most = f"at most {stream.shedding.most:g} % of a batch is left out"
-        said.append(f"while the run is behind, {most} (WHEN BEHIND SHED)")
+        most = f"at most {stream.shedding.most:g} % of a batch"
+        what = "is left out" if stream.shedding.drops_events else "is kept without joins looking for its partners"
+        said.append(f"while the run is behind, {most} {what} (WHEN BEHIND SHED)")
     if stream.punctuation is not None:
         keys, when = ", ".join(stream.punctuation.columns), render(stream.punctuation.when)
         span = "" if stream.punctuation.span is None else f" for {duration_text(stream.punctuation.span)}"

@@ -5,7 +5,8 @@
     IDLE AFTER '10 s'                 nothing came for so long: from then on with the clock
 
 All of them are heartbeats (golab 2.2.1): nothing before a time comes any more. The watermark is at least there, what it
-passes is answered, and events behind it that come all the same are late.
+passes is answered, and events behind it that come all the same are late. In the same two ways somebody may say that
+nothing of a key comes any more (PUNCTUATE).
 """
 
 from __future__ import annotations
@@ -13,22 +14,26 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeVar
 
 from mullion.catalog.closing import instant
 from mullion.errors import MullionError
 from mullion.language.limits import LAST_TIME
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.batches import Batches
+from mullion.service.ended_keys import ended_key
 from mullion.service.places import Places
 from mullion.service.runs import Runs
 from mullion.spark.feed import Feed
-from mullion.storage.requests import Requests
+from mullion.storage.requests import Requests, ended_keys_requested
 
 log = logging.getLogger("mullion")
+
+T = TypeVar("T")
 
 SECOND = 1_000_000
 LOOKS_EVERY = 1.0
@@ -70,23 +75,31 @@ class Heartbeats:
 
     def advance(self, name: str, time: int) -> None:
         """Let the event time of a stream be at least `time`. Returns when what that makes due is committed."""
+        self._between_batches(name, lambda run: check(run, time), lambda _: self._batches.advance(name, time))
+
+    def punctuate(self, name: str, key: Sequence[Any]) -> None:
+        """A key of a stream is over. Returns when this is committed."""
+        self._between_batches(name, lambda run: ended_key(run, key), partial(self._batches.punctuate, name))
+
+    def _between_batches(self, name: str, checked: Callable[[StreamRun], T], act: Callable[[T], None]) -> None:
+        """Do something with what a check gives, unless it raises."""
         run = self._runs.streams.get(name)
         if run is None:
             raise MullionError(f"stream '{name}' is not being read", hint="start the engine first")
         feed = self._feeds.get(name)
         refused: list[MullionError] = []
 
-        def act() -> None:
+        def check_and_act() -> None:
             try:
-                check(run, time)
+                found = checked(run)
             except MullionError as problem:
                 refused.append(problem)
             else:
-                self._batches.advance(name, time)
+                act(found)
 
         if feed is None:
-            act()
-        elif not feed.between_batches(act):
+            check_and_act()
+        elif not feed.between_batches(check_and_act):
             raise MullionError(f"stream '{name}' has stopped", hint="engine.stop() raises why, if it failed")
         if refused:
             raise refused[0]
@@ -94,17 +107,19 @@ class Heartbeats:
     def take_requests(self, name: str) -> None:
         """Do what was requested of a stream in the checkpoint. To be called between two batches."""
         directory, run = self._places.directory(name), self._runs.of(name)
-        requests = Requests.in_(directory) if directory is not None else None
-        if requests is None or not requests.times or run.closed:
+        if directory is None or run.closed:
             return
-        time = max(requests.times)
-        try:
-            check(run, time)
-        except MullionError as refused:
-            log.warning("a request to advance is dropped: %s", refused.message)
-        else:
-            self._batches.advance(name, time)
-        requests.remove()
+        for path, key in ended_keys_requested(directory):
+            with _dropped_if_refused("punctuate"):
+                self._batches.punctuate(name, ended_key(run, key))
+            path.unlink(missing_ok=True)
+        requests = Requests.in_(directory)
+        if requests.times:
+            time = max(requests.times)
+            with _dropped_if_refused("advance"):
+                check(run, time)
+                self._batches.advance(name, time)
+            requests.remove()
 
     # Idle streams
 
@@ -162,6 +177,14 @@ class Heartbeats:
             return watermark + silent
         newest = self._runs.newest_beside(run.stream.name)
         return None if newest is None else newest - run.stream.lateness
+
+
+@contextmanager
+def _dropped_if_refused(what: str) -> Iterator[None]:
+    try:
+        yield
+    except MullionError as refused:
+        log.warning("a request to %s is dropped: %s", what, refused.message)
 
 
 def check(run: StreamRun, time: int) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from mullion.errors import CheckError, CheckpointError, MullionError, closest
+from mullion.service.ended_keys import check_number
 from mullion.service.heartbeats import SECOND, refuse
 from mullion.storage.journal import Journal
 from mullion.storage.manifest import Manifest, stream_folder
-from mullion.storage.requests import request_advance
+from mullion.storage.requests import request_advance, request_punctuation
 
 TRIES = 5
 """A run may remove the commit that is being read, when it has written newer ones."""
@@ -19,6 +20,29 @@ TRIES = 5
 
 def request(checkpoint: Path, stream: str, to: int, clock: Callable[[], float] = time.time) -> None:
     """Ask for a heartbeat. Refuses an unknown stream, and a time that is behind or too far ahead."""
+    name, directory = _known(checkpoint, stream)
+    at = _at_work(name, directory)
+    if at is not None:
+        furthest = None if at.get("ahead") is None else int(clock() * SECOND) + at["ahead"]
+        refuse(name, to, at.get("watermark"), furthest)
+    request_advance(directory, to)
+
+
+def request_end(checkpoint: Path, stream: str, key: Sequence[str]) -> None:
+    """Say that a key is over. Refuses an unknown stream, and what is no key of it."""
+    name, directory = _known(checkpoint, stream)
+    at = _at_work(name, directory)
+    if at is not None:
+        columns = at.get("punctuated")
+        if columns is None:
+            hint = "let it say PUNCTUATE ON columns WHEN condition"
+            raise MullionError(f"stream '{name}' does not say what its keys are", hint=hint)
+        check_number(name, columns, key)
+    request_punctuation(directory, key)
+
+
+def _known(checkpoint: Path, stream: str) -> tuple[str, Path]:
+    """The name of a stream as it is spelt, and its folder."""
     manifest = Manifest.read(checkpoint)
     if manifest is None:
         raise MullionError(f"there is no checkpoint in {checkpoint}", hint="name the directory of --checkpoint")
@@ -27,15 +51,18 @@ def request(checkpoint: Path, stream: str, to: int, clock: Callable[[], float] =
     if name is None:
         hint = closest(stream, manifest.streams)
         raise CheckError(f"the checkpoint {checkpoint} knows no stream '{stream}'", hint=hint)
-    directory = checkpoint / stream_folder(name)
+    return name, checkpoint / stream_folder(name)
+
+
+def _at_work(name: str, directory: Path) -> dict[str, Any] | None:
+    """What is known of a stream that has not ended; None before the first commit."""
     newest = _newest(Journal(directory))
-    if newest is not None:
-        at, is_end = newest
-        if is_end:
-            raise MullionError(f"stream '{name}' has ended")
-        furthest = None if at.get("ahead") is None else int(clock() * SECOND) + at["ahead"]
-        refuse(name, to, at.get("watermark"), furthest)
-    request_advance(directory, to)
+    if newest is None:
+        return None
+    at, is_end = newest
+    if is_end:
+        raise MullionError(f"stream '{name}' has ended")
+    return at
 
 
 def _newest(journal: Journal) -> tuple[dict[str, Any], bool] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from mullion.arguments import require
 from mullion.catalog.catalog import Catalog
@@ -32,6 +33,20 @@ class Steering:
         with self._lock:
             name = self.catalog.stream(stream, None).name
         self._operation.heartbeats.advance(name, in_microseconds(time))
+
+    def punctuate(self, stream: str, key: Any) -> None:
+        """Nothing of a key comes on the stream any more: state goes that only it could have met or changed, and what
+        comes all the same is set aside. Returns when this is committed; a batch that is at work ends first.
+
+            engine.punctuate("orders", 7)           # one column after PUNCTUATE ON
+            engine.punctuate("orders", ("de", 7))   # two, in their order
+
+        The key is over from the newest event on that the stream has had, FOR as long as PUNCTUATE says.
+        """
+        require("the name of a stream", stream, str, "text")
+        with self._lock:
+            name = self.catalog.stream(stream, None).name
+        self._operation.heartbeats.punctuate(name, key if isinstance(key, tuple | list) else (key,))
 
 
 def in_microseconds(time: datetime | str) -> int:

@@ -14,13 +14,13 @@ from mullion.aggregates.integer_states import WholeNumbers
 from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Index, Mask, Times
-from mullion.expressions.coding.dictionary import combine, ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
 from mullion.planner.synopsis_choice import walk_pays
 from mullion.slices.arrange import rank_of_keys
 from mullion.slices.base import Synopsis
 from mullion.slices.basic_interval import BasicInterval
+from mullion.slices.coded_values import coded_values
 from mullion.slices.folded import Folded
 from mullion.slices.interval import Interval
 from mullion.slices.kernels import ranges
@@ -173,13 +173,10 @@ class CountedRows:
         present = np.logical_and.reduce([np.asarray(c.is_valid()) for c in columns])
         present = present if wanted is None else present & wanted
         self._sequence = sequence_of(rows, grouping, slots, present)
-        coded = [ordered_codes(c, rows.key_type(len(grouping.group_keys) + i)) for i, c in enumerate(columns)]
-        code, self._values = coded[0]
-        size = len(self._values)
-        if len(coded) > 1:
-            code, size = combine([(np.maximum(c, 0), max(1, len(v))) for c, v in coded], len(rows))
+        first = len(grouping.group_keys)
+        code, self._values = coded_values([(c, rows.key_type(first + i)) for i, c in enumerate(columns)])
         chosen = self._sequence.chosen
-        self._counts = ValueCounts(code[chosen], rows.state(EVENTS)[0].values[chosen], size)
+        self._counts = ValueCounts(code[chosen], rows.state(EVENTS)[0].values[chosen], len(self._values[0]))
 
     def within(self, start: Times, end: Times, line: Times) -> Counted:
         return self._counts.within(*self._sequence.ranges(start, end, line))

@@ -9,7 +9,7 @@ from itertools import count, pairwise
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mullion.algebra.streams import WEIGHT, Stream
+from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, checksum_text, in_order, place_text
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.thinning import WHOLE, Thinner, Thinning, hash_text, worth_text
@@ -103,15 +103,21 @@ class Events:
         shedding, thinning = self.stream.shedding, self.thinning
         if shedding is None:
             return ""
-        weight = f", CAST({thinning.weight!r} AS DOUBLE) AS {identifier(WEIGHT)}"
-        if thinning.is_whole:
+        weight = f"CAST({thinning.weight!r} AS DOUBLE)"
+        if not thinning.is_whole and not shedding.drops_events:
+            chosen = thinning.text(self._identity(), None)
+            weight = f"CASE WHEN {chosen} THEN {weight} ELSE CAST(0 AS DOUBLE) END"
+        event = "CAST(0 AS BIGINT)" if thinning.is_whole else self._identity()
+        weight = f", {weight} AS {identifier(WEIGHT)}, {event} AS {identifier(EVENT)}"
+        if thinning.is_whole or not shedding.drops_events:
             return weight
         worth = "" if shedding.by is None else f", {worth_text(spark_text(shedding.by))} AS {WORTH}"
         return f"{weight}, {self._identity()} AS {HASH}{worth}"
 
     def _kept(self) -> str:
         """Whether an event is kept. Records without a time are: they are set aside by themselves."""
-        if self.stream.shedding is None or self.thinning.is_whole:
+        shedding = self.stream.shedding
+        if shedding is None or not shedding.drops_events or self.thinning.is_whole:
             return ""
         return f" AND ({TIME} IS NULL OR {self.thinning.text(HASH, WORTH)})"
 
@@ -119,10 +125,10 @@ class Events:
         """A hash of what an event is told apart by: file and row, or partition and offset."""
         if self.files is not None:
             place = ROW if ROW in self.batch.columns else place_text(BLOCK)
-            return hash_text(checksum_text(SOURCE), place)
+            return hash_text(checksum_text(SOURCE), place, self.stream.name)
         if PARTITION in self.batch.columns:
-            return hash_text(PARTITION, OFFSET)
-        return hash_text("0", "monotonically_increasing_id()")
+            return hash_text(PARTITION, OFFSET, self.stream.name)
+        return hash_text("0", "monotonically_increasing_id()", self.stream.name)
 
     def _time(self) -> str:
         name = self.stream.time_column

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
-from mullion.algebra.streams import WEIGHT, Stream
+from mullion.algebra.streams import EVENT, HIDDEN, WEIGHT, Stream
 from mullion.errors import SourceError
 from mullion.expressions.vector import arrow_type, has_arrow_type
 from mullion.kernels.arrival import ARRIVAL
@@ -85,7 +85,7 @@ def local(uri: str) -> str | None:
 
 def pieces_of(paths: Sequence[str], stream: Stream, columns: Iterable[str]) -> list[Piece] | None:
     """The row groups of the files in their order; None where Spark had better read them."""
-    types = {name: stream.types[name] for name in {*columns, stream.time_column} - {WEIGHT}}
+    types = {name: stream.types[name] for name in {*columns, stream.time_column} - HIDDEN}
     pieces = []
     before = 0
     for path in paths if len(paths) <= MOST_FILES else ():
@@ -164,7 +164,7 @@ def read(
     rows = 0
     also = () if thinned is None else [name for name in thinned.thinner.reads if name not in columns]
     for path, groups, first, row in _by_file(pieces, most):
-        for table in _portions(path, groups, list({*columns, *also, time} - {WEIGHT}), texts, most):
+        for table in _portions(path, groups, list({*columns, *also, time} - HIDDEN), texts, most):
             events = _with_time(table, [*columns, *also], time)
             if arrival:
                 events = events.append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
@@ -200,7 +200,7 @@ def heads(
     for piece in pieces:
         try:
             file = pq.ParquetFile(piece.path, memory_map=True, read_dictionary=list(texts))
-            wanted = list({*columns, time} - {WEIGHT})
+            wanted = list({*columns, time} - HIDDEN)
             batch = next(file.iter_batches(most, [piece.group], wanted, use_threads=False), None)
         except (OSError, pa.ArrowException) as problem:
             raise _unreadable(piece.path, problem) from None
@@ -213,6 +213,8 @@ def _with_time(table: pa.Table, columns: Sequence[str], time: str) -> pa.Table:
     at = _in_years(table.column(time).cast(pa.timestamp("us", table.schema.field(time).type.tz)).cast(pa.int64()))
     if WEIGHT in columns:
         table = table.append_column(WEIGHT, pa.array(np.ones(len(table))))
+    if EVENT in columns:
+        table = table.append_column(EVENT, pa.array(np.zeros(len(table), np.int64)))
     return table.select(list(columns)).append_column(TIME, at)
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 
-COUNTED = ("late", "ahead", "malformed", "shed", "broken")
-"""Records that no query uses: shown only where there were some."""
+COUNTED = ("late", "ahead", "malformed", "shed", "broken", "unprobed")
+"""Records that no query uses, or not every join: shown only where there were some."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class _Counted:
     malformed: int = 0
     shed: int = 0
     broken: int = 0
+    unprobed: int = 0
 
 
 class BatchLog(logging.Handler):

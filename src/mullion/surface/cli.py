@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mullion import __version__
-from mullion.surface.commands import advance, ask, demo, doctor, explain, repair
+from mullion.surface.commands import advance, ask, demo, doctor, explain, punctuate, repair
 from mullion.surface.run_command import run
 
 app = typer.Typer(
@@ -49,7 +49,7 @@ def _mullion(
     """Answer many standing sliding-window SQL queries over a stream, for about the price of one."""
 
 
-for command in (run, explain, ask, advance, demo, repair, doctor):
+for command in (run, explain, ask, advance, punctuate, demo, repair, doctor):
     app.command()(command)
 
 

@@ -99,6 +99,27 @@ def advance(
         typer.echo(f"event time of {stream} goes on to {time} with the run that is at work, or the next one")
 
 
+def punctuate(
+    checkpoint: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of a run.")],
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream of whose key nothing comes any more.")],
+    key: Annotated[
+        list[str], typer.Argument(metavar="VALUE...", help="The key: a value for each column after PUNCTUATE ON.")
+    ],
+) -> None:
+    """A key is over: nothing of it comes on the stream any more, so state that waits for it can go.
+
+    The request lies in the checkpoint. A run that follows the stream takes it between two batches, about a second
+    later; otherwise the next run takes it, after it has read what is there. What comes of the key afterwards is set
+    aside.
+    """
+    with errors_to_exit_code():
+        from mullion.service.requesting import request_end
+        from mullion.storage.places import local_path
+
+        request_end(local_path(checkpoint, "checkpoint").absolute(), stream, key)
+        typer.echo(f"{', '.join(key)} of {stream} is over with the run that is at work, or the next one")
+
+
 def demo(
     seconds: Annotated[
         float | None, typer.Option(min=1, help="How long events flow; without it the whole demo takes under a minute.")
