@@ -89,9 +89,10 @@ class Stream(_WithColumns):
         """The columns that users know of."""
         return tuple(column for column in self.columns if column[0] not in HIDDEN)
 
-    def check(self, place: Place | None = None) -> Stream:
-        """The stream as it is read: checked, with the columns that are computed."""
-        timed = self._timed(place)
+    def check(self, place: Place | None = None, time_place: Place | None = None) -> Stream:
+        """The stream as it is read: checked, with the columns that are computed. `place` and `time_place`: where it is
+        written, and its TIMESTAMP BY."""
+        timed = self._timed(place, time_place or place)
         if self.punctuation is not None:
             timed = timed._punctuated(self.punctuation)
         return timed if self.shedding is None else timed._weighed(self.shedding)
@@ -123,7 +124,7 @@ class Stream(_WithColumns):
             shedding = replace(shedding, by=Cast(expr, DOUBLE))
         return replace(self, shedding=shedding, columns=(*self.columns, (WEIGHT, DOUBLE), (EVENT, BIGINT)))
 
-    def _timed(self, place: Place | None = None) -> Stream:
+    def _timed(self, place: Place | None, time_place: Place | None) -> Stream:
         """The stream with its time column spelt as in the schema, or with one more that is computed. Refuses a stream
         whose time column is missing or not a time."""
         by_lower = self.spelling
@@ -137,10 +138,12 @@ class Stream(_WithColumns):
         name = by_lower.get(self.time_column.lower())
         if name is None:
             hint = closest(self.time_column, by_lower.values())
-            raise CheckError(f"unknown column '{self.time_column}' in TIMESTAMP BY of {self.name}", place, hint=hint)
+            raise CheckError(
+                f"unknown column '{self.time_column}' in TIMESTAMP BY of {self.name}", time_place, hint=hint
+            )
         if self.types[name] not in TIMES:
             message = f"TIMESTAMP BY needs a TIMESTAMP, and column '{name}' of {self.name} is {self.types[name]}"
-            raise CheckError(message, place, hint=_conversion(name, self.types[name]))
+            raise CheckError(message, time_place, hint=_conversion(name, self.types[name]))
         return replace(self, time_column=name)
 
     def _computed(self, time: Expr, place: Place | None) -> Stream:

@@ -193,6 +193,8 @@ class _Bases:
         bases = [i for i in range(len(scope.relations)) if i not in self.tables]
         if not bases:
             hint = "join it to a stream with a window"
+            if scope.outer is not None:
+                hint = "JOIN it to the stream instead; for NOT EXISTS, LEFT JOIN it and keep where its column IS NULL"
             message = f"'{scope.relations[0].name}' is a table, and a query needs a stream"
             raise CheckError(message, scope.sources[0].place, hint=hint)
         self.bases = sorted(bases, key=lambda i: (not isinstance(scope.relations[i], Stream), i))

@@ -44,7 +44,7 @@ class Catalog:
         vars(self).update(vars(before))
 
     def add_stream(self, stream: Stream, place: Place | None = None) -> None:
-        _new(stream.name, self._relation_names, "stream or table", place)
+        _new(stream.name, self._relation_names, STREAM_OR_TABLE, place)
         self.streams[stream.name] = stream
 
     def stream(self, name: str, place: Place | None = None) -> Stream:
@@ -55,7 +55,7 @@ class Catalog:
         return self.streams[spelt]
 
     def add_table(self, table: Table, place: Place | None = None) -> None:
-        _new(table.name, self._relation_names, "stream or table", place)
+        _new(table.name, self._relation_names, STREAM_OR_TABLE, place)
         self.tables[table.name] = table
 
     def add_synopsis(self, synopsis: StreamStructure, place: Place | None = None) -> None:
@@ -123,8 +123,13 @@ class Catalog:
         return f"query_{self._free}"
 
 
+STREAM_OR_TABLE = "stream or table"
+"""They share their names, and stay."""
+
+
 def _new(name: str, spelt: dict[str, str], what: str, place: Place | None) -> None:
     """Take the name, or refuse one that is taken."""
     if name.lower() in spelt:
-        raise CheckError(f"there is already a {what} '{name}'", place, hint="choose another name or drop it first")
+        hint = "choose another name" if what == STREAM_OR_TABLE else "choose another name or drop it first"
+        raise CheckError(f"there is already a {what} '{name}'", place, hint=hint)
     spelt[name.lower()] = name

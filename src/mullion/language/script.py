@@ -39,6 +39,9 @@ class CreateStream:
     """What may be left out when the run is behind; None when it waits."""
     punctuation: Punctuation | None = None
     """Which events are the last ones of their keys."""
+    format_place: Place | None = field(default=None, compare=False, repr=False)
+    option_places: tuple[Place, ...] = field(default=(), compare=False, repr=False)
+    time_place: Place | None = field(default=None, compare=False, repr=False)
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
@@ -49,6 +52,8 @@ class CreateTable:
     format: str
     options: tuple[tuple[str, str], ...]
     retroactive: bool = False
+    format_place: Place | None = field(default=None, compare=False, repr=False)
+    option_places: tuple[Place, ...] = field(default=(), compare=False, repr=False)
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

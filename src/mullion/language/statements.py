@@ -79,10 +79,7 @@ def _create(c: Cursor, start: int) -> Statement:
     retroactive = c.accept("retroactive")
     if c.accept("table"):
         name = _new_name(c, "table")
-        columns, format_, options = _relation(c)
-        return CreateTable(
-            name=name, columns=columns, format=format_, options=options, retroactive=retroactive, place=c.since(start)
-        )
+        return CreateTable(name=name, **_relation(c), retroactive=retroactive, place=c.since(start))
     if retroactive:
         raise c.expected("TABLE", "table")
     beginnings = ("stream", "table", "retroactive", "query", "synopsis", "summary")
@@ -91,11 +88,13 @@ def _create(c: Cursor, start: int) -> Statement:
 
 def _create_stream(c: Cursor, start: int) -> CreateStream:
     name = _new_name(c, "stream")
-    columns, format_, options = _relation(c)
+    source = _relation(c)
     if not c.is_words("timestamp", "by"):
         raise c.expected("TIMESTAMP BY and the column with the event time", "timestamp", "options")
     c.expect("timestamp", "by")
+    at = c.at
     time_column, time = event_time(c)
+    time_place = c.since(at)
     bounds: dict[str, Any] = {}
     while (word := c.word()) in _BOUNDS:
         at = c.at
@@ -119,11 +118,10 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
             bounds["keep"] = _kept_time(c)
     return CreateStream(
         name=name,
-        columns=columns,
-        format=format_,
-        options=options,
+        **source,
         time_column=time_column,
         time=time,
+        time_place=time_place,
         **bounds,
         place=c.since(start),
     )
@@ -217,8 +215,8 @@ def check_name(name: str, what: str, place: Place) -> str:
     return name
 
 
-def _relation(c: Cursor) -> tuple[tuple[tuple[str, Type], ...], str, tuple[tuple[str, str], ...]]:
-    """[(columns)] USING format [OPTIONS (...)]."""
+def _relation(c: Cursor) -> dict[str, Any]:
+    """[(columns)] USING format [OPTIONS (...)], as the fields of a statement."""
     columns: list[tuple[str, Type]] = []
     taken = set[str]()
     if c.accept_symbol("("):
@@ -236,8 +234,10 @@ def _relation(c: Cursor) -> tuple[tuple[tuple[str, Type], ...], str, tuple[tuple
         c.step()
     if not c.accept("using"):
         raise c.expected("USING and a format" if columns else "'(' and columns, or USING and a format", "using")
-    format_ = _dotted(c, "a format such as parquet")
-    return tuple(columns), format_, _options(c)
+    at = c.at
+    named = {"columns": tuple(columns), "format": _dotted(c, "a format such as parquet"), "format_place": c.since(at)}
+    options, places = _options(c)
+    return {**named, "options": options, "option_places": places}
 
 
 def _dotted(c: Cursor, what: str) -> str:
@@ -247,10 +247,12 @@ def _dotted(c: Cursor, what: str) -> str:
     return ".".join(parts)
 
 
-def _options(c: Cursor) -> tuple[tuple[str, str], ...]:
+def _options(c: Cursor) -> tuple[tuple[tuple[str, str], ...], tuple[Place, ...]]:
+    """The options, and where each of them stands."""
     options: dict[str, str] = {}
+    places: list[Place] = []
     if not c.accept("options"):
-        return ()
+        return (), ()
     c.expect_symbol("(")
     while True:
         at = c.at
@@ -259,12 +261,13 @@ def _options(c: Cursor) -> tuple[tuple[str, str], ...]:
             raise ParseError(f"the option '{key}' is written twice", c.since(at))
         c.accept_symbol("=")
         options[key] = _option_value(c)
+        places.append(c.since(at))
         if not c.accept_symbol(","):
             break
     if not c.is_symbol(")"):
         raise c.expected("',' or ')'")
     c.step()
-    return tuple(options.items())
+    return tuple(options.items()), tuple(places)
 
 
 def _dotted_key(c: Cursor) -> str:

@@ -7,6 +7,7 @@ a word is refused; so is one that no reader of the format knows, because Spark w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from mullion.errors import CheckError, MullionError, Place, closest
@@ -74,11 +75,12 @@ IN_SESSION = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissi
 
 
 def checked_options(
-    format_: str, written: Iterable[tuple[str, str]], place: Place | None = None
+    format_: str, written: Iterable[tuple[str, str]], places: Iterable[Place] = ()
 ) -> tuple[tuple[str, str], ...]:
-    """The options with their names in lower case; refuses what would lose records in silence, and unknown names."""
+    """The options with their names in lower case; refuses what would lose records in silence, and unknown names.
+    `places`: where each of them stands, if they were written."""
     options: dict[str, str] = {}
-    for name, value in written:
+    for (name, value), place in zip(written, chain(places, repeat(None)), strict=False):
         key = _key(name)
         if key in options:
             raise CheckError(f"the option '{name}' is written twice", place, hint="capitals make no difference in it")

@@ -52,16 +52,16 @@ REFUSED_FORMATS = ("jdbc", "delta-sharing", "binaryfile", "image", "hive", "noop
 
 
 def check_format(
-    format_: str, options: Iterable[tuple[str, str]], place: Place | None = None
+    format_: str, options: Iterable[tuple[str, str]], place: Place | None = None, places: Iterable[Place] = ()
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The format and its options in their own spelling; refuses what cannot be a stream or would drop records in
-    silence."""
+    silence. `place` and `places`: where the format stands, and its options."""
     name = format_.lower()
     if name in REFUSED_FORMATS or "." in name:
         raise CheckError(f"format '{format_}' is not allowed", place, hint=f"use one of {', '.join(KNOWN_FORMATS)}")
     if name not in KNOWN_FORMATS and (hint := closest(name, KNOWN_FORMATS)):
         raise CheckError(f"unknown format '{format_}'", place, hint=hint)
-    checked = checked_options(name, options, place)
+    checked = checked_options(name, options, places)
     if name in FILE_FORMATS and not dict(checked).get("path"):
         raise CheckError(f"format '{name}' needs OPTIONS (path '...')", place)
     return name, checked
