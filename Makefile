@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check quick campaign bench format lint clean
+.PHONY: help setup demo test check campaign bench format lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,10 +34,10 @@ test: setup lint ## everything: style, types, all tests
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: setup ## style, types and the tests that need no Spark, with every eighth random example: a minute
-	@$(MAKE) --no-print-directory --jobs 2 lint quick
+	@$(MAKE) --no-print-directory --jobs 3 $(filter --output-sync,$(addprefix --,$(.FEATURES))) lint quick-1 quick-2
 
-quick: setup
-	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not spark and not slow"
+quick-%: setup
+	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest --part $*/2 -m "not spark and not slow"
 
 campaign: setup ## damaged checkpoints, seams and real kills at length: 15 minutes; ONLY=kind SEED=n replays one
 	@$(BIN)/python tests/campaign.py --only "$(ONLY)" --seed "$(SEED)" --trials "$(TRIALS)"

@@ -163,7 +163,8 @@ class Engine(Steering, Status):
         )
 
     def _after_batch(self) -> None:
-        self._peaks.look()
+        if self._backend.session_in_use is not None:  # without one, nothing ends before its peak is asked for
+            self._peaks.look()
         if self.on_batch is not None:
             self._answers.callbacks.call("on_batch", self.on_batch, self)
 

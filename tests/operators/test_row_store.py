@@ -82,12 +82,12 @@ def test_days_grow_with_lives() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_there_are_few_sub_windows(kind: type[RowStore]) -> None:
     store = kind(SCHEMA, 1, KEY)
-    for step in range(1000):
-        store.insert(rows(range(10), step, step + 400, first=10 * step))
+    for step in range(500):
+        store.insert(rows(range(10), step, step + 200, first=10 * step))
         store.expire(step)
-        assert len(store.windows) <= 4 * log2(4000)
-    assert held_ids(store) == list(range(6000, 10000))
-    assert store.held <= 4000 * 1.5
+        assert len(store.windows) <= 4 * log2(2000)
+    assert held_ids(store) == list(range(3000, 5000))
+    assert store.held <= 2000 * 1.5
 
 
 @pytest.mark.parametrize("kind", KINDS)
