@@ -160,7 +160,9 @@ def some_of(times: range) -> range:
 
 
 def told(duck: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in duck.execute(sql).fetchall()]
+    """Of an approximate count DuckDB is asked for the exact one, which the reference has."""
+    exact = sql.replace("approx_frequency(g.v, 1)", "count(*) FILTER (WHERE g.v = 1)")
+    return [tuple(row) for row in duck.execute(exact).fetchall()]
 
 
 def check(duck: duckdb.DuckDBPyConnection, example: Example) -> None:
