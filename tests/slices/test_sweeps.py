@@ -8,39 +8,57 @@ import pytest
 from mullion.expressions.arrays import Array, Index
 from mullion.slices.kernels import sweeps
 from mullion.slices.kernels.ranges import ADD, LEAST, MOST
-from mullion.slices.kernels.sweeps import Course, Swept, Wanted
+from mullion.slices.kernels.sweeps import Answered, Course, Held, Stacks, Swept, Wanted
 
 FEWEST, LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+BOUNDS = np.array([0, 3, -5]), np.array([10, 12, 3])
 
 
-def lines_of(course: Course, asked: Swept, size: int, *, few: bool = False) -> Wanted:
-    count, held = np.zeros(len(asked.start), np.intp), np.zeros(size, np.int32)
-    sweeps.count_lines(course, asked, held, count)
-    assert not held.any(), "a call leaves nothing behind for the next"
-    found = np.empty(int(count.sum()) + 1, np.int32)
-    if few:
-        sweeps.find_few_lines(course, asked, held, np.empty(size, np.int32), found)
-    else:
-        sweeps.find_lines(course, asked, held, found)
-    assert not held.any()
-    return Wanted(np.concatenate([[0], np.cumsum(count)]), found[:-1])
+class Turns:
+    """Windows swept with room for so many answers at a time: their pairs, the sums of `whole`, and how often it went
+    on."""
 
-
-def sums_of(course: Course, asked: Swept, wanted: Wanted, values: Array, size: int) -> list[int]:
-    held, out = np.zeros(size, np.int64), np.empty(len(wanted.lines), np.int64)
-    sweeps.sums(course, asked, wanted, values, held, out)
-    assert not held.any()
-    return out.tolist()
+    def __init__(self, course: Course, asked: Swept, size: int, whole: Array, room: int = 1000, least: int = 1) -> None:
+        self.held = Held.nothing(asked, size, 2)
+        values = np.stack([np.ones(len(whole), np.int64), whole], axis=1)
+        out, count = Answered.room(room, 2, np.int32), np.zeros(len(asked.start), np.intp)
+        skipped = np.zeros(len(asked.start), np.uint8)
+        self.pairs: list[tuple[int, int]] = []
+        self.sums: list[int] = []
+        self.turns: list[tuple[int, int]] = []
+        while self.held.place[0] < len(asked.start):
+            first = int(self.held.place[0])
+            pairs = sweeps.sweep_up(course, asked, skipped, values, least, self.held, count, out)
+            self.turns.append((first, int(self.held.place[0])))
+            assert first < self.held.place[0], "a turn answers a window at least"
+            windows = out.windows[:pairs] + first
+            self.pairs += zip(windows.tolist(), out.lines[:pairs].tolist(), strict=True)
+            self.sums += out.sums[1, :pairs].tolist()
+        assert (
+            count.tolist() == np.bincount(np.array([w for w, _ in self.pairs], np.intp), minlength=len(count)).tolist()
+        )
 
 
 def combined(
-    course: Course, asked: Swept, wanted: Wanted, values: Array, size: int, operation: int, nothing: float
+    course: Course,
+    asked: Swept,
+    pairs: list[tuple[int, int]],
+    turns: list[tuple[int, int]],
+    values: Array,
+    size: int,
+    operation: int,
+    nothing: float,
 ) -> list[float]:
-    front, back = np.full(size, nothing, values.dtype), np.full(size, nothing, values.dtype)
-    out = np.empty(len(wanted.lines), values.dtype)
-    sweeps.combinations(course, asked, wanted, values, operation, front, back, out)
-    assert (front == nothing).all() and (back == nothing).all()
-    return out.tolist()
+    stacks = Stacks.nothing(np.array([nothing], values.dtype), size, len(values))
+    found: list[float] = []
+    for first, stop in turns:
+        own = [(window, line) for window, line in pairs if first <= window < stop]
+        begin = np.searchsorted([window - first for window, _ in own], np.arange(stop - first + 1))
+        out = np.full(len(own), nothing, values.dtype)
+        wanted = Wanted(begin, np.array([line for _, line in own], np.int32))
+        sweeps.combinations(course, asked, first, wanted, values, operation, stacks, out)
+        found += out.tolist()
+    return found
 
 
 def test_by_hand() -> None:
@@ -48,18 +66,30 @@ def test_by_hand() -> None:
     course = Course(np.array([0, 5, 7, 40]), np.array([0, 0, 1, 0], np.int32))
     end = np.arange(5, 55, 5)
     asked = Swept(np.array([0, len(end)]), np.array([[0], [4]]), np.array([[0], [2]]), end - 10, end)
-    wanted = lines_of(course, asked, 2)
-    assert wanted.first.tolist() == [0, 1, 3, 5, 5, 5, 5, 5, 5, 6, 7]
-    assert wanted.lines.tolist() == [0, 0, 1, 0, 1, 0, 0]
     values = np.array([1, 2, 8, 4])
-    assert sums_of(course, asked, wanted, values, 2) == [1, 3, 8, 2, 8, 4, 4]
-    assert combined(course, asked, wanted, values, 2, LEAST, LARGEST) == [1, 1, 8, 2, 8, 4, 4]
-    assert combined(course, asked, wanted, values, 2, MOST, FEWEST) == [1, 2, 8, 2, 8, 4, 4]
+    for room in (2, 3, 100):
+        swept = Turns(course, asked, 2, values, room)
+        assert swept.pairs == [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (8, 0), (9, 0)]
+        assert swept.sums == [1, 3, 8, 2, 8, 4, 4]
+        pairs, turns = swept.pairs, swept.turns
+        assert combined(course, asked, pairs, turns, values, 2, LEAST, LARGEST) == [1, 1, 8, 2, 8, 4, 4]
+        assert combined(course, asked, pairs, turns, values, 2, MOST, FEWEST) == [1, 2, 8, 2, 8, 4, 4]
+
+
+def test_windows_that_are_skipped() -> None:
+    """The second of three windows, of which the last is of another segment, is left out; the others are as they are."""
+    course = Course(np.array([0, 5, 7]), np.array([0, 0, 1], np.int32))
+    asked = Swept(np.array([0, 2, 3]), np.array([[0, 0], [3, 3]]), np.array([[0, 0], [2, 2]]), *BOUNDS)
+    count, out = np.zeros(3, np.intp), Answered.room(9, 1, np.int32)
+    skipped = np.array([0, 1, 0], np.uint8)
+    held = Held.nothing(asked, 2, 1)
+    assert sweeps.sweep_up(course, asked, skipped, np.ones((3, 1), np.int64), 1, held, count, out) == 3
+    assert count.tolist() == [2, 0, 1] and out.lines[:3].tolist() == [0, 1, 0] and out.sums[0, :3].tolist() == [2, 1, 1]
 
 
 def random_rows(dice: np.random.Generator) -> tuple[Course, Index, int]:
     """The rows of some slots, where those of each begin, and how many lines a slot has."""
-    slots, groups = dice.integers(1, 4), int(dice.integers(1, 9))
+    slots, groups = dice.integers(1, 4), int(dice.choice([1, 2, 5, 9, 100]))
     sizes = dice.integers(0, 60, slots)
     times = [np.sort(dice.integers(-50, 200, size)) for size in sizes]
     lines = [slot * groups + dice.integers(0, groups, size) for slot, size in enumerate(sizes)]
@@ -91,16 +121,14 @@ def test_random_rows_and_windows(seed: int) -> None:
         for low in [lambda row, w=window: start[w] <= course.times[row] < end[w]]
         for line in range(own * groups, (own + 1) * groups)
     ]
-    held = [(window, line, rows) for window, line, rows in held if rows]
-    for few in (False, True):
-        wanted = lines_of(course, asked, size, few=few)
-        pairs = np.repeat(np.arange(len(start)), np.diff(wanted.first)).tolist()
-        assert list(zip(pairs, wanted.lines.tolist(), strict=True)) == [pair[:2] for pair in held]
+    least = int(dice.choice([1, 1, 2]))
+    held = [(window, line, rows) for window, line, rows in held if len(rows) >= least]
+    swept = Turns(course, asked, size, whole, int(dice.choice([size, size + 3, 1000])), least)
+    assert swept.pairs == [pair[:2] for pair in held]
+    assert swept.sums == [whole[rows].sum() for _, _, rows in held]
     some = dice.random(len(held)) < 0.7  # as HAVING leaves them
-    kept = [rows for (_, _, rows), stays in zip(held, some, strict=True) if stays]
-    which = np.array(pairs, np.intp)[some]
-    wanted = Wanted(np.searchsorted(which, np.arange(len(start) + 1)), wanted.lines[some])
-    assert sums_of(course, asked, wanted, whole, size) == [whole[rows].sum() for rows in kept]
+    kept = [(pair, rows) for (*pair, rows), stays in zip(held, some, strict=True) if stays]
+    asked_of = course, asked, [tuple(pair) for pair, _ in kept], swept.turns
     for operation, nothing, of in ((LEAST, LARGEST, np.min), (MOST, FEWEST, np.max)):
-        assert combined(course, asked, wanted, whole, size, operation, nothing) == [of(whole[rows]) for rows in kept]
-    assert combined(course, asked, wanted, real, size, ADD, 0.0) == [real[rows].sum() for rows in kept]
+        assert combined(*asked_of, whole, size, operation, nothing) == [of(whole[rows]) for _, rows in kept]
+    assert combined(*asked_of, real, size, ADD, 0.0) == [real[rows].sum() for _, rows in kept]

@@ -38,6 +38,11 @@ class BoundAggregate:
         text = f"{self.function}({distinct}{', '.join(map(render, arguments)) or '*'})"
         return text if self.where is None else f"{text} FILTER (WHERE {render(self.where)})"
 
+    @property
+    def counts_events(self) -> bool:
+        """Whether it is count(*)."""
+        return self.function == "count" and self.argument is None and not self.values and self.where is None
+
     def expressions(self) -> Iterator[Expr]:
         """What is evaluated on events."""
         if self.argument is not None and not self.values:

@@ -18,8 +18,12 @@ from mullion.algebra.lookups import Lookup
 from mullion.expressions.evaluate import is_fallible
 from mullion.expressions.pool import Pool
 from mullion.expressions.vector import arrow_type
-from mullion.language.query import TIME_AXIS, Axis, Expr, Order, Period, Window
+from mullion.language.query import TIME_AXIS, Axis, Column, Expr, Order, Period, Window
 from mullion.language.types import TIMESTAMP, Type
+from mullion.planner.comparisons import Comparison, conjuncts, decompose
+
+MOST_EVENTS = 1 << 62
+"""No group has so many."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,19 @@ class AnswerTemplate:
         """What can meet a bad value above the aggregates."""
         expressions = [expr for expr, _ in self.items] + ([] if self.having is None else [self.having])
         return tuple(expr for expr in expressions if is_fallible(expr, self.types))
+
+    @cached_property
+    def least_events(self) -> int:
+        """Groups of fewer events are left out by HAVING, and nothing is counted of them before."""
+        if self.having is None or self.fallible:
+            return 1
+        counts = {f"#a{i}" for i, own in enumerate(self.aggregates) if own.counts_events}
+        least = 1
+        for part in conjuncts(decompose(self.having)):
+            match part:
+                case Comparison(expr=Column(name=name), op=("ge" | "gt") as op, constants=(int(number),)):
+                    least = max(least, number + (op == "gt")) if name in counts else least
+        return min(least, MOST_EVENTS)
 
     @property
     def is_plain(self) -> bool:

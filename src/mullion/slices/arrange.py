@@ -72,6 +72,8 @@ def bounds_of(*columns: npt.NDArray[np.integer[Any]]) -> Index:
 def order_within(ranks: Ranks, bounds: Index, limit: int | None) -> Index:
     """The rows of each answer by ranks, at most `limit` of them; answers stay where they are."""
     length = int(bounds[-1])
+    if limit is None and (not ranks or (len(ranks) == 1 and _are_in_order(ranks[0], bounds))):
+        return np.arange(length)
     if not ranks:
         ranks = [np.zeros(length, np.int64)]
     if limit is not None and limit <= MOST_HELD:
@@ -85,6 +87,13 @@ def order_within(ranks: Ranks, bounds: Index, limit: int | None) -> Index:
     if limit is not None:
         order = order[np.arange(length) - np.repeat(bounds[:-1], np.diff(bounds)) < limit]
     return order
+
+
+def _are_in_order(ranks: npt.NDArray[np.int64], bounds: Index) -> bool:
+    """Whether the rows of each answer stand in the order of their ranks."""
+    later = ranks[1:] >= ranks[:-1]
+    later[bounds[1:-1] - 1] = True
+    return bool(later.all())
 
 
 def rank_of_keys(keys: Sequence[pa.Array], length: int) -> npt.NDArray[np.int64]:

@@ -22,7 +22,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from mullion.expressions.arrays import Index, Times
+from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.dictionary import decoded
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import AnswerTemplate
@@ -149,19 +149,29 @@ class _RowsOfSlots:
         number = len(distinct(queries))
         return number <= MOST_SWEEPS * len(distinct(self.grouping.slot_of[queries])) and can_sweep(template)
 
-    def count(self, due: Due, windows: Index, *, is_swept: bool) -> Index:
-        """How many groups have a row in each window."""
-        asked = self.grouping.slot_of[due.query[windows]], due.start[windows], due.end[windows]
-        if is_swept:
-            return self.sweep.count(self.sweep.segments(*asked))
-        return self.sequence.count_pairs(self.sequence.segments(*asked))
+    def asked(self, due: Due, windows: Index) -> tuple[Index, Times, Times]:
+        """The slot and the bounds of each of these windows."""
+        return self.grouping.slot_of[due.query[windows]], due.start[windows], due.end[windows]
 
-    def found(self, due: Due, windows: Index, count: Index, *, is_swept: bool) -> Found:
+    def count(self, due: Due, windows: Index) -> Index:
+        """How many groups have a row in each window."""
+        return self.sequence.count_pairs(self.sequence.segments(*self.asked(due, windows)))
+
+    def found(self, due: Due, windows: Index, count: Index) -> Found:
         """What these groups have in each window."""
-        asked = self.grouping.slot_of[due.query[windows]], due.start[windows], due.end[windows]
-        if is_swept:
-            return FoundSwept(self.sweep, self.grouping, self.sweep.segments(*asked), count, self.counted)
-        return found_pairs(self.sequence, self.grouping, self.sequence.segments(*asked), count)
+        return found_pairs(self.sequence, self.grouping, self.sequence.segments(*self.asked(due, windows)), count)
+
+    def swept(
+        self, template: AnswerTemplate, due: Due, windows: Index, over: set[str]
+    ) -> Iterator[tuple[Index, Found]]:
+        """Some windows at a time, and what groups have in each of them."""
+        sweeping = self.sweep.over(template, self.sweep.segments(*self.asked(due, windows)), MOST_SWEPT)
+        skipped = np.zeros(len(windows), np.bool_)
+        while not sweeping.is_over:
+            if over:
+                skipped = ~_is_allowed(windows, self.grouping, due, over)
+            sweeping.go_on(skipped)
+            yield windows[sweeping.windows], FoundSwept(self.sweep, self.grouping, sweeping, self.counted)
 
     def operations(self) -> int:
         made = self.__dict__
@@ -210,14 +220,16 @@ def _found_in_turns(
         slot = grouping.slot_of[due.query[windows]]
         yield windows, found_windows(own.sequence, grouping, due.start[windows], due.end[windows], slot)
         return
-    is_swept = own.is_swept(template, due.query[windows])
-    count = own.count(due, windows, is_swept=is_swept)
-    for at in _turns(count, MOST_SWEPT if is_swept else MOST_RANGES):
+    if own.is_swept(template, due.query[windows]):
+        yield from own.swept(template, due, windows, work.over)
+        return
+    count = own.count(due, windows)
+    for at in _turns(count, MOST_RANGES):
         turn, number = windows[at], count[at]
         allowed = _allowed(turn, grouping, due, work.over)
         if len(allowed) < len(turn):
-            turn, number = allowed, own.count(due, allowed, is_swept=is_swept)
-        yield turn, own.found(due, turn, number, is_swept=is_swept)
+            turn, number = allowed, own.count(due, allowed)
+        yield turn, own.found(due, turn, number)
 
 
 def _turns(count: Index, most: int) -> Iterator[slice]:
@@ -230,10 +242,12 @@ def _turns(count: Index, most: int) -> Iterator[slice]:
 
 def _allowed(windows: Index, grouping: Grouping, due: Due, over: set[str]) -> Index:
     """The windows of queries that may have more answers."""
-    if not over:
-        return windows
+    return windows[_is_allowed(windows, grouping, due, over)] if over else windows
+
+
+def _is_allowed(windows: Index, grouping: Grouping, due: Due, over: set[str]) -> Mask:
     stopped = [i for i, query in enumerate(grouping.queries) if query.name in over]
-    return windows[~np.isin(due.query[windows], stopped)]
+    return ~np.isin(due.query[windows], stopped)
 
 
 def _slots_in_turns(slots: Index, rows: Rows) -> Iterator[Index]:

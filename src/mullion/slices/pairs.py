@@ -24,6 +24,13 @@ class Pairs:
     def __init__(self, counts: Index, which: npt.NDArray[np.integer[Any]] | None = None) -> None:
         self._counts, self._kept = counts, which
 
+    @staticmethod
+    def of(counts: Index, which: npt.NDArray[np.integer[Any]]) -> Pairs:
+        """The same where the window of each pair is known."""
+        pairs = Pairs(counts)
+        pairs.__dict__["which"] = which
+        return pairs
+
     def __len__(self) -> int:
         return int(self._counts.sum()) if self._kept is None else len(self._kept)
 

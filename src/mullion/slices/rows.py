@@ -13,11 +13,14 @@ import pyarrow as pa
 from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.coding.dictionary import codes_of, combine
+from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector, arrow_type, dtype_of
 from mullion.language.types import Type
 from mullion.planner.plan import Grouping, StateColumn
+from mullion.slices.arrange import rank_of_keys
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.partial import SLOT
+from mullion.slices.kernels.row_loops import first_of_each
 from mullion.slices.subwindow import PartialSubWindows
 
 MOST_OF = 0.75
@@ -56,6 +59,17 @@ class Rows:
             return np.zeros(len(self), np.int32), 1
         numbered = Groups.numbered([in_one_piece(self.key(i)) for i in range(self.group_keys)])
         return numbered.codes, numbered.size
+
+    @cached_property
+    def key_ranks(self) -> npt.NDArray[np.int64]:
+        """The rank of each group by its keys."""
+        codes, size = self.groups
+        if not len(self) or not self.group_keys:
+            return np.arange(size)
+        first = np.zeros(size, np.int64)
+        (codes,) = frozen(codes)
+        first_of_each(codes, first)
+        return rank_of_keys([self.values_of_key(i, first) for i in range(self.group_keys)], size)
 
     def align(self, others: Sequence[Rows]) -> None:
         """Number the groups of all these rows alike."""

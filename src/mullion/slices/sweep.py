@@ -6,7 +6,7 @@ sorted, and nothing is looked up. Many windows over the same rows are ranges of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,23 +17,21 @@ import pyarrow as pa
 from mullion.aggregates.base import State
 from mullion.aggregates.integer_states import WholeNumbers
 from mullion.algebra.bound_aggregate import BoundAggregate
-from mullion.expressions.arrays import Array, Index, Times
+from mullion.expressions.arrays import Array, Index, Mask, Times
 from mullion.expressions.coding.dictionary import coded
+from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
-from mullion.planner.plan import Grouping, StateColumn, states_of
+from mullion.planner.plan import EVENTS, Grouping, StateColumn, states_of
 from mullion.planner.sliced import AnswerTemplate
-from mullion.slices.arrange import rank_of_keys, ranked
+from mullion.slices.arrange import ranked
 from mullion.slices.interval import OPERATIONS
 from mullion.slices.kernels import ranges, sweeps
 from mullion.slices.kernels.row_loops import first_of_each
-from mullion.slices.kernels.sweeps import Course, Swept, Wanted
+from mullion.slices.kernels.sweeps import Answered, Course, Held, Stacks, Swept, Wanted
 from mullion.slices.pairs import Pairs
 from mullion.slices.rows import Rows
 from mullion.slices.sequence import SPARSE, CountedRows, counted_with, first_of_segments
 from mullion.slices.value_counts import Counted
-
-DENSE = 8
-"""Up to so many lines for each that a window has, all of them are looked at."""
 
 
 def can_sweep(template: AnswerTemplate) -> bool:
@@ -52,7 +50,8 @@ class Sweep:
     """The rows of some slots in the order (slot, slice).
 
     Requires: states of numbers that are added, or of which the least or the most is kept.
-    Time: O(rows + answers) for each query and state. Space: a number for each line, and the answers.
+    Time: O(rows + answers) for each query, once for all states that are added and once for each other one. Space: some
+    numbers for each line, and the answers.
     """
 
     rows: Rows
@@ -66,35 +65,29 @@ class Sweep:
     """slot * number of groups + group of each line, ascending; None where lines are numbered so."""
     size: int
     """How many lines there are."""
+    is_by_key: bool
+    """Whether the groups of a slot are numbered in the order of their keys, as HAVING, ORDER BY and LIMIT need it."""
     loaded: dict[StateColumn, tuple[State, tuple[Vector, ...]]] = field(default_factory=dict)
     same: dict[StateColumn, StateColumn] = field(default_factory=dict)
     operations: int = 0
 
     @staticmethod
     def of(rows: Rows, grouping: Grouping, slots: Index) -> Sweep:
+        is_by_key = not all(template.is_plain for template in grouping.templates[1])
         group, groups = rows.groups
+        if is_by_key:
+            group = rows.key_ranks.astype(group.dtype)[group]
         groups = max(1, groups)
-        names, last = grouping.slot_names, int(slots.max(initial=0))
-        if len(slots) == 1 and rows.are_all_of(names[last]):
-            bounds = np.array([0] * (last + 1) + [len(rows)], np.intp)
-            if ranges.is_in_order(rows.slices, bounds):
-                return Sweep._over(rows, None, rows.slices, bounds, groups, group + last * groups if last else group)
-        chosen, slot = rows.members({names[i]: int(i) for i in slots})
-        order, bounds = np.empty(len(slot), np.intp), np.empty(last + 2, np.intp)
-        ranges.sort_by_line(slot, last + 1, order, bounds)
-        if not ranges.is_in_order(rows.slices[chosen[order]], bounds):
-            order = np.lexsort((rows.slices[chosen], slot))
-        chosen, slot = chosen[order], slot[order]
-        return Sweep._over(rows, chosen, rows.slices[chosen], bounds, groups, slot * groups + group[chosen])
-
-    @staticmethod
-    def _over(rows: Rows, chosen: Index | None, times: Times, bounds: Index, groups: int, line: Array) -> Sweep:
+        chosen, times, bounds, slot = _placed(rows, grouping, slots)
+        line: Array = group if chosen is None else group[chosen]
+        if len(bounds) > 2:
+            line = line.astype(np.int64) + slot * groups
         size, names = (len(bounds) - 1) * groups, None
         if size > SPARSE * len(line) + 1024:
             names, line = np.unique(line, return_inverse=True)
             size = len(names)
         line = line.astype(np.int32 if size < np.iinfo(np.int32).max else np.int64, copy=False)
-        return Sweep(rows, chosen, Course(_fixed(times), _fixed(line)), bounds, groups, names, size)
+        return Sweep(rows, chosen, Course(*frozen(times, line)), bounds, groups, names, size, is_by_key)
 
     def segments(self, slot: Index, start: Times, end: Times) -> Swept:
         """Windows, each of a slot, as they are swept."""
@@ -103,44 +96,7 @@ class Sweep:
         lines = slots * self.groups if self.names is None else np.searchsorted(self.names, slots * self.groups)
         return Swept(first, self.bounds[slots], lines, start, end)
 
-    def count(self, asked: Swept) -> Index:
-        """How many lines have a row in each window."""
-        count = np.zeros(len(asked.start), np.intp)
-        sweeps.count_lines(self.course, asked, self._room(np.int32), count)
-        return count
-
-    def find(self, asked: Swept, count: Index) -> Index:
-        """These lines, window by window."""
-        number = int(count.sum())
-        out = np.empty(number + 1, self.course.lines.dtype)
-        looked_at = int((np.diff(asked.lines, axis=0)[0] * np.diff(asked.bounds)).sum())
-        if looked_at <= DENSE * number:
-            sweeps.find_lines(self.course, asked, self._room(np.int32), out)
-        else:
-            place = np.empty(self.size, np.int32)
-            sweeps.find_few_lines(self.course, asked, self._room(np.int32), place, out)
-        return out[:number]
-
-    def _room(self, dtype: npt.DTypeLike) -> Array:
-        return np.zeros(self.size, dtype)
-
-    def answer(self, state: StateColumn, asked: Swept, wanted: Wanted) -> tuple[Vector, ...]:
-        """A state of each pair of a window and a line."""
-        partial = state.partial
-        fields, stored = self._loaded(state)
-        pairs = len(wanted.lines)
-        self.operations += len(self.course.times) + pairs
-        if isinstance(partial, WholeNumbers):
-            found: State = tuple(np.empty(pairs, np.int64) for _ in fields)
-            for values, out in zip(fields, found, strict=True):
-                sweeps.sums(self.course, asked, wanted, values, self._room(np.int64), out)
-            return partial.finish(found, ())
-        found = partial.identity(pairs)
-        (front,), (back,), operation = partial.identity(self.size), partial.identity(self.size), partial.kind
-        sweeps.combinations(self.course, asked, wanted, fields[0], OPERATIONS[operation], front, back, found[0])
-        return partial.finish(found, stored)
-
-    def _loaded(self, state: StateColumn) -> tuple[State, tuple[Vector, ...]]:
+    def values(self, state: StateColumn) -> tuple[State, tuple[Vector, ...]]:
         """The state of each row, and as it was stored."""
         if state not in self.loaded:
             partial, stored = state.partial, self.rows.state(state)
@@ -151,15 +107,25 @@ class Sweep:
             else:
                 stored = stored if self.chosen is None else tuple(v.take(self.chosen) for v in stored)
                 fields = partial.load(stored)
-            self.loaded[state] = tuple(_fixed(values) for values in fields), stored
+            self.loaded[state] = frozen(*fields), stored
         return self.loaded[state]
 
     def counted_with(self, state: StateColumn) -> StateColumn:
         return counted_with(state, self.rows, self.same)
 
+    def over(self, template: AnswerTemplate, asked: Swept, most: int) -> Sweeping:
+        """Windows of the template on their way, about so many answers at a time."""
+        own = (aggregate for aggregate in template.aggregates if not aggregate.values)
+        states = dict.fromkeys(self.counted_with(state) for aggregate in own for state in states_of(aggregate))
+        return Sweeping(self, asked, states, template.least_events, most)
+
     def name(self, lines: Index) -> Times:
-        """slot * number of groups + group."""
-        return lines.astype(np.int64) if self.names is None else self.names[lines]
+        """slot * number of groups + group, as rows number them."""
+        names = lines.astype(np.int64) if self.names is None else self.names[lines]
+        if not self.is_by_key:
+            return names
+        of_rank = np.argsort(self.rows.key_ranks)
+        return names - names % self.groups + of_rank[names % self.groups]
 
     @cached_property
     def keys(self) -> list[pa.Array]:
@@ -169,37 +135,105 @@ class Sweep:
         chosen = first if self.chosen is None else self.chosen[first]
         return [self.rows.values_of_key(i, chosen) for i in range(self.rows.group_keys)]
 
-    @cached_property
-    def key_rank(self) -> npt.NDArray[np.int64]:
-        """The rank of each line by its keys, to order answers by."""
-        return rank_of_keys(self.keys, self.size)
+
+def _placed(rows: Rows, grouping: Grouping, slots: Index) -> tuple[Index | None, Times, Index, Index | int]:
+    """The rows of the slots by slot and slice, None where all stand so; their slices, where each slot begins, and the
+    slot of each."""
+    names, last = grouping.slot_names, int(slots.max(initial=0))
+    if len(slots) == 1 and rows.are_all_of(names[last]):
+        bounds = np.array([0] * (last + 1) + [len(rows)], np.intp)
+        if ranges.is_in_order(rows.slices, bounds):
+            return None, rows.slices, bounds, last
+    chosen, slot = rows.members({names[i]: int(i) for i in slots})
+    order, bounds = np.empty(len(slot), np.intp), np.empty(last + 2, np.intp)
+    ranges.sort_by_line(slot, last + 1, order, bounds)
+    if not ranges.is_in_order(rows.slices[chosen[order]], bounds):
+        order = np.lexsort((rows.slices[chosen], slot))
+    chosen = chosen[order]
+    return chosen, rows.slices[chosen], bounds, slot[order]
 
 
-def _fixed(values: Array) -> Array:
-    """Read-only, as columns of sub-windows are, so that the loops are compiled once."""
-    plain = np.ascontiguousarray(values).view()
-    plain.flags.writeable = False
-    return plain
+class Sweeping:
+    """Windows on their way over the rows, some of them at a time: those of which the answers have room."""
+
+    def __init__(self, sweep: Sweep, asked: Swept, states: Iterable[StateColumn], least: int, most: int) -> None:
+        self._sweep, self._asked, self._least = sweep, asked, least
+        added = [state for state in states if isinstance(state.partial, WholeNumbers)]
+        self._places: dict[StateColumn, range] = {}
+        columns: list[Array] = []
+        for state in dict.fromkeys([EVENTS, *added]):
+            fields, _ = sweep.values(state)
+            self._places[state] = range(len(columns), len(columns) + len(fields))
+            columns += fields
+        self._values = np.empty((len(sweep.course.times), len(columns)), np.int64)
+        for at, values in enumerate(columns):
+            self._values[:, at] = values
+        self._held = Held.nothing(asked, sweep.size, len(columns))
+        pairs = min(max(most, sweep.size), len(asked.start) * sweep.size)
+        self._out = Answered.room(pairs, len(columns), sweep.course.lines.dtype)
+        self._stacks: dict[StateColumn, Stacks] = {}
+        self._count = np.zeros(len(asked.start), np.intp)
+        self.windows = slice(0, 0)
+        """Those of now."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.windows.stop == len(self._asked.start)
+
+    def go_on(self, skipped: Mask) -> None:
+        """To the next windows, but for those that are skipped."""
+        first = self.windows.stop
+        asked = self._sweep.course, self._asked, skipped.view(np.uint8)
+        self._pairs = sweeps.sweep_up(*asked, self._values, self._least, self._held, self._count, self._out)
+        self.windows = slice(first, int(self._held.place[0]))
+        self._sweep.operations += len(self._places) * self._pairs
+
+    @property
+    def bounds(self) -> tuple[Times, Times]:
+        """From when until when the windows of now are."""
+        return self._asked.start[self.windows], self._asked.end[self.windows]
+
+    def pairs(self) -> tuple[Pairs, Index]:
+        """The windows and the lines of the answers."""
+        pairs = slice(self._pairs)
+        return Pairs.of(self._count[self.windows], self._out.windows[pairs].copy()), self._out.lines[pairs].copy()
+
+    def answer(self, state: StateColumn, pairs: Pairs, lines: Index, kept: Index | None) -> tuple[Vector, ...]:
+        """A state of pairs of a window of now and a line: all that were found, or those of them that are kept."""
+        partial = state.partial
+        if isinstance(partial, WholeNumbers):
+            own = (self._out.sums[at, : self._pairs] for at in self._places[state])
+            return partial.finish(tuple(sums.copy() if kept is None else sums[kept] for sums in own), ())
+        fields, stored = self._sweep.values(state)
+        if state not in self._stacks:
+            (identity,) = partial.identity(1)
+            self._stacks[state] = Stacks.nothing(identity, self._sweep.size, len(fields[0]))
+            self._sweep.operations += len(fields[0])
+        first = self.windows.start
+        wanted = Wanted(pairs.before(np.arange(self.windows.stop - first + 1)), lines)
+        (found,) = partial.identity(len(lines))
+        held, operation = self._stacks[state], OPERATIONS[partial.kind]
+        sweeps.combinations(self._sweep.course, self._asked, first, wanted, fields[0], operation, held, found)
+        self._sweep.operations += len(lines)
+        return partial.finish((found,), stored)
 
 
 class FoundSwept:
-    """Pairs of a window and a line that has a row in it: an `answer_table.Found`."""
+    """Pairs of a window and a line that has a row in it: an `answer_table.Found`. To be asked before its sweeping goes
+    on."""
 
     def __init__(
-        self,
-        sweep: Sweep,
-        grouping: Grouping,
-        asked: Swept,
-        count: Index,
-        counted: Mapping[str, CountedRows],
+        self, sweep: Sweep, grouping: Grouping, sweeping: Sweeping, counted: Mapping[str, CountedRows]
     ) -> None:
-        self._sweep, self._grouping, self._asked, self._counted = sweep, grouping, asked, counted
-        self.pairs, self._line = Pairs(count), sweep.find(asked, count)
+        self._sweep, self._grouping, self._sweeping, self._counted = sweep, grouping, sweeping, counted
+        self.pairs, self._line = sweeping.pairs()
+        self._kept: Index | None = None
         self._states: dict[StateColumn, tuple[Vector, ...]] = {}
         self._values: dict[str, Counted] = {}
 
     def keep(self, index: Index) -> None:
         self.pairs, self._line = self.pairs.kept(index), self._line[index]
+        self._kept = index if self._kept is None else self._kept[index]
         self._states, self._values = {}, {}
 
     def key(self, at: int) -> pa.Array:
@@ -212,7 +246,8 @@ class FoundSwept:
         return ranked(self._sweep.keys[at], descending=descending, nulls_first=nulls_first)[self._line]
 
     def group_ranks(self) -> npt.NDArray[np.int64]:
-        return self._sweep.key_rank[self._line]
+        """Where HAVING, ORDER BY or LIMIT ask for them, lines stand in the order of their keys."""
+        return self._line.astype(np.int64)
 
     def aggregate(self, aggregate: BoundAggregate) -> Vector:
         if aggregate.values:
@@ -224,16 +259,13 @@ class FoundSwept:
         """The state of each pair, which aggregates share (golab 8.3.1, rule CS3)."""
         state = self._sweep.counted_with(state)
         if state not in self._states:
-            first = self.pairs.before(np.arange(len(self._asked.start) + 1))
-            self._states[state] = self._sweep.answer(state, self._asked, Wanted(first, self._line))
+            self._states[state] = self._sweeping.answer(state, self.pairs, self._line, self._kept)
         return self._states[state]
 
     def _counts(self, name: str) -> Counted:
         """The value counts of each pair, which aggregates over the same values share."""
         if name not in self._values:
-            bounds = self.pairs.spread(self._asked.start), self.pairs.spread(self._asked.end)
+            start, end = self._sweeping.bounds
+            bounds = self.pairs.spread(start), self.pairs.spread(end)
             self._values[name] = self._counted[name].within(*bounds, self._sweep.name(self._line))
         return self._values[name]
-
-
-__all__ = ["FoundSwept", "Sweep", "can_sweep"]

@@ -61,6 +61,11 @@ class WindowTier:
         self._entries = entries
         self._kept.clear()
 
+    @property
+    def rows(self) -> int:
+        """How many its sub-windows have together."""
+        return sum(len(entry.slices) for entry in self._entries)
+
     def absorb(self, new: PartialSubWindows) -> None:
         """Add the sub-windows of a batch."""
         if len(new.slices):
@@ -113,7 +118,7 @@ class WindowTier:
                 if kept is not None:
                     yield from kept
                     continue
-            for own, entries in by_readers(self._entries, grouping, due):
+            for own, entries in by_readers(_reached(self._entries, due), grouping, due):
                 counted = {other.name: Rows(entries, other) for other in counting}
                 yield from finalize(Rows(entries, grouping), grouping, own, work, counted=counted)
 
@@ -185,6 +190,17 @@ class WindowTier:
         self.inherited = {name: np.array(slices, np.int64) for name, slices in state["inherited"].items()}
         self.horizon = state["horizon"]
         self.entries = [PartialSubWindows(table) for table in tables]
+
+
+def _reached(entries: Sequence[PartialSubWindows], due: Due) -> list[PartialSubWindows]:
+    """What due windows reach of sub-windows, where it takes no copy: of those of earlier batches often the end."""
+    if not len(due):
+        return list(entries)
+    low, high = int(due.start.min()), int(due.end.max())
+    return [
+        e if e.by_slice[0] is not None or (low <= e.oldest and e.newest < high) else e.within(low, high)
+        for e in entries
+    ]
 
 
 def by_readers(

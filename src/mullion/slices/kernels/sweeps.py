@@ -5,19 +5,23 @@
     window 2             [------------------]      A B A leave, A C B enter: lines A, B, C
 
 The windows of a segment start and end one after the other, so every row enters once and leaves once. What is held of
-each line is a number in a table, which stays in the cache: rows are read and answers are written from the first to the
-last.
+each line stands side by side in a table, which stays in the cache, and a bit for each line says whether it has a row:
+rows are read and answers are written from the first to the last. A call stops when its room is full, and the next one
+goes on from there.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from mullion.expressions.arrays import Array
 from mullion.slices.kernels.ranges import combined, seek
+
+WORD = 6
+"""A word has 2^6 bits."""
 
 
 class Course(NamedTuple):
@@ -42,127 +46,174 @@ class Swept(NamedTuple):
     """Of each window."""
 
 
+class Held(NamedTuple):
+    """What is held of each line, between two calls too."""
+
+    sums: Array
+    """Line x number; the first counts something that every row has."""
+    present: Array
+    """A bit for each line that has a row."""
+    place: Array
+    """The next window, its segment, the first row that has not left, the first that has not entered, and how many lines
+    have a row."""
+
+    @staticmethod
+    def nothing(asked: Swept, lines: int, numbers: int) -> Held:
+        first = asked.rows[0, 0] if len(asked.start) else 0
+        place = np.array([0, 0, first, first, 0], np.int64)
+        return Held(np.zeros((lines, numbers), np.int64), np.zeros((lines >> WORD) + 1, np.int64), place)
+
+
+class Answered(NamedTuple):
+    """Room for pairs of a window and a line that has a row in it, by window and then line."""
+
+    windows: Array
+    """Numbered from the first of the call on."""
+    lines: Array
+    sums: Array
+    """Number x pair."""
+
+    @staticmethod
+    def room(pairs: int, numbers: int, lines: Any) -> Answered:
+        return Answered(np.empty(pairs, np.int32), np.empty(pairs, lines), np.empty((numbers, pairs), np.int64))
+
+
+class Stacks(NamedTuple):
+    """What `combinations` holds of each line, between two calls too."""
+
+    identity: Array
+    """One state."""
+    front: Array
+    back: Array
+    """Both have the identity where a line has no row."""
+    rest: Array
+    """Of each row, what the front of its line is without it and those before."""
+    place: Array
+    """The segment of the last window, the first row that has not left, where the front ends, and the first that has not
+    entered."""
+
+    @staticmethod
+    def nothing(identity: Array, lines: int, rows: int) -> Stacks:
+        place = np.array([-1, 0, 0, 0], np.int64)
+        stacks = np.repeat(identity, lines), np.repeat(identity, lines)
+        return Stacks(identity, *stacks, np.empty(rows, identity.dtype), place)
+
+
 class Wanted(NamedTuple):
     """Pairs of a window and a line that something is asked of."""
 
     first: Array
-    """Those of window w are first[w] to first[w + 1]."""
+    """Those of the w-th of some windows are first[w] to first[w + 1]."""
     lines: Array
 
 
-@njit(cache=True, nogil=True)
-def count_lines(course: Course, asked: Swept, held: Array, count: Array) -> None:
-    """How many lines have a row in each window. `held` has a place for each line, 0 before the call and after it."""
-    times, lines = course
-    for s in range(len(asked.bounds) - 1):
-        leave = enter = asked.rows[0, s]
-        stop, number = asked.rows[1, s], 0
-        for window in range(asked.bounds[s], asked.bounds[s + 1]):
-            if leave == enter:
-                leave = enter = seek(times, enter, stop, asked.start[window])
-            while enter < stop and times[enter] < asked.end[window]:
-                line = lines[enter]
-                number += held[line] == 0
-                held[line] += 1
-                enter += 1
-            while leave < enter and times[leave] < asked.start[window]:
-                line = lines[leave]
-                held[line] -= 1
-                number -= held[line] == 0
-                leave += 1
-            count[window] = number
-        for row in range(leave, enter):
-            held[lines[row]] = 0
+DE_BRUIJN = 0x03F79D71B4CB0A89
+"""Shifted by 0 to 63 bits, its highest six are different each time (Leiserson, Prokop, Randall 1998)."""
+LOWEST = np.zeros(64, np.int64)
+LOWEST[[(DE_BRUIJN << bit) % 2**64 >> 58 for bit in range(64)]] = np.arange(64)
 
 
 @njit(cache=True, nogil=True)
-def find_lines(course: Course, asked: Swept, held: Array, out: Array) -> None:
-    """The lines that have a row in each window, window by window and in their order. `out` has room for one more."""
-    times, lines = course
-    at = 0
-    for s in range(len(asked.bounds) - 1):
-        leave = enter = asked.rows[0, s]
-        stop = asked.rows[1, s]
-        for window in range(asked.bounds[s], asked.bounds[s + 1]):
-            if leave == enter:
-                leave = enter = seek(times, enter, stop, asked.start[window])
-            while enter < stop and times[enter] < asked.end[window]:
-                held[lines[enter]] += 1
-                enter += 1
-            while leave < enter and times[leave] < asked.start[window]:
-                held[lines[leave]] -= 1
-                leave += 1
-            for line in range(asked.lines[0, s], asked.lines[1, s]):
-                out[at] = line
-                at += held[line] > 0
-        for row in range(leave, enter):
-            held[lines[row]] = 0
+def lowest_bit(word: int) -> int:
+    """The number of the lowest bit of a word that is not 0."""
+    number: int = LOWEST[((word & -word) * DE_BRUIJN >> 58) & 63]
+    return number
 
 
 @njit(cache=True, nogil=True)
-def find_few_lines(course: Course, asked: Swept, held: Array, place: Array, out: Array) -> None:
-    """The same where windows have few of the lines: those that have a row are listed, and `place` says where."""
-    times, lines = course
-    listed = np.empty(len(place), out.dtype)
-    at = 0
-    for s in range(len(asked.bounds) - 1):
-        leave = enter = asked.rows[0, s]
-        stop, number = asked.rows[1, s], 0
-        for window in range(asked.bounds[s], asked.bounds[s + 1]):
-            if leave == enter:
-                leave = enter = seek(times, enter, stop, asked.start[window])
-            while enter < stop and times[enter] < asked.end[window]:
-                line = lines[enter]
-                if held[line] == 0:
-                    listed[number] = line
-                    place[line] = number
-                    number += 1
-                held[line] += 1
-                enter += 1
-            while leave < enter and times[leave] < asked.start[window]:
-                line = lines[leave]
-                held[line] -= 1
-                if held[line] == 0:
-                    number -= 1
-                    last = listed[number]
-                    listed[place[line]] = last
-                    place[last] = place[line]
-                leave += 1
-            out[at : at + number] = listed[:number]
-            out[at : at + number].sort()
-            at += number
-        for row in range(leave, enter):
-            held[lines[row]] = 0
+def _leave_all(lines: Array, begin: int, end: int, held: Held) -> None:
+    for row in range(begin, end):
+        line = lines[row]
+        held.present[line >> WORD] = 0
+        for f in range(held.sums.shape[1]):
+            held.sums[line, f] = 0
 
 
 @njit(cache=True, nogil=True)
-def sums(course: Course, asked: Swept, wanted: Wanted, values: Array, held: Array, out: Array) -> None:
-    """The sum of the rows of each pair. Requires numbers of which none is lost when another is subtracted again."""
+def _write(window: int, held: Held, first: int, last: int, least: int, out: Answered, at: int) -> int:
+    """Writes the pairs of a window whose first number is not less than `least`, given its first line and where its
+    lines end. Returns where the next ones go."""
+    for word in range(first >> WORD, ((last - 1) >> WORD) + 1):
+        bits = held.present[word]
+        while bits != 0:
+            line = (word << WORD) + lowest_bit(bits)
+            bits &= bits - 1
+            if held.sums[line, 0] < least:
+                continue
+            out.windows[at] = window
+            out.lines[at] = line
+            for f in range(held.sums.shape[1]):
+                out.sums[f, at] = held.sums[line, f]
+            at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def sweep_up(
+    course: Course, asked: Swept, skipped: Array, values: Array, least: int, held: Held, count: Array, out: Answered
+) -> int:
+    """Goes on with the windows until all are answered or the room is full, which has a place for each line at least.
+
+    `values` are the numbers of each row, of which none is lost when another is subtracted again. Lines whose first one
+    comes to less than `least` are left out. `count` becomes how many lines each window has; those that are skipped have
+    none. Returns how many pairs were written.
+    """
     times, lines = course
-    for s in range(len(asked.bounds) - 1):
-        leave = enter = asked.rows[0, s]
-        stop = asked.rows[1, s]
-        for window in range(asked.bounds[s], asked.bounds[s + 1]):
-            if leave == enter:
-                leave = enter = seek(times, enter, stop, asked.start[window])
-            while enter < stop and times[enter] < asked.end[window]:
-                held[lines[enter]] += values[enter]
-                enter += 1
-            while leave < enter and times[leave] < asked.start[window]:
-                held[lines[leave]] -= values[leave]
-                leave += 1
-            for i in range(wanted.first[window], wanted.first[window + 1]):
-                out[i] = held[wanted.lines[i]]
-        for row in range(leave, enter):
-            held[lines[row]] = 0
+    window, segment, leave, enter, number = held.place
+    first, at, numbers = window, 0, values.shape[1]
+    while window < len(asked.start):
+        start, end = asked.start[window], asked.end[window]
+        if window == asked.bounds[segment + 1]:
+            _leave_all(lines, leave, enter, held)
+            segment, number = segment + 1, 0
+            leave = enter = asked.rows[0, segment]
+        elif leave < enter and times[enter - 1] < start:
+            _leave_all(lines, leave, enter, held)
+            leave, number = enter, 0
+        stop = asked.rows[1, segment]
+        if skipped[window]:
+            window += 1
+            continue
+        if leave == enter:
+            leave = enter = seek(times, enter, stop, start)
+        while enter < stop and times[enter] < end:
+            line = lines[enter]
+            number += held.sums[line, 0] == 0
+            held.present[line >> WORD] |= np.int64(1) << (line & 63)
+            for f in range(numbers):
+                held.sums[line, f] += values[enter, f]
+            enter += 1
+        while leave < enter and times[leave] < start:
+            line = lines[leave]
+            for f in range(numbers):
+                held.sums[line, f] -= values[leave, f]
+            is_empty = np.int64(held.sums[line, 0] == 0)
+            number -= is_empty
+            held.present[line >> WORD] &= ~(is_empty << (line & 63))
+            leave += 1
+        if at + number > len(out.lines):
+            break
+        before = at
+        at = _write(window - first, held, asked.lines[0, segment], asked.lines[1, segment], least, out, at)
+        count[window] = at - before
+        window += 1
+    held.place[0], held.place[1], held.place[2], held.place[3], held.place[4] = window, segment, leave, enter, number
+    return at
 
 
 @njit(cache=True, nogil=True)
 def combinations(
-    course: Course, asked: Swept, wanted: Wanted, values: Array, operation: int, front: Array, back: Array, out: Array
+    course: Course,
+    asked: Swept,
+    first: int,
+    wanted: Wanted,
+    values: Array,
+    operation: int,
+    held: Stacks,
+    out: Array,
 ) -> None:
-    """The same of states that cannot be subtracted, in two stacks for all lines at once. `front` and `back` have a
-    place for each line, the identity before the call and after it.
+    """The states of pairs, where states cannot be subtracted, in two stacks for all lines at once. Goes on with the
+    wanted windows, the first of which is given; all before it are over.
 
         rows      | left | front: combined up to `turn` | back: combined from there on |
                          leave                           turn                          enter
@@ -170,41 +221,38 @@ def combinations(
     When the front is empty, all that is held becomes the front: going back from the last row, each notes what the front
     of its line is without it, which is what remains when it leaves.
     """
-    if not len(front):
-        return
     times, lines = course
-    identity = front[0]
-    rest = np.empty(len(values), values.dtype)
-    for s in range(len(asked.bounds) - 1):
-        leave = turn = enter = asked.rows[0, s]
-        stop = asked.rows[1, s]
-        for window in range(asked.bounds[s], asked.bounds[s + 1]):
-            start = asked.start[window]
-            if leave < enter and times[enter - 1] < start:
-                for row in range(leave, enter):
-                    front[lines[row]] = back[lines[row]] = identity
-                leave = enter
-            if leave == enter:
-                leave = turn = enter = seek(times, enter, stop, start)
-            while enter < stop and times[enter] < asked.end[window]:
-                line = lines[enter]
-                back[line] = combined(back[line], values[enter], operation)
-                enter += 1
-            while leave < enter and times[leave] < start:
-                if leave == turn:
-                    for row in range(enter - 1, leave - 1, -1):
-                        line = lines[row]
-                        rest[row] = front[line]
-                        front[line] = combined(front[line], values[row], operation)
-                        back[line] = identity
-                    turn = enter
-                front[lines[leave]] = rest[leave]
-                leave += 1
-            for i in range(wanted.first[window], wanted.first[window + 1]):
-                line = wanted.lines[i]
-                out[i] = combined(front[line], back[line], operation)
-        for row in range(leave, enter):
-            front[lines[row]] = back[lines[row]] = identity
-
-
-__all__ = ["Course", "Swept", "Wanted", "combinations", "count_lines", "find_few_lines", "find_lines", "sums"]
+    front, back, identity = held.front, held.back, held.identity
+    segment, leave, turn, enter = held.place
+    for window in range(first, first + len(wanted.first) - 1):
+        low, high = wanted.first[window - first], wanted.first[window - first + 1]
+        if low == high:
+            continue
+        start, before = asked.start[window], segment
+        while segment < 0 or window >= asked.bounds[segment + 1]:
+            segment += 1
+        if leave < enter and (segment > before or times[enter - 1] < start):
+            for row in range(leave, enter):
+                front[lines[row]] = back[lines[row]] = identity[0]
+            leave = enter
+        if leave == enter:
+            leave = enter if segment == before else asked.rows[0, segment]
+            leave = turn = enter = seek(times, leave, asked.rows[1, segment], start)
+        while enter < asked.rows[1, segment] and times[enter] < asked.end[window]:
+            line = lines[enter]
+            back[line] = combined(back[line], values[enter], operation)
+            enter += 1
+        while leave < enter and times[leave] < start:
+            if leave == turn:
+                for row in range(enter - 1, leave - 1, -1):
+                    line = lines[row]
+                    held.rest[row] = front[line]
+                    front[line] = combined(front[line], values[row], operation)
+                    back[line] = identity[0]
+                turn = enter
+            front[lines[leave]] = held.rest[leave]
+            leave += 1
+        for i in range(low, high):
+            line = wanted.lines[i]
+            out[i] = combined(front[line], back[line], operation)
+    held.place[0], held.place[1], held.place[2], held.place[3] = segment, leave, turn, enter
