@@ -22,7 +22,7 @@ from mullion.slices.tier import is_endless
 from mullion.storage.marks import Mark
 
 MOST_WAITING = 4_000_000
-"""Answers of a set that wait until those of the sets before are written."""
+"""Answers that wait until those before are written."""
 
 
 class _Due(NamedTuple):
@@ -115,7 +115,9 @@ class AnswersStage:
         return _Due(sharing_set, [(grouping, due) for grouping, due in runs if len(due) or due.exceeded], taking)
 
     def _answer_sets(self, sets: Sequence[_Due], mark: Mark, work: Work) -> Iterator[Answers]:
-        """The answers of all sets: of those on the driver side by side, then of those that have shards."""
+        """The answers of all sets: of those on the driver side by side, then of those that have shards. The largest
+        begin first, so that none is at work alone in the end."""
+        sets = sorted(sets, key=lambda own: -own.sharing_set.tier.rows)
         counted = [Work(over=work.over) for _ in sets]
         due = [(own, partial(self._answer_set, own, mark, of)) for own, of in zip(sets, counted, strict=True)]
         here = [task for own, task in due if own.runs and not own.sharing_set.shards]

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from itertools import islice
 from queue import Empty, Queue
 from threading import Event
 from typing import TypeVar
@@ -15,7 +14,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 WAITING = 2
-"""How much of each iterator waits until it is its turn: items, or what they weigh together."""
+"""How much waits until it is taken: items, or what they weigh together."""
 
 
 def cores() -> int:
@@ -55,10 +54,10 @@ def iterated_side_by_side(
     weight: Callable[[T], int] = lambda _: 1,
     most: int = WAITING,
 ) -> Iterator[T]:
-    """What each task yields, in their order. A few are worked on at a time, and each stops when what it yielded and
-    waits weighs as much as may wait: so much is held at once, however much there is.
+    """What each task yields, in the order of that task; what others yield comes in between as it is made. Nobody waits
+    for a task that takes long. All stop while what waits to be taken weighs as much as may wait.
 
-    >>> list(iterated_side_by_side([lambda: iter([1, 2, 3, 4]), lambda: iter([]), lambda: iter([5])], threads=2))
+    >>> sorted(iterated_side_by_side([lambda: iter([1, 2, 3, 4]), lambda: iter([]), lambda: iter([5])], threads=2))
     [1, 2, 3, 4, 5]
     """
     threads = min(cores() if threads is None else threads, len(tasks))
@@ -67,31 +66,23 @@ def iterated_side_by_side(
             yield from task()
         return
     stopped, rest = Event(), iter(tasks)
-    working: deque[tuple[Future[None], Queue[_Item[T]]]] = deque()
+    out: Queue[_Item[T]] = _Weighed(most, weight)
     with ThreadPoolExecutor(threads, thread_name_prefix="mullion-sets") as pool:
-
-        def begin(task: Callable[[], Iterator[T]]) -> None:
-            out: Queue[_Item[T]] = _Weighed(most, weight)
-            working.append((pool.submit(_iterate, task, out, stopped), out))
-
-        for task in islice(rest, threads + 1):
-            begin(task)
+        working = [pool.submit(_iterate, rest, out, stopped) for _ in range(threads)]
         try:
-            # Tasks begin in their order, so the one whose turn it is has always begun.
-            while working:
-                future, out = working[0]
-                while item := out.get():
+            left = threads
+            while left:
+                item = out.get()
+                if item:
                     yield item[0]
+                left -= not item
+            for future in working:
                 future.result()
-                working.popleft()
-                for task in islice(rest, 1):
-                    begin(task)
         finally:
             stopped.set()
-            for future, out in working:
-                while not future.cancel() and not future.done():
-                    with suppress(Empty):
-                        out.get(timeout=0.01)
+            while not all(future.done() for future in working):
+                with suppress(Empty):
+                    out.get(timeout=0.01)
 
 
 _Item = tuple[()] | tuple[T]
@@ -121,11 +112,16 @@ class _Weighed(Queue[_Item[T]]):
         return self._held
 
 
-def _iterate(task: Callable[[], Iterator[T]], out: Queue[_Item[T]], stopped: Event) -> None:
+def _iterate(tasks: Iterator[Callable[[], Iterator[T]]], out: Queue[_Item[T]], stopped: Event) -> None:
+    """Work on one task after the other, of those that nobody has begun."""
     try:
-        for item in task():
-            out.put((item,))
-            if stopped.is_set():
-                return
+        for task in tasks:
+            for item in task():
+                out.put((item,))
+                if stopped.is_set():
+                    return
+    except BaseException:
+        stopped.set()
+        raise
     finally:
         out.put(())
