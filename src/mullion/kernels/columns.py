@@ -39,6 +39,7 @@ class Columns(Mapping[str, Vector]):
         self._vectors: dict[str, Vector] = {}
         self._dictionaries: dict[str, tuple[Codes, Vector]] = {}
         self._values: dict[Expr, Vector] = {}
+        self._extremes: dict[str, tuple[int, int] | None] = {}
         self._evaluation = Evaluation(self, length)
 
     @staticmethod
@@ -104,6 +105,17 @@ class Columns(Mapping[str, Vector]):
             codes = np.asarray(indices)
             self._dictionaries[name] = codes, values
         return self._dictionaries[name]
+
+    def type_of(self, name: str) -> Type | None:
+        """The type of a column that events came with."""
+        return self._arrays[name][1] if name in self._arrays else None
+
+    def extremes(self, name: str) -> tuple[int, int] | None:
+        """The least and the largest number of a column, whatever it holds where it is NULL; None without rows."""
+        if name not in self._extremes:
+            values = self[name].values
+            self._extremes[name] = (int(values.min()), int(values.max())) if len(values) else None
+        return self._extremes[name]
 
     def is_text(self, name: str) -> bool:
         return name in self._arrays and dtype_of(self._arrays[name][1]) is np.object_

@@ -163,17 +163,19 @@ class Clustering:
         for query in queries:
             alike.setdefault((query.window, _states(query.template)), []).append(query)
         clusters: list[Cluster] = []
+        costs: list[float] = []
         by_slot: dict[PredicateSlot, dict[int, None]] = {}
         by_states: dict[frozenset[StateColumn], dict[int, None]] = {}
         for (_, states), own in sorted(alike.items(), key=lambda item: (-len(item[1]), item[0][0].slide)):
             atom = self._cluster(name, own)
             at, best, least = len(clusters), atom, self.cost(atom)
-            for candidate in self._candidates(atom, by_slot, by_states.get(states, {})):
-                joined = self._joined(clusters[candidate], atom)
-                more = self.cost(joined) - self.cost(clusters[candidate])
+            candidates = self._candidates(atom, by_slot, by_states.get(states, {}))
+            joined = self._joined([clusters[candidate] for candidate in candidates], atom)
+            for candidate, both in zip(candidates, joined, strict=True):
+                more = self.cost(both) - costs[candidate]
                 if more < least:
-                    at, best, least = candidate, joined, more
-            clusters[at:] = [best, *clusters[at + 1 :]]
+                    at, best, least = candidate, both, more
+            clusters[at:], costs[at:] = [best, *clusters[at + 1 :]], [self.cost(best), *costs[at + 1 :]]
             for slot in atom.slots:
                 by_slot.setdefault(slot, {})[at] = None
             by_states.setdefault(states, {})[at] = None
@@ -199,15 +201,28 @@ class Clustering:
                 before = states
         cluster.slots = {slot: WindowSet.of(windows) for slot, windows in slots.items()}
         cluster.windows = WindowSet.of(dict.fromkeys(query.window for query in queries))
-        cluster.cells = self._cells_of(name, cluster.slots)
+        cells = self._cells_of(name, list(cluster.slots.items()))
+        cluster.cells = dict(zip(cluster.slots, cells, strict=True))
         return cluster
 
-    def _joined(self, cluster: Cluster, atom: Cluster) -> Cluster:
-        name = cluster.grouping
-        both = {slot: cluster.slots.get(slot, NOTHING).union(windows) for slot, windows in atom.slots.items()}
-        cells = cluster.cells | self._cells_of(name, both)
-        windows, states = cluster.windows.union(atom.windows), cluster.states | atom.states
-        return Cluster(name, cluster.queries + atom.queries, cluster.slots | both, windows, states, cells)
+    def _joined(self, clusters: Sequence[Cluster], atom: Cluster) -> list[Cluster]:
+        """The atom with each of these clusters."""
+        slots = [
+            [(slot, cluster.slots.get(slot, NOTHING).union(windows)) for slot, windows in atom.slots.items()]
+            for cluster in clusters
+        ]
+        counted = iter(self._cells_of(atom.grouping, [both for own in slots for both in own]))
+        return [
+            Cluster(
+                atom.grouping,
+                cluster.queries + atom.queries,
+                cluster.slots | dict(both),
+                cluster.windows.union(atom.windows),
+                cluster.states | atom.states,
+                cluster.cells | {slot: next(counted) for slot, _ in both},
+            )
+            for cluster, both in zip(clusters, slots, strict=True)
+        ]
 
     def _alone(self, name: str, query: SlicedAggregation) -> float:
         return self.cost(self._cluster(name, [query]))
@@ -283,15 +298,16 @@ class Clustering:
             self._selectivities[name] = self._statistics.selectivities(name)
         return self._selectivities[name].get(slot.predicate, ASSUMED_SELECTIVITY)
 
-    def _cells_of(self, name: str, slots: Mapping[PredicateSlot, WindowSet]) -> dict[PredicateSlot, float]:
-        """The partials of each slot. All are counted together: each by itself takes longer than a hundred of them."""
-        slices = np.array([self._kept_slices(windows) for windows in slots.values()])
-        shares = np.array([windows.kept_share for windows in slots.values()])
-        counted = self._statistics.cells(name, [slot.predicate for slot in slots], slices, shares)
+    def _cells_of(self, name: str, slots: Sequence[tuple[PredicateSlot, WindowSet]]) -> list[float]:
+        """The partials of each slot with its windows. All are counted together: each by itself takes longer than a
+        hundred of them."""
+        slices = np.array([self._kept_slices(windows) for _, windows in slots])
+        shares = np.array([windows.kept_share for _, windows in slots])
+        counted = self._statistics.cells(name, [slot.predicate for slot, _ in slots], slices, shares)
         if counted is None:
-            selected = np.array([self._selectivity(name, slot) for slot in slots])
+            selected = np.array([self._selectivity(name, slot) for slot, _ in slots])
             counted = expected_cells(slices, self.events * shares * selected, self._groups(name))
-        return dict(zip(slots, counted.tolist(), strict=True))
+        return list(counted.tolist())
 
     def _kept_slices(self, windows: WindowSet) -> float:
         """The slices whose events are kept."""

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from mullion.expressions.arrays import Times
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.coding.dictionary import decoded
+from mullion.expressions.readonly import frozen
 from mullion.planner.comparisons import compared_in
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
@@ -129,7 +130,8 @@ def _one_of_each(keys: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
     """A row of each group."""
     groups = Groups.numbered([in_one_piece(column) for column in keys.columns])
     row = np.full(groups.size, -1, np.int64)
-    first_of_each(groups.codes, row)
+    (codes,) = frozen(groups.codes)
+    first_of_each(codes, row)
     return row[row >= 0]
 
 

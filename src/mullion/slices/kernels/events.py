@@ -16,6 +16,7 @@ from mullion.expressions.coding.canonical import canonical_floats, in_one_piece
 from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL, FILES, FileOrder, parts_of
 from mullion.kernels.columns import Columns
+from mullion.kernels.extents import never_fails
 from mullion.kernels.lookup import Prepared, attach, probe
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT, Type
@@ -160,7 +161,7 @@ class Events:
     def _find_bad(self, check: Expr) -> Mask | None:
         column = self.context.bad.get(check)
         if column is None:
-            return self.columns.bad(check)
+            return None if never_fails(check, self.columns) else self.columns.bad(check)
         met: Mask = self.columns[column].values & self.columns[column].valid
         return met if met.any() else None
 

@@ -94,22 +94,11 @@ class GroupingPartials:
         return self.joined.cut(own.rows[own.slot == slot] if self.method == ROWS else self.windows)
 
     def prepare(self) -> None:
-        """What is shared with other groupings is found before they meet in threads."""
-        grouping, joined = self.grouping, self.joined
-        selection = joined.selection(grouping.lookups)
-        for check in grouping.checks:
-            joined.bad(check)
-        for attribute in grouping.index.attributes:
-            selection.regions(attribute.expr)
-        if self.is_idle:
-            joined.columns.forget_steps()
-            return
-        if self._goes_by_lanes or all(state.partial.is_dense for state in grouping.states):
+        """What threads would find at once in its lanes is found before."""
+        if has_columns(self):
             _ = self._columns
-        if grouping.keys:
-            joined.groups(grouping.keys)
         _ = self.lanes
-        joined.columns.forget_steps()
+        self.joined.columns.forget_steps()
 
     def lane(self, at: int) -> OwnRows | DenseRows:
         """The rows of one predicate, cut at the edges of its own windows; or those of many."""
@@ -274,6 +263,11 @@ class GroupingPartials:
             sums = np.zeros(len(starts), np.int64)
             columns[f"bad{i}"] = sums if bad is None else _reduce(np.add, bad.astype(np.int64)[selected][order], starts)
         return columns
+
+
+def has_columns(made: GroupingPartials) -> bool:
+    """Whether its states are columns of events that are added up."""
+    return not made.is_idle and (made._goes_by_lanes or all(state.partial.is_dense for state in made.grouping.states))
 
 
 def _keys(groups: Groups, of_rows: Sequence[npt.NDArray[np.int32]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.expressions.coding.dictionary import codes_of, combine, without_unused
+from mullion.expressions.readonly import frozen
 from mullion.slices.kernels.row_loops import first_of_each, gather, number_pairs
 
 
@@ -54,13 +55,15 @@ class Groups(NamedTuple):
         if size > SPARSE * len(out) + (1 << 16):
             codes, size = combine([(g.codes.astype(np.int64), g.size) for g in (self, other)], len(out))
             return Groups(codes.astype(np.int32), size, ())
-        size = number_pairs(self.codes, other.codes, other.size, np.zeros(size, np.int32), out)
+        a, b = frozen(self.codes, other.codes)
+        size = number_pairs(a, b, other.size, np.zeros(size, np.int32), out)
         return Groups(out, size, ())
 
     def firsts(self) -> npt.NDArray[np.int64]:
         """An event of each group; 0 where no event has it."""
         first = np.zeros(self.size, np.int64)
-        first_of_each(self.codes, first)
+        (codes,) = frozen(self.codes)
+        first_of_each(codes, first)
         return first
 
     def key(self, at: int, groups: npt.NDArray[np.int32]) -> pa.Array:
@@ -82,6 +85,8 @@ def _codes(key: pa.Array) -> tuple[npt.NDArray[np.int32], int]:
     if pa.types.is_dictionary(key.type):
         of_values, size = codes_of(pa.concat_arrays([key.dictionary, pa.nulls(1, key.dictionary.type)]))
         indices = np.asarray(key.indices.fill_null(len(key.dictionary)) if key.indices.null_count else key.indices)
+        if size == len(of_values) and indices.dtype == np.int32:
+            return indices, size  # all are different, so they are numbered as they stand
         out = np.empty(len(key), np.int32)
         gather(indices, of_values, 0, out)
         return out, size

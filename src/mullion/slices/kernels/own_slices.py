@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.expressions.arrays import Array, Times, Whole
+from mullion.expressions.readonly import frozen
 from mullion.slices.kernels.fields import ADD, ADD_DOUBLES, LEAST, MOST, Column
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.row_loops import (
@@ -73,7 +74,8 @@ def _of_groups(cut: Cut, mask: npt.NDArray[np.uint8] | None, groups: Groups, col
     row = np.empty(count, np.int32)
     group_of = np.empty(count + 1, np.int32)
     row_of = np.full(groups.size, -1, np.int32)
-    rows = rows_of_events(event, upto, groups.codes, row_of, row, group_of)
+    (codes,) = frozen(groups.codes)
+    rows = rows_of_events(event, upto, codes, row_of, row, group_of)
     counted = np.zeros(rows, np.int64)
     count_rows(row, counted)
     results = []

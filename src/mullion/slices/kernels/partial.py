@@ -36,6 +36,7 @@ from mullion.slices.kernels.events import TIME, Context, Events
 from mullion.slices.kernels.grouping_partials import GroupingPartials
 from mullion.slices.kernels.layout import SLOT, partial_schema, shared_nulls, signature_array, signature_type
 from mullion.slices.kernels.selection import Compared
+from mullion.slices.kernels.shared_work import find_shared
 
 Windows = tuple[Period, ...]
 
@@ -107,6 +108,7 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
         for grouping, method, windows in zip(job.groupings, job.methods, job.windows, strict=True)
     ]
     with _in_threads(job.threads) as run:
+        find_shared(made, run)
         run(GroupingPartials.prepare, made)
         lanes = [(one, slot) for one in made for slot in range(one.lanes)]
         rows = iter(run(lambda lane: lane[0].lane(lane[1]), lanes))

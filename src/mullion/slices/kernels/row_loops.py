@@ -163,6 +163,14 @@ def gather(codes: Array, table: Array, low: int, out: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
+def note_within(numbers: Array, low: int, high: int, codes: Array, out: Array) -> None:
+    """The first code for each number outside low .. high, and the second for others."""
+    outside, inside = codes[0], codes[1]
+    for i in range(len(numbers)):
+        out[i] = inside if low <= numbers[i] <= high else outside
+
+
+@njit(cache=True, nogil=True)
 def note_present(codes: Array, present: Array) -> None:
     for i in range(len(codes)):
         present[codes[i]] = True

@@ -17,13 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.expressions.arrays import Array, Mask
+from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
 from mullion.kernels.columns import Columns
+from mullion.kernels.extents import Difference, as_difference
 from mullion.language.query import Expr
+from mullion.language.types import BOOLEAN
 from mullion.planner.comparisons import Logic, Tree, comparisons
 from mullion.planner.fragments import TRUE, Attribute, PredicateIndex, truth_of
 from mullion.slices.kernels.own_slices import Selected
-from mullion.slices.kernels.row_loops import gather, note_present
+from mullion.slices.kernels.row_loops import gather, note_present, note_within
 from mullion.slices.kernels.signature import SmallCodes, regions_of
 
 MOST_SPAN = 1 << 16
@@ -201,6 +204,10 @@ def _find_regions(attribute: Attribute, columns: Columns, out: Array) -> None:
     if found is not None:
         gather(found[0], regions_of(attribute, found[1]).astype(out.dtype), 0, out)
         return
+    difference = as_difference(attribute.expr, columns)
+    if difference is not None:
+        _compare(difference, attribute, columns, out)
+        return
     values = columns.value(attribute.expr)
     numbers = values.values
     if numbers.dtype == np.bool_:
@@ -218,5 +225,15 @@ def _find_regions(attribute: Attribute, columns: Columns, out: Array) -> None:
     plain = numbers.view()
     plain.flags.writeable = False
     gather(plain, table.astype(out.dtype), low, out)
+    if not values.valid.all():
+        out[~values.valid] = attribute.unknown
+
+
+def _compare(difference: Difference, attribute: Attribute, columns: Columns, out: Array) -> None:
+    """The regions of a condition, from a difference that conditions share."""
+    values = columns.value(difference.expr)
+    truths = Vector(BOOLEAN, np.array([not difference.inside, difference.inside]), np.ones(2, np.bool_))
+    numbers, codes = frozen(values.values, regions_of(attribute, truths))
+    note_within(numbers, difference.low, difference.high, codes, out)
     if not values.valid.all():
         out[~values.valid] = attribute.unknown
