@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -105,6 +106,11 @@ class KeyedSubWindow:
             return True
         same = np.flatnonzero(self.keys.codes[1:] == self.keys.codes[:-1])
         return bool(self.keys.take(same).equals(self.keys.take(same + 1)).all())
+
+    @cached_property
+    def noted(self) -> dict[str, Any]:
+        """What is found out about the table, which never changes, and may be asked again."""
+        return {}
 
     @cached_property
     def first_end(self) -> int:

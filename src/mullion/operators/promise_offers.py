@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Promising
 from mullion.algebra.nodes.promising import ESTIMATE
-from mullion.expressions.arrays import Codes, Counts, Times
+from mullion.expressions.arrays import Codes, Counts, Index, Times
 from mullion.expressions.vector import Vector
 from mullion.kernels.columns import Columns, names_read
 from mullion.language.types import BIGINT
@@ -35,8 +35,29 @@ def numbered(rows: TimedRows, first: int) -> TimedRows:
 
 def numbers_of(windows: Sequence[KeyedSubWindow]) -> Codes:
     """The numbers of the rows of sub-windows, one after the other."""
-    found = [numbers(window.table, NUMBER) for window in windows]
+    found = [number_of(window) for window in windows]
     return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def number_of(window: KeyedSubWindow) -> Codes:
+    """The numbers of the rows of a sub-window."""
+    if "number" not in window.noted:
+        window.noted["number"] = numbers(window.table, NUMBER)
+    found: Codes = window.noted["number"]
+    return found
+
+
+def numbered_rows(window: KeyedSubWindow, wanted: Codes) -> tuple[Index, Index]:
+    """The rows of a sub-window that have some numbers, in their order, and which of the numbers each has."""
+    if "by number" not in window.noted:
+        order = np.argsort(number_of(window))
+        window.noted["by number"] = order, number_of(window)[order]
+    order, known = window.noted["by number"]
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    which = np.flatnonzero(known[place] == wanted)
+    rows = order[place[which]]
+    in_order = np.argsort(rows, kind="stable")
+    return rows[in_order], which[in_order]
 
 
 def offers_of(node: Promising, i: int, fresh: KeyedSubWindow, other: RowStore, until: int) -> Entries:
@@ -88,4 +109,4 @@ def _limits(other: RowStore, start: Times, ages: Times, until: int) -> Codes:
     return limits
 
 
-__all__ = ["NUMBER", "numbered", "numbers_of", "offers_of", "promise_of"]
+__all__ = ["NUMBER", "number_of", "numbered", "numbered_rows", "numbers_of", "offers_of", "promise_of"]

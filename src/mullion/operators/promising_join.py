@@ -36,10 +36,10 @@ from mullion.operators.join import JoinOperator
 from mullion.operators.join_probe import Partial, choose, extended
 from mullion.operators.kernels.chosen_pairs import Wanted
 from mullion.operators.kernels.join import PORTION, Pairs, common_runs
-from mullion.operators.keyed_sub_window import KeyedSubWindow, equal_codes
+from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_budget import StepBudget
 from mullion.operators.promise_memory import PromiseMemory, key_stores
-from mullion.operators.promise_offers import NUMBER, numbered, numbers_of, offers_of
+from mullion.operators.promise_offers import NUMBER, number_of, numbered, numbered_rows, numbers_of, offers_of
 from mullion.operators.promise_orders import phases
 from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.promising_set import PromisingSet
@@ -83,7 +83,7 @@ class PromisingJoinOperator(JoinOperator):
             began, looked_at = time.perf_counter(), self._looked_at
             whole = super().advance(inputs, now)
             self.tally.offered += self._looked_at - looked_at
-            self.promises.learn(began, self._looked_at - looked_at)
+            self.promises.whole_pace.learn(self._looked_at - looked_at, time.perf_counter() - began)
             return whole
         offers = []
         for i, delta in enumerate(inputs):
@@ -119,10 +119,11 @@ class PromisingJoinOperator(JoinOperator):
         new = [len(delta.fresh) for delta in inputs]
         held = [store.held for store in self.stores]
         at_most = new[0] * held[1] + new[1] * (held[0] + new[0])
-        if budget.fits(sum(new), at_most):
+        pace = self.promises.whole_pace
+        if budget.fits_whole(sum(new), at_most, pace):
             return True
         fresh = [self._sorted(i, delta.fresh) for i, delta in enumerate(inputs)]
-        return budget.fits(sum(new), _at_most(fresh, self.stores))
+        return budget.fits_whole(sum(new), _at_most(fresh, self.stores), pace)
 
     def _see(self, inputs: Sequence[Delta], met: int) -> None:
         """The planner asks what share of all combinations meets."""
@@ -165,9 +166,9 @@ class PromisingJoinOperator(JoinOperator):
         phase = phases(entries.probe + sum(self.came))
         for i in (0, 1):
             mine, other = np.flatnonzero(entries.side == i), self.stores[1 - i]
-            stored = [numbers_of([window]) for window in other.windows]
+            stored = [number_of(window) for window in other.windows] if len(mine) else []
             for window in self.stores[i].windows if len(mine) else ():
-                rows, which = equal_codes(numbers_of([window]), entries.probe[mine])
+                rows, which = numbered_rows(window, entries.probe[mine])
                 if not len(rows):
                     continue
                 partial, which = Partial.of(i, window, rows), mine[which]

@@ -33,9 +33,9 @@ from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import key_function, names_in
 from mullion.operators.join_probe import Partial, count_met
-from mullion.operators.keyed_sub_window import KeyedSubWindow, equal_codes
+from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_memory import size_of
-from mullion.operators.promise_offers import NUMBER, numbered, numbers_of, promise_of
+from mullion.operators.promise_offers import NUMBER, numbered, numbered_rows, numbers_of, promise_of
 from mullion.operators.promise_orders import faded, promises
 from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.promising_set import PromisingSet
@@ -123,7 +123,7 @@ class PromisingSelectionOperator(Operator):
     def rows(self, entries: Entries, drawn: Counts) -> list[TimedRows]:
         found = []
         for window in self.waiting.windows:
-            rows, _ = equal_codes(numbers_of([window]), entries.probe)
+            rows, _ = numbered_rows(window, entries.probe)
             if len(rows):
                 told = window.timed.take(rows)
                 found.append(told.with_rows(told.rows.select(self.schema.names)))

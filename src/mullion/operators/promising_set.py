@@ -28,13 +28,12 @@ from mullion.language.query import Budget
 from mullion.operators.agenda import Entries
 from mullion.operators.auto_time import AutoTime
 from mullion.operators.base import Parts
-from mullion.operators.promise_budget import FIRST_GUESS, LEARNT, StepBudget
+from mullion.operators.pace import Pace
+from mullion.operators.promise_budget import LEARNT, StepBudget
 from mullion.operators.promise_orders import WEIGHTED, phases, ranked, shares
 from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.timed_rows import TimedRows
 
-TELLING = 1000
-"""Pairs from whose time one can tell what one takes."""
 SECOND = 1_000_000
 AHEAD = 1.5
 """Entries that waited are counted anew for so many times the budget, since some of their pairs have expired."""
@@ -70,6 +69,8 @@ class LastStep:
     oldest: float | None
     """The seconds that the row has been there which waits longest."""
     seconds: float
+    looking: float | None
+    """The seconds until it was known what there is to tell; None where that was not asked."""
     allowed: float | None
     """The seconds that AUTO had, where these were limited."""
 
@@ -83,12 +84,13 @@ class PromisingSet:
         self.is_auto = node.budget == Budget()
         self.time = AutoTime()
         """What AUTO has of the time of a step."""
-        self.pair_seconds = FIRST_GUESS
+        self.pace, self.whole_pace = Pace(), Pace()
+        """What telling takes of entries, and what it takes of everything, without a choice."""
         self.last: LastStep | None = None
         self._known, self._allowed = PromiseTally(), math.inf
         """How it was before the step, and the seconds that AUTO has for it."""
-        self._told_at, self._after = -math.inf, 0.0
-        """When the last pair was told, and how many seconds steps take after that."""
+        self._telling, self._told_at, self._after = -math.inf, -math.inf, 0.0
+        """When pairs began to be told and when the last one was, and how many seconds steps take after that."""
 
     # A step
 
@@ -96,14 +98,14 @@ class PromisingSet:
         """The budget of a step, which gives so many rows at the most."""
         self._known = replace(self.tally)
         self._allowed = self.time.turn()
-        return StepBudget(self.node.budget, began, self._allowed, self.pair_seconds, most, self._after)
+        return StepBudget(self.node.budget, began, self._allowed, self.pace, most, self._after)
 
     def end(self, began: float, events: int) -> None:
         """A step that so many new rows came in."""
         ended = time.perf_counter()
-        seconds = ended - began
+        seconds, is_short = ended - began, self._telling >= began
         self.time.spend(seconds)
-        if self._told_at >= began:
+        if is_short:
             self._after += LEARNT * (ended - self._told_at - self._after)
         known, tally = self._known, self.tally
         oldest = None
@@ -117,12 +119,13 @@ class PromisingSet:
             tally.shed - known.shed,
             oldest,
             seconds,
+            self._telling - began if is_short else None,
             self._allowed if self.is_auto and self._allowed < math.inf else None,
         )
 
     def facts(self) -> dict[str, Any]:
         """For statistics: what became of all that was offered, and of the last step."""
-        last = {} if self.last is None else {"last_step": asdict(self.last), "pair_seconds": self.pair_seconds}
+        last = {} if self.last is None else {"last_step": asdict(self.last), "pair_seconds": self._pair_seconds}
         return {**self.tally.facts(), **last}
 
     # What is told
@@ -133,14 +136,19 @@ class PromisingSet:
         self.tally.offered += sum(int(entries.pairs.sum()) for entries in offers)
         entries = Entries.concat([self.agenda, *offers])
         if self.node.order == WEIGHTED:
-            budget.tell()
+            self._tell_now(budget)
             rows = self._drawn(entries, budget, float(phases(np.array([number]))[0]))
         else:
             order = ranked(self._offered.promise(entries))
-            budget.tell()
+            self._tell_now(budget)
             rows = self._in_order(entries, order, budget)
         self._told_at = time.perf_counter()
         return rows
+
+    def _tell_now(self, budget: StepBudget) -> None:
+        """What there is, is known."""
+        budget.tell()
+        self._telling = time.perf_counter()
 
     def _in_order(self, entries: Entries, order: Index, budget: StepBudget) -> list[TimedRows]:
         """Entries in the order of their promises, until the budget is spent. The others wait."""
@@ -152,11 +160,14 @@ class PromisingSet:
                 entries, expired = self.counted(entries, ahead[~is_counted[ahead]])
                 self.tally.expired += expired
                 is_counted[ahead] = True
+                budget.look()
                 continue
             whole = budget.fitting(entries.pairs[order[at:]])
             if whole:
                 rows += self._told(entries.take(order[at : at + whole]), budget)
                 at += whole
+            elif budget.is_time and rows:
+                break  # to look for a part of an entry takes longer than is left
             else:
                 part, until, left = self._offered.split(entries.take(order[at : at + 1]), budget.pairs)
                 rows += self._told(part, budget)
@@ -192,14 +203,14 @@ class PromisingSet:
         taken = entries.pairs if drawn is None else drawn
         began = time.perf_counter()
         rows = self._offered.rows(entries, taken)
+        self.pace.learn(int(taken.sum()), time.perf_counter() - began)
         budget.spend(taken)
-        self.learn(began, int(taken.sum()))
         return rows
 
-    def learn(self, began: float, pairs: int) -> None:
-        """How long a pair takes, from as many as tell."""
-        if pairs >= TELLING:
-            self.pair_seconds += LEARNT * ((time.perf_counter() - began) / pairs - self.pair_seconds)
+    @property
+    def _pair_seconds(self) -> float:
+        """What a pair takes where all are told."""
+        return (self.whole_pace if self.whole_pace.is_known else self.pace).each
 
     # What leaves
 

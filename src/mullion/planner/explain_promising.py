@@ -115,12 +115,15 @@ def told_text(told: Mapping[str, Any], *, is_join: bool = True) -> str:
 def last_text(told: Mapping[str, Any], *, is_join: bool = True) -> str:
     """
     >>> step = {"offered": 131000, "told": 84210, "expired": 0, "shed": 0, "oldest": 38.0, "seconds": 0.19}
-    >>> last_text({"waiting": 46790, "pair_seconds": 2e-7, "last_step": step})
-    '84,210 of 131,000 pairs (64 %) in 190 ms, 0.2 us each; 46,790 wait, the oldest for 38 s; 0 expired unseen, 0 shed'
+    >>> text = last_text({"waiting": 46790, "pair_seconds": 2e-7, "last_step": {**step, "looking": 0.03}})
+    >>> print(text.replace("; ", "\\n", 1))
+    84,210 of 131,000 pairs (64 %) in 190 ms, of which 30 ms to see what there was, 0.2 us a pair
+    46,790 wait, the oldest for 38 s; 0 expired unseen, 0 shed
     """
     last, unit = told["last_step"], "pairs" if is_join else "rows"
     share = f" ({100 * last['told'] / last['offered']:.0f} %)" if last["offered"] else ""
     oldest = "" if last["oldest"] is None else f", the oldest for {last['oldest']:g} s"
-    text = f"{last['told']:,} of {last['offered']:,} {unit}{share} in {1000 * last['seconds']:.3g} ms, "
-    text += f"{1e6 * told['pair_seconds']:.2g} us each; {told['waiting']:,} wait{oldest}; "
+    looking = "" if last["looking"] is None else f"of which {1000 * last['looking']:.3g} ms to see what there was, "
+    text = f"{last['told']:,} of {last['offered']:,} {unit}{share} in {1000 * last['seconds']:.3g} ms, {looking}"
+    text += f"{1e6 * told['pair_seconds']:.2g} us a {unit[:-1]}; {told['waiting']:,} wait{oldest}; "
     return f"{text}{last['expired']:,} expired unseen, {last['shed']:,} shed"
