@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mullion.instants import THE_END
+from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.options import Expiry
 from mullion.reference.promising import told_in_steps
 from networks import lives_of, reference_lives, same
@@ -115,6 +118,14 @@ def test_without_shortage_it_is_the_selection(
             world_of(node, {"s1": s1}).rows(node)
         )
         assert tallies[-1]["offered"] == tallies[-1]["told"] and tallies[-1]["share"] == 1
+
+
+@given(streams, steps, ranges, st.sampled_from(("asc", "desc")), st.integers(1, 9))
+def test_values_with_equal_hashes_are_compared(s1: list, nows: list, range_: int | None, order: str, rows: int) -> None:
+    node = selection(order, range_=range_, rows=rows)
+    wanted = told(node, {"s1": s1}, nows)
+    with patch.object(KeyedSubWindow, "is_clean", False):
+        assert told(node, {"s1": s1}, nows) == wanted
 
 
 @given(streams, steps, ranges, st.sampled_from(list(Expiry)))

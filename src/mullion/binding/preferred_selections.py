@@ -4,7 +4,7 @@
 
     Promising(Filter(Scan(s)), desc, (#estimate,), 100 rows, counted by item)
 
-estimate(x) is how many rows of the selection have the value x while the new row lives.
+estimate(x) is how many rows of the selection have the value x in its window.
 """
 
 from __future__ import annotations

@@ -140,6 +140,11 @@ class Answering:
         if held > self.limits.most_held:
             self.limits.stop_holding(name, text, held)
 
+    def took(self, seconds: float) -> None:
+        """A step took so long, all in all."""
+        for network in self.networks.values():
+            network.time.took(seconds)
+
     @property
     def promising(self) -> dict[str, dict[str, Any]]:
         """What became of what promising joins and selections were offered, by relation."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mullion.expressions.arrays import Codes, Index, Times
+from mullion.expressions.arrays import Codes, Counts, Index, Times
 from mullion.expressions.coding.hashes import Keys
 from mullion.operators.kernels.chosen_pairs import Wanted, chosen_pairs, taken_of
 from mullion.operators.kernels.join import (
@@ -116,6 +116,27 @@ def count_met(partial: Partial, window: KeyedSubWindow, ages: Times) -> Index:
     return counts
 
 
+def count_same(partial: Partial, window: KeyedSubWindow, time: int) -> Counts:
+    """How many rows of a sub-window that are there after a time have the key of each row. Linear in the rows of both,
+    where counting those that meet is linear in their pairs."""
+    assert partial.keys is not None
+    is_there = (window.meets > time).astype(np.int64)
+    own, stored = common_runs(partial.runs, window.runs)
+    if partial.is_clean and window.is_clean:
+        own, stored = _same_keys(partial, window, (own, stored))
+        by_run = np.zeros(len(partial.runs.codes), np.int64)
+        by_run[own] = np.add.reduceat(is_there, window.runs.first[:-1])[stored]
+        return np.repeat(by_run, np.diff(partial.runs.first))
+    counts = np.zeros(len(partial), np.int64)
+    for mine, theirs in zip(own.tolist(), stored.tolist(), strict=True):
+        probe = np.arange(*partial.runs.first[mine : mine + 2])
+        met = np.arange(*window.runs.first[theirs : theirs + 2])
+        probes, rows = np.repeat(probe, len(met)), np.tile(met, len(probe))
+        same = partial.keys.take(probes).equals(window.keys.take(rows))
+        np.add.at(counts, probes, same * is_there[rows])
+    return counts
+
+
 def choose(partial: Partial, window: KeyedSubWindow, number: Codes, wanted: Wanted, before: int) -> Iterator[Pairs]:
     """The pairs with rows of a sub-window that are wanted, by the numbers that these rows have."""
     assert partial.keys is not None
@@ -141,4 +162,4 @@ def _same_keys(partial: Partial, window: KeyedSubWindow, runs: tuple[Index, Inde
     return runs[0][same], runs[1][same]
 
 
-__all__ = ["Partial", "choose", "count_met", "extended", "probe"]
+__all__ = ["Partial", "choose", "count_met", "count_same", "extended", "probe"]

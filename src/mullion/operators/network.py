@@ -99,7 +99,8 @@ class Network:
         """The keys that are over, of streams with PUNCTUATE."""
         self._fresh: dict[Node, TimedRows] = {}
         self._bad_events = BadEvents(())
-        self._time = AutoTime()
+        self.time = AutoTime()
+        """What BUDGET AUTO has of a step. Whoever makes steps says how long they took."""
 
     # Which plans there are
 
@@ -180,7 +181,7 @@ class Network:
         """Go on to `now` with the events before it. Returns what became known of every root."""
         streams = {stream: self._numbered(stream, events.get(stream)) for stream in self.columns_needed()}
         first = (int(arrived[0].times[0]) for arrived in streams.values() if arrived is not None)
-        share_time(self._time, (working.operator for working in self.working.values()), now, first)
+        share_time(self.time, (working.operator for working in self.working.values()), now, first)
         deltas: dict[Node, Delta] = {}
         self._fresh = {}
         for stream, arrived in streams.items():
@@ -198,7 +199,6 @@ class Network:
                 deltas[node] = self._advanced(node, working.operator, inputs, now)
                 if isinstance(node, ResultWindow):
                     self._widen(node, deltas[node].fresh)
-        self._time.end()
         self._close_keys(streams, events, now)
         return {root: _narrowed(deltas[plan], list(plan.types)) for root, plan in self.plans.items()}
 

@@ -7,8 +7,9 @@ The paper asks summaries which regions of a stream hold rows that a predicate se
 on every row: that costs less than asking (figures 15 and 16 in `benchmarks/README.md`). What may be too much is to tell
 them all. So a row that was selected is an entry of the `PromisingSet`, whole.
 
-Estimates are exact counts of the rows of the window that are equal in a column: only its values are kept. What waits
-fades with its age: rows that wait pass from one granularity into the next.
+Estimates are exact counts of the rows that are equal in a column, of those that were in the window when the step began
+and those that it brings: only the values are kept. What waits fades with its age: rows that wait pass from one
+granularity into the next.
 
 Requires: an input whose rows end when they promised to.
 Time: O(n log n) for n rows that are new or wait; without shortage nothing, but for what estimates count.
@@ -32,7 +33,7 @@ from mullion.operators.agenda import Entries
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import key_function, names_in
-from mullion.operators.join_probe import Partial, count_met
+from mullion.operators.join_probe import Partial, count_same
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_memory import size_of
 from mullion.operators.promise_offers import NUMBER, numbered, numbered_rows, numbers_of, promise_of
@@ -43,7 +44,6 @@ from mullion.operators.row_store import RowStore
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import numbers
 
-NO_AGES = np.zeros(0, np.int64)
 VALUES = 4
 """One of so many parts of the memory is that of values that are counted."""
 FREE = 8
@@ -96,12 +96,12 @@ class PromisingSelectionOperator(Operator):
         return offers.take(np.argsort(number))
 
     def _estimates(self, number: Codes, like: KeyedSubWindow | None) -> Counts:
-        """For new rows, by their numbers, how many rows have their value while they live; themselves among them."""
+        """For new rows, by their numbers, how many rows of the window have their value; themselves among them."""
         by_number, first = np.zeros(len(number), np.int64), self.came - len(number)
         if self.like is not None and like is not None:
             probing, found = Partial.of(0, like), np.zeros(len(like), np.int64)
             for window in self.like.windows:
-                found += count_met(probing, window, NO_AGES)[:, 0]
+                found += count_same(probing, window, self.promises.before)
             by_number[numbers_of([like]) - first] = found
         return by_number[number - first]
 
@@ -143,8 +143,14 @@ class PromisingSelectionOperator(Operator):
         self.tally.bytes = self.promises.agenda.size + sum(map(size_of, self._stores().values()))
 
     def _keep_waiting(self, *, exactly: bool) -> None:
-        waiting = self.promises.agenda.probe
-        self.waiting.keep(lambda rows: np.isin(numbers(rows.rows, NUMBER), waiting), exactly=exactly)
+        waiting = np.append(np.sort(self.promises.agenda.probe), -1)
+
+        def is_waiting(rows: TimedRows) -> Mask:
+            number = numbers(rows.rows, NUMBER)
+            found: Mask = waiting[np.searchsorted(waiting[:-1], number)] == number
+            return found
+
+        self.waiting.keep(is_waiting, exactly=exactly)
 
     def _save_memory(self, memory: int) -> None:
         """Values of the oldest rows are let go, so that estimates are of a shorter past; and of rows that wait the

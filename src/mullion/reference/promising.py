@@ -71,13 +71,14 @@ def _cut(offers: list[_Offer], rows: int | None, events: int | None) -> tuple[li
 
 
 def _rows(world: World, node: Promising, before: int, now: int) -> Iterator[_Offer]:
-    """The rows that come between two times. Each is like itself, and like what comes with it."""
+    """The rows that come between two times. Each is like itself, and like what is there or comes with it."""
     rows = world.rows(node.input)
     values = world.keys(node.input, node.keys[0])
     columns = (*node.input.columns, (ESTIMATE, BIGINT))
     for n in sorted(range(len(rows)), key=lambda n: rows[n].start):
         if before <= rows[n].start < now:
-            alike = [m for m, row in enumerate(rows) if row.start < now and _meet([rows] * 2, [values] * 2, 0, n, m)]
+            there = [m for m, row in enumerate(rows) if row.start < now and row.held_until > before]
+            alike = [m for m in there if values[m] == values[n] and None not in values[n]]
             (value,) = values_of(node.promises[0], columns, [(*rows[n].values, len(alike))])
             yield _Offer(_promise(node, value), (rows[n],))
 

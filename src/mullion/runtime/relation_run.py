@@ -203,7 +203,9 @@ class RelationRun(RelationState):
         self.is_interrupted = False
         self._show()
         self.sink.committed(self.name, mark)
-        self.seconds += time.perf_counter() - began
+        took = time.perf_counter() - began
+        self.seconds += took
+        self.own.took(took)
 
     def _with_all_columns(self, stream: str, events: Events) -> Events:
         """Events that came before a relation did lack what only it needs, and it needs none of them."""
