@@ -15,6 +15,7 @@ import pytest
 import mullion
 from mullion.errors import MullionError
 from mullion.expressions.arrays import Codes
+from mullion.memory import Memory
 from mullion.summaries.kinds import KINDS
 from without_spark import EngineWithoutSpark, local_engine
 
@@ -319,6 +320,29 @@ def test_it_is_told_in_explain_and_stats() -> None:
         )
         told = engine.stats["summaries"]["xs"]
         assert (told["zones"], told["by_drift"], told["bytes"], told["memory"]) == ([3, 2], 0, 224, 1 << 20)
+
+
+def test_a_summary_without_memory_has_a_share(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those that have none divide it. It is no part of what a summary is: with another share it goes on."""
+    monkeypatch.setattr(Memory, "summary_share", lambda self, number: 320 // number)
+    places = {"out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
+    summary = "CREATE SUMMARY {} ON s({}) WITH GRANULARITY 4 us AND COLLAPSE (2, 9) {};"
+    own = STREAM + summary.format("xs", "x", "") + summary.format("mine", "t", "MEMORY '64 B'")
+    since = []
+    for batch, script in enumerate((own, own + summary.format("ts", "t", ""))):
+        with local_engine(script, **places) as engine:
+            came = range(100 * batch, 100 * batch + 100)
+            engine.deliver("s", [{"ts": ts, "x": ts, "t": str(ts)} for ts in came], batch)
+            told = engine.stats["summaries"]
+            assert (told["mine"]["memory"], told["mine"]["memory_is_share"]) == (64, False)
+            assert (told["xs"]["memory"], told["xs"]["memory_is_share"]) == (320 // (batch + 1), True)
+            assert told["xs"]["bytes"] <= 320 // (batch + 1) + 16 * 4, "but for what is newest"
+            since.append(told["xs"]["since"])
+            (row,) = engine.ask("SELECT APPROX count(*) AS n FROM s [RANGE 6 us] WHERE x > 0").to_arrow().to_pylist()
+            assert row["n_low"] <= 6 <= row["n_high"]
+            with pytest.raises(MullionError, match="does not hold all events of this window"):
+                engine.ask("SELECT APPROX count(*) AS n FROM s [RANGE 90 us] WHERE x > 0")
+    assert 70 < since[0] < 90 and since[1] > 180
 
 
 class EvenOnly(KINDS["counts"]):  # type: ignore[name-defined,misc]

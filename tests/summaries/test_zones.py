@@ -207,6 +207,11 @@ def test_the_truth_lies_within_the_bounds(
     low, value, high, _ = summary.counts.count(EVERY, after)
     assert low <= len(later) <= high and low <= value <= high
     counts = Counter(later)
+    for nulls in (False, True) if KINDS[kind].is_exact else ():
+        others = summary.counts.count(values_of([1, 3], others=True, nulls=nulls), after)
+        truth = sum(count for key, count in counts.items() if key not in (1, 3) and (nulls or key is not None))
+        assert others.low <= truth <= others.high and others.low <= others.value <= others.high
+        assert set(counts) - {None} <= set(summary.counts.codes(after).tolist())
     for key in range(7):
         bounds = summary.counts.count(values_of([key]), after)
         assert bounds.low <= bounds.value <= bounds.high
@@ -242,4 +247,16 @@ def test_sketches_tell_within_bounds_as_often_as_they_say() -> None:
         for key in range(120):
             low, _, high, _ = summary.counts.count(values_of([key]), after)
             asked, right = asked + 1, right + (low <= later[key] <= high)
+            some = range(key, key + 4)
+            inside = sum(later[one] for one in some)
+            for values, truth in (
+                (values_of(some), inside),
+                (values_of(some, others=True), later.total() - inside),
+            ):
+                low, value, high, _ = summary.counts.count(values, after)
+                asked, right = asked + 1, right + (low <= truth <= high)
+                assert low <= value <= high
+        each = summary.counts.each(np.arange(120), after)
+        truths: Codes = np.array([later[key] for key in range(120)])
+        asked, right = asked + 120, right + int(((each.low <= truths) & (truths <= each.high)).sum())
     assert right >= 0.99 * asked
