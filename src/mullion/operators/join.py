@@ -338,6 +338,3 @@ def _stored_retractions(
         results.cut_all(retracted, slice(last[i] - widths[i], last[i]))
     for window in results.windows:
         yield window.retracted()
-
-
-__all__ = ["JoinOperator"]

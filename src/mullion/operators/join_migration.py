@@ -59,6 +59,3 @@ def _wanted(table: pa.Table, predicates: Sequence[Expr], types: Mapping[str, Typ
     passes = Columns.of(table, {name: types[name] for name in names_read(predicate)}).value(predicate)
     wanted = passes.values & passes.valid
     return table if wanted.all() else table.filter(pa.array(wanted))
-
-
-__all__ = ["refit_state"]

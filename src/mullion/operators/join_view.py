@@ -91,6 +91,3 @@ def _ages(timed: TimedRows, count: int) -> list[Times]:
         timed.noted["ages"] = [timed.start - start for start in _starts(timed, count)]
     found: list[Times] = timed.noted["ages"]
     return found
-
-
-__all__ = ["JoinViewOperator"]

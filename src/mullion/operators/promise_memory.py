@@ -208,6 +208,3 @@ def _column_size(column: pa.ChunkedArray) -> int:
         return -(-int(column.type.bit_width) // 8) * len(column)
     except ValueError:  # a type whose values differ in length
         return int(column.nbytes)
-
-
-__all__ = ["PromiseMemory", "key_stores", "size_of", "window_size"]

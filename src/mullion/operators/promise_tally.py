@@ -58,6 +58,3 @@ class PromiseTally:
     @staticmethod
     def from_table(table: pa.Table) -> PromiseTally:
         return PromiseTally(*(table.column(f"#{field.name}")[0].as_py() for field in fields(PromiseTally)))
-
-
-__all__ = ["PromiseTally"]

@@ -127,6 +127,3 @@ def register(kind: type[Summary]) -> type[Summary]:
         raise ValueError(f"there is a kind of summary '{name}' already")
     KINDS[name] = kind
     return kind
-
-
-__all__ = ["KINDS", "SURE", "Option", "Summary", "register"]

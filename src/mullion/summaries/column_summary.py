@@ -202,6 +202,3 @@ def _apart(table: pa.Table) -> dict[tuple[int, int], pa.Table]:
     own = table.drop_columns([ZONE, GRANULARITY])
     ends = zip(starts, [*starts[1:], len(table)], strict=True) if starts else ()
     return {(int(of[0][start]), int(of[1][start])): own.slice(start, end - start) for start, end in ends}
-
-
-__all__ = ["ColumnSummary", "codes_of"]

@@ -120,6 +120,3 @@ class CountSketch(Summary):
         self._counters[:], self._came[:] = 0, False
         self._counters.reshape(-1)[at] = table["counter"].to_numpy()
         self._came.reshape(-1)[at] = True
-
-
-__all__ = ["CountSketch"]

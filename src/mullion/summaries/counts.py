@@ -151,6 +151,3 @@ def _merged(first: _Run, second: _Run) -> _Run:
     codes, counts = codes[starts], np.add.reduceat(counts, starts) if len(starts) else counts
     kept = counts != 0
     return _Run(codes, counts) if kept.all() else _Run(codes[kept], counts[kept])
-
-
-__all__ = ["ExactCounts"]

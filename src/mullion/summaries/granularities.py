@@ -106,6 +106,3 @@ class Granularities:
 
     def _let_go(self, zone: Zone) -> None:
         self.since = zone.ends
-
-
-__all__ = ["Collapse", "Granularities"]

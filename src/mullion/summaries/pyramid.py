@@ -85,6 +85,3 @@ def _sum(summaries: Sequence[Summary]) -> Summary:
     for summary in summaries[1:]:
         total.add(summary)
     return total
-
-
-__all__ = ["FAN", "Found", "Pyramid"]

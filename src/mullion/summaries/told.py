@@ -47,6 +47,3 @@ def text(summary: ColumnSummary) -> str:
     limit = "" if own.memory is None else f" of {size_text(own.memory)}"
     since = "" if told["since"] is None else f"; tells of events after {moment(told['since']).isoformat()}"
     return f"{told['on']} by {own.kind}{options}; {', '.join(parts)}; {size_text(told['bytes'])}{limit}{since}"
-
-
-__all__ = ["stats", "text"]

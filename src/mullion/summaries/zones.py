@@ -148,6 +148,3 @@ class Zones:
 
     def _is_far(self, body: Summary, block: Summary) -> bool:
         return bool(body.events and block.events) and block.distance(body) > self.cuts.drift
-
-
-__all__ = ["BLOCK", "DRIFT", "LONGEST", "START", "STEP", "Cuts", "Zone", "Zones"]

@@ -234,19 +234,3 @@ def _count(probe: Side, stored: Side, ages: Array, counts: Array) -> None:
                     while grain < len(ages) and age >= ages[grain]:
                         grain += 1
                     counts[p, grain] += 1
-
-
-__all__ = [
-    "PORTION",
-    "Found",
-    "Pairs",
-    "Runs",
-    "Side",
-    "common_runs",
-    "equal_pairs",
-    "overlap_counts",
-    "overlapping_pairs",
-    "ranges_expanded",
-    "room_for",
-    "sides",
-]
