@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -166,3 +167,46 @@ def test_state_of_keys_that_are_over_goes() -> None:
     counted = "SELECT k, count(*) AS n FROM a [RANGE UNBOUNDED] GROUP BY k"
     assert (held(counted, events, STREAMS), held(counted, events, over)) == (30, 0)
     assert held("SELECT k, count(*) AS n FROM a [RANGE 5 us] GROUP BY k", events, over) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "ending"),
+    [
+        (
+            "SELECT k FROM a [RANGE UNBOUNDED] WHERE NOT EXISTS (SELECT b.k FROM b [RANGE UNBOUNDED] WHERE b.k = a.k)",
+            {"a": Ending(("k",), "v", 1.0, None)},
+        ),
+        (
+            "SELECT k FROM b [RANGE UNBOUNDED] WHERE NOT EXISTS "
+            "(SELECT c.k FROM c [RANGE UNBOUNDED] WHERE c.k = b.k AND c.x < 1)",
+            {"c": Ending(("k",), "x", 1.0, None)},
+        ),
+        (
+            "SELECT k FROM a [RANGE UNBOUNDED] EXCEPT ALL SELECT k FROM b [RANGE UNBOUNDED]",
+            {"a": Ending(("k",), "v", 1.0, None), "b": Ending(("k",), "w", 0.0, None)},
+        ),
+    ],
+    ids=["excluded", "told", "except"],
+)
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_nothing_can_change_any_more_goes(text: str, ending: dict[str, Ending], restart: bool) -> None:
+    """Of each of 3,000 keys an event of b, one of a, and the last one of a; c only says that the key is over."""
+    events: dict[str, list[Any]] = {"a": [], "b": [], "c": []}
+    for key in range(3_000):
+        events["b"].append({"ts": 10 * key, "k": key, "w": 0.0})
+        events["a"] += [{"ts": 10 * key + 1, "k": key, "v": 0.0}, {"ts": 10 * key + 5, "k": key, "v": 1.0}]
+        events["c"].append({"ts": 10 * key + 3, "k": key, "x": 1.0})
+
+    def left(streams: dict[str, Stream]) -> int:
+        relation = bind_relation(parse_query(text), streams, TABLES)
+        example = Example(text, {**dict.fromkeys(STREAMS, ()), **events}, {})
+        machine, before = _Machine(relation, "upa", example), EVER_BEFORE
+        for now in range(0, 30_001, 3_000):
+            machine = machine.restarted() if restart else machine
+            machine.step(before, now)
+            before = now
+        return sum(machine.network.held().values())
+
+    whole, over = left(STREAMS), left({**STREAMS, **{name: own.of(STREAMS[name]) for name, own in ending.items()}})
+    # What is over is forgotten when it is half of all.
+    assert whole >= 3_000 and over < whole / 2
