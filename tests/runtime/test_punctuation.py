@@ -55,6 +55,20 @@ def test_an_order_that_is_closed_needs_no_payments_any_more() -> None:
         assert engine.explain().to_dict()["said"]["orders"]
 
 
+def test_what_came_before_the_end_of_its_key_and_lies_behind_it_still_meets() -> None:
+    """Order 26 came before that of 24 which ends its key. A step up to 25 must not let go of the payment."""
+    script = ";".join([f"{STREAM.format('rate')} {ENDS}", PAYMENTS, PAID])
+    with local_engine(script) as engine:
+        engine.deliver("payments", [{"ts": 1, "id": 7, "amount": 1.0}, {"ts": 25, "id": 9, "amount": 2.0}], 0)
+        engine.deliver("orders", [order(26, 7), order(24, 7, "closed"), order(40, 8)], 0)
+        engine.deliver("payments", [{"ts": 60, "id": 9, "amount": 2.0}], 1)
+        paid = [(row["status"], row["amount"]) for row in engine.results("paid").to_arrow().to_pylist()]
+        assert paid == [("closed", 1.0), ("open", 1.0)]
+        engine.deliver("orders", [order(70, 8)], 1)
+        (run,) = engine.relations.runs.values()
+        assert not any(incoming.ended for incoming in run.incoming.values())
+
+
 def test_keys_that_may_be_used_again_are_forgotten() -> None:
     with local_engine(f"{STREAM.format('rate')} {ENDS} FOR '10 us'; {COUNTS}") as engine:
         run = engine.runs

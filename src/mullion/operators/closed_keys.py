@@ -59,8 +59,25 @@ class ClosedKeys:
 
     def add(self, events: pa.Table, times: Times) -> pa.Table:
         """The keys of events that are the last ones of theirs. Returns these keys."""
+        return self.close_told(self.told(events, times))
+
+    def told(self, events: pa.Table, times: Times) -> pa.Table:
+        """The keys of events that are the last ones of theirs, and since when (`SINCE`)."""
         last = np.flatnonzero(self.ending(events))
-        return self.close(decoded(events.select(self.columns)).take(pa.array(last)), times[last])
+        keys = decoded(events.select(self.columns)).take(pa.array(last)).cast(self._store.schema)
+        return keys.append_column(SINCE, pa.array(times[last]))
+
+    def among(self, told: pa.Table, events: pa.Table) -> Mask:
+        """Which keys some events have."""
+        if not set(self.columns) <= set(events.column_names):
+            return np.ones(len(told), np.bool_)
+        own, others = (decoded(t.select(self.columns)).cast(self._store.schema) for t in (told, events))
+        codes = row_codes(pa.concat_tables([own, others]))
+        return np.isin(codes[: len(told)], codes[len(told) :])
+
+    def none(self) -> pa.Table:
+        """As `told`, of no key."""
+        return self._store.schema.append(pa.field(SINCE, pa.int64())).empty_table()
 
     def close(self, keys: pa.Table, times: Times) -> pa.Table:
         """Keys are over from some times on. Returns them."""

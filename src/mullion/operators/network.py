@@ -63,7 +63,7 @@ class Events:
     times: Times
     numbers: Times | None = None
     ended: pa.Table | None = None
-    """Keys that somebody said are over, and from when on (`closed_keys.SINCE`)."""
+    """The keys that are over with these events; None: those that the events say, which then come in their order."""
 
 
 @dataclass(frozen=True)
@@ -209,9 +209,10 @@ class Network:
         ended = {}
         for stream, closed in self.closed.items():
             arrived, told = streams[stream], events.get(stream)
-            keys = [] if arrived is None else [closed.add(arrived[0].rows, arrived[0].times)]
-            keys += [] if told is None or told.ended is None else [closed.close_told(told.ended)]
-            ended[stream] = pa.concat_tables(keys) if keys else []
+            if told is not None and told.ended is not None:
+                ended[stream] = closed.close_told(told.ended)
+            elif arrived is not None:
+                ended[stream] = closed.add(arrived[0].rows, arrived[0].times)
             closed.expire(now)
         ended = {stream: keys for stream, keys in ended.items() if len(keys)}
         for working in self.working.values() if ended else ():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mullion.instants import EVER_BEFORE, THE_END
+from mullion.operators.closed_keys import ClosedKeys
 from mullion.operators.network import Events
 from mullion.runtime.intake import OVER
 from mullion.slices.kernels.partial import TIME
 from mullion.slices.order import Order, times_of
 from mullion.storage.event_log import LoggedBatch
+from mullion.storage.files import serialised
 from mullion.storage.marks import Mark
 
 
@@ -32,8 +35,8 @@ class Incoming:
     """The watermark before the end."""
     settled: int = 0
     """How many events have left the order: the number that the next one gets."""
-    ended: list[pa.Table] = field(default_factory=list)
-    """Keys that somebody said are over, until a step has gone past when they are."""
+    ended: list[tuple[int, pa.Table]] = field(default_factory=list)
+    """Keys that are over, each with the time past which all is that came before their ends."""
 
     def take(self, batch: LoggedBatch, since: int) -> None:
         """Take the events of a batch that no step has taken."""
@@ -42,7 +45,7 @@ class Incoming:
         self.taken = batch.mark
         if OVER in batch.events.column_names:
             if batch.oldest >= since:
-                self.ended.append(batch.events.drop_columns([OVER]))
+                self.ended.append((batch.newest, batch.events.drop_columns([OVER])))
             return
         self.newest = batch.newest if self.newest is None else max(self.newest, batch.newest)
         events = batch.events
@@ -59,17 +62,36 @@ class Incoming:
     def settle(self, now: int) -> Events | None:
         """The events before `now`, in their order, each with its number."""
         rows = self.order.settle(None if now == THE_END else now)
-        over = [keys for keys in self.ended if times_of(keys)[0] < now]
-        self.ended = [keys for keys in self.ended if times_of(keys)[0] >= now]
-        ended = pa.concat_tables(over) if over else None
         if rows is None:
-            nothing = np.zeros(0, np.int64)
-            return None if ended is None else Events(pa.table({TIME: nothing}), nothing, nothing, ended)
+            return None
         times, first = times_of(rows), self.settled
         self.settled += len(times)
         if self.oldest is None:
             self.oldest = int(times[0])
-        return Events(rows, times, np.arange(first, self.settled), ended)
+        return Events(rows, times, np.arange(first, self.settled))
+
+    def with_ends(self, events: Events | None, keys: ClosedKeys, now: int) -> Events | None:
+        """The events of a step, with the keys that are over once they are past. An event behind the end of its key that
+        came before it counts (decision 39), so an end waits for all that has come and lies behind it."""
+        if events is not None:
+            told, waiting = keys.told(events.rows, events.times), self.order.waiting
+            if waiting is not None and len(waiting) and len(told):
+                waits = keys.among(told, waiting)
+                self.ended.append((int(times_of(waiting).max()), told.filter(pa.array(waits))))
+                told = told.filter(pa.array(~waits))
+            self.ended.append((now - 1, told))
+        over = [told for time, told in self.ended if time < now]
+        self.ended = [(time, told) for time, told in self.ended if time >= now and len(told)]
+        if events is None and over:
+            nothing = np.zeros(0, np.int64)
+            events = Events(pa.table({TIME: nothing}), nothing, nothing)
+        return None if events is None else replace(events, ended=pa.concat_tables(over) if over else keys.none())
 
     def snapshot(self) -> dict[str, Any]:
-        return {"oldest": self.oldest, "newest": self.newest, "settled": self.settled}
+        ended = [(time, serialised(told).hex()) for time, told in self.ended]
+        return {"oldest": self.oldest, "newest": self.newest, "settled": self.settled, "ended": ended}
+
+    @staticmethod
+    def restored(snapshot: Mapping[str, Any]) -> Incoming:
+        ended = [(time, pa.ipc.open_stream(bytes.fromhex(told)).read_all()) for time, told in snapshot.get("ended", ())]
+        return Incoming(**{**snapshot, "ended": ended})

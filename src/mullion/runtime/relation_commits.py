@@ -69,7 +69,7 @@ class RelationCommits:
         state.answered, state.bad = commit.state["answered"], commit.state["bad"]
         state.limits.restore(commit.state["stopped"])
         for stream, snapshot in commit.state["incoming"].items():
-            state.incoming[stream] = Incoming(**snapshot)
+            state.incoming[stream] = Incoming.restored(snapshot)
         state.manifest = commit.state["state"]
         shards = commit.state["shards"]
         if shards is not None:

@@ -24,6 +24,7 @@ from mullion.algebra.nodes import Aggregated, Node, Scan, nodes
 from mullion.algebra.relation import Relation
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE, THE_END
+from mullion.operators.closed_keys import ClosedKeys
 from mullion.operators.network import Events
 from mullion.operators.planning import chosen_plans, recorded_plan
 from mullion.planner.partitioning import relation_keys
@@ -193,6 +194,9 @@ class RelationRun(RelationState):
         fault_point("before operators")
         taken = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
         settled = {stream: self._with_all_columns(stream, events) for stream, events in taken.items()}
+        for stream, keys in self._closing().items():
+            events = self.incoming[stream].with_ends(settled.get(stream), keys, now)
+            settled |= {} if events is None else {stream: self._with_all_columns(stream, events)}
         if self.committed is None:
             self._shard_if_large(settled)
         written = Portions(self.sink, self.name, mark)
@@ -206,6 +210,11 @@ class RelationRun(RelationState):
         took = time.perf_counter() - began
         self.seconds += took
         self.own.took(took)
+
+    def _closing(self) -> dict[str, ClosedKeys]:
+        """What tells the ends of keys, of streams with PUNCTUATE."""
+        scans = [node for plan in self.plans.values() for node in nodes(plan) if isinstance(node, Scan)]
+        return {s.stream: ClosedKeys(s.punctuation, s.types) for s in scans if s.punctuation is not None}
 
     def _with_all_columns(self, stream: str, events: Events) -> Events:
         """Events that came before a relation did lack what only it needs, and it needs none of them."""
