@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -24,6 +24,19 @@ from mullion.reference.world import World
 from networks import Streams, columns_of
 
 COLUMNS = (("k", INT), ("v", INT), ("ts", TIMESTAMP))
+
+
+class Summary(NamedTuple):
+    """What is asked of a summary where queries are bound."""
+
+    stream: str
+    column: str
+    granularity: int = 10
+    rate: int = 4
+    depth: int = 3
+    memory: int | None = None
+
+
 STREAMS = {name: Stream(name, COLUMNS, "ts") for name in ("s1", "s2")}
 ESTIMATED = Cast(Column(ESTIMATE), DOUBLE)
 Told = list[tuple[tuple[int, ...], tuple[Any, ...], int, int]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import pytest
 
@@ -15,16 +14,7 @@ from mullion.errors import TextError
 from mullion.language.parse import parse_query
 from mullion.language.query import Budget, Column
 from mullion.language.render import render
-
-
-class Summary(NamedTuple):
-    stream: str
-    column: str
-    granularity: int = 10
-    rate: int = 4
-    depth: int = 3
-    memory: int | None = None
-
+from promising import Summary
 
 ON_KEYS = (Summary("b", "w"), Summary("a", "k"))
 JOIN = "SELECT a.k, b.w FROM a [RANGE 10 us], b [RANGE 10 us] WHERE a.k = b.k"

@@ -4,91 +4,26 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.algebra.streams import Stream
 from mullion.errors import CheckError
-from mullion.language.types import BIGINT, TIMESTAMP
 from mullion.surface.progress import warnings
-from mullion.testing import STEPS, Crash, crash_at
-from without_spark import EngineOfFiles, engine_without_spark, local_engine, write_events
+from mullion.testing import STEPS
+from promising_runs import JOIN, SCRIPT, STREAMS, SUMMARY, Rows, World, batches, deliver, told
+from without_spark import local_engine
 
-EVENTS = Stream("s", (("ts", TIMESTAMP), ("k", BIGINT), ("v", BIGINT)), "ts")
-STREAMS = "CREATE STREAM {0} (ts TIMESTAMP, k BIGINT, v BIGINT) USING parquet OPTIONS (path '{1}') TIMESTAMP BY ts"
-JOIN = "SELECT s.k, s.v AS v, t.v AS w FROM s [RANGE 20 us{0}], t [RANGE 20 us] WHERE s.k = t.k"
-SUMMARY = "CREATE SUMMARY keys ON t(k) WITH GRANULARITY '5 us' AND COLLAPSE (2, 3) MEMORY '{} B'"
 PREFERENCES = ("DESC 1", "ASC s.v, t.v", "WEIGHTED 1")
 BUDGETS = ("1 ROWS", "3 ROWS", "2 EVENTS", "1000 ROWS", "'1 us'", "AUTO")
 LITTLE = (1, 300, 800)
 MEMORY = (None, *LITTLE, 1_000_000)
-Rows = list[tuple[Any, ...]]
 
 
 def query(preference: str = "DESC 1", budget: str = "3 ROWS", join: str = JOIN.format("")) -> str:
     return f"{join} WITH PREFERENCE {preference} BUDGET {budget}"
-
-
-class World:
-    """Streams s and t in a directory that grows by a file of each with every run."""
-
-    def __init__(self, base: Path, memory: int | None = None, *, sharded: bool = False) -> None:
-        """`memory`: bytes that promising joins may keep. `sharded`: joins leave the driver, if they may."""
-        self.base, self.files, self.memory, self.sharded = base, 0, memory, sharded
-
-    def add(self, *streams: Sequence[tuple[int, int]]) -> None:
-        for name, events in zip("st", streams, strict=True):
-            rows = [{"ts": at, "k": key, "v": 1000 * self.files + i} for i, (at, key) in enumerate(events)]
-            write_events(self.base / name, self.files, EVENTS, rows)
-        self.files += 1
-
-    def run(self, queries: dict[str, str], crash: tuple[str, int] | None = None, **how: Any) -> dict[str, Rows] | None:
-        """What queries have answered after one more run; None if it crashed."""
-        places = {"out": self.base / "out", "checkpoint": self.base / "state"}
-        with engine_without_spark(**places, shard_above=0 if self.sharded else 200_000) as engine:
-            for name in "st":
-                engine.execute(STREAMS.format(name, self.base / name))
-            if self.memory is not None:
-                engine.execute(SUMMARY.format(self.memory))
-            for name, text in queries.items():
-                engine.query(f"CREATE QUERY {name} AS {text}")
-            try:
-                with crash_at(*crash) if crash else nullcontext():
-                    engine.run(**how)
-            except Crash:
-                return None
-            for facts in engine.relations.promising.values():
-                parts = (facts["told"], facts["waiting"], facts["expired"], facts["shed"])
-                assert facts["offered"] == sum(part or 0 for part in parts)
-                assert self.memory is None or (facts["bytes"] or 0) <= self.memory
-            return {name: told(engine, name) for name in queries}
-
-    def whole(self) -> Rows:
-        """What the join answers, in a run by itself: beside it, a promising one would be complete."""
-        with engine_without_spark(out=self.base / "whole") as engine:
-            for name in "st":
-                engine.execute(STREAMS.format(name, self.base / name))
-            engine.query(f"CREATE QUERY whole AS {JOIN.format('')}")
-            engine.run()
-            return told(engine, "whole")
-
-
-def told(engine: EngineOfFiles, name: str) -> Rows:
-    rows = engine.results(name).to_arrow().to_pylist()
-    return sorted((row["k"], row["v"], row["w"], row["inserted_at"], row["expires_at"]) for row in rows)
-
-
-batches = st.lists(
-    st.tuples(*[st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1, max_size=5)] * 2),
-    min_size=1,
-    max_size=4,
-)
 
 
 @given(batches, st.sampled_from(PREFERENCES), st.sampled_from(BUDGETS), st.sampled_from(MEMORY), st.data())
@@ -148,14 +83,6 @@ def test_what_waits_at_a_restart_is_told_after_it(tmp_path: Path) -> None:
         found = world.run(asked)
     assert found is not None and len(found["part"]) == 10
     assert all(row[3].microsecond in (1, 5) for row in found["part"])
-
-
-SCRIPT = f"{STREAMS.format('s', 'nowhere')}; {STREAMS.format('t', 'nowhere')};"
-
-
-def deliver(engine: Any, number: int, at: int, keys: Sequence[int]) -> None:
-    for name in "st":
-        engine.deliver(name, [{"ts": at, "k": key, "v": 100 * number + i} for i, key in enumerate(keys)], number)
 
 
 def come_and_go(second: str) -> tuple[Rows, set[str]]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from mullion.aggregates import DISTINCT, INTERNAL, REGISTRY, Aggregate
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate, column_types
 from mullion.binding.decay import DECAY, decayed
+from mullion.binding.scope import OF_THE_ROWS
 from mullion.errors import CheckError, NotSupported, closest
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.functions import NAMES
@@ -102,6 +103,8 @@ class Grouping:
                 known_functions(node)
                 if (function := NAMES.get(node.function)) is not None and function.event_only:
                     raise NotSupported(f"{node.function} over aggregates", node.place)
+            if isinstance(node, Column) and node.table == OF_THE_ROWS and node.name in self.types:
+                return Column(node.name, place=node.place)
             if isinstance(node, Column):
                 if node.table is None and node.name.lower() in WINDOW_COLUMNS and self.bounds is not None:
                     return replace(node, name=node.name.lower())

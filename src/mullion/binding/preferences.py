@@ -71,6 +71,9 @@ def preferred(query: Query, layout: Layout, summaries: Iterable[SummaryOn]) -> L
     _refuse_around(query, preference)
     _refuse_below(layout.node, preference)
     if not isinstance(layout.node, Join):
+        if is_aggregating(query):
+            hint = "leave the PREFERENCE out: an aggregate over one stream is answered exactly"
+            raise NotSupported("an aggregate over a selection with a PREFERENCE", preference.place, hint=hint)
         return replace(layout, node=preferred_rows(layout, preference, list(summaries)))
     layout = _of_two(layout)
     join = layout.node
@@ -81,7 +84,11 @@ def preferred(query: Query, layout: Layout, summaries: Iterable[SummaryOn]) -> L
     memory = sides.memory()
     ages = ((), ()) if fade == 1 and memory is None else (sides.ages(0), sides.ages(1))
     budget = replace(preference.budget or Budget(), place=None)
-    return replace(layout, node=Promising(join, preference.kind, promises, budget, fade, ages, memory))
+    node = Promising(join, preference.kind, promises, budget, fade, ages, memory, aggregated=is_aggregating(query))
+    if node.weighs and memory is not None:
+        hint = "leave MEMORY out of the summary, or take DESC: how likely a pair was to be there would not be known"
+        raise NotSupported("an aggregate over a WEIGHTED join within MEMORY", preference.place, hint=hint)
+    return replace(layout, node=node)
 
 
 def _refuse_around(query: Query, preference: Preference) -> None:
@@ -99,9 +106,6 @@ def _refuse_around(query: Query, preference: Preference) -> None:
             raise CheckError(f"{what} does not go with a PREFERENCE", preference.place, hint=hint)
     if query.union:
         raise NotSupported("UNION ALL with a PREFERENCE", preference.place, hint="write a query for each part")
-    if is_aggregating(query):
-        hint = "write the join as a query, and look at its rows"
-        raise NotSupported("an aggregate over a join with a PREFERENCE", preference.place, hint=hint)
 
 
 def _refuse_below(node: Node, preference: Preference) -> None:

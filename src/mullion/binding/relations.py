@@ -17,9 +17,10 @@ from mullion.binding.entering import entering_at
 from mullion.binding.internal_windows import check_internal
 from mullion.binding.one_window import groups_one_window
 from mullion.binding.preferences import preferred, with_windows
+from mullion.binding.promised_aggregates import over_a_part
 from mullion.binding.promises import SummaryOn
 from mullion.binding.scope import Scope
-from mullion.binding.selecting import Selected, select
+from mullion.binding.selecting import Selected, is_aggregating, select
 from mullion.binding.set_operations import combined
 from mullion.binding.shed_streams import answered_from_kept
 from mullion.binding.sources import Context, Read, Rows, over_results, read
@@ -49,6 +50,8 @@ def bind(
     known = {name.lower() for name in (*streams, *tables)} if materialized else set()
     read_by = {name.lower(): r for name, r in (materialized or {}).items() if name.lower() not in known}
     one_window = groups_one_window(query, streams, tables, read_by)
+    if query.preference is not None and is_aggregating(query) and not one_window:
+        query = over_a_part(query)
     binder = _Binder(streams, tables, read_by, tuple(summaries))
     clock = binder.timing.clock(query)
     selected = binder.result(query, clock, one_window=one_window)

@@ -13,6 +13,8 @@ from mullion.language.types import Type
 
 OUTER = "^"
 """Before the number of a source of the query around."""
+OF_THE_ROWS = "#rows"
+"""Qualifies columns of what FROM and WHERE, or GROUP BY, give that are no source's."""
 
 
 class Columned(Protocol):
@@ -102,6 +104,8 @@ class Scope:
                 raise NotSupported("EXISTS within an expression", node.place, hint=hint)
             if not isinstance(node, Column):
                 return None
+            if node.table == OF_THE_ROWS:
+                return Column(node.name, place=node.place)
             if self.outer is not None and self._is_outer(node, self.outer):
                 outer = self.outer._find(node, None)
                 assert outer is not None

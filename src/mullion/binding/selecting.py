@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate
-from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, Scan, scans
+from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, Promising, Scan, scans
+from mullion.algebra.nodes.aggregated import COMPLETE
 from mullion.algebra.streams import HIDDEN
 from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.decay import DECAYED_NOW
@@ -27,7 +28,7 @@ from mullion.expressions.evaluate import is_event_only
 from mullion.expressions.functions import NAMES
 from mullion.expressions.shared import shared
 from mullion.language.query import Aggregate, Call, Column, Expr, Item, Order, Query, rewrite, walk
-from mullion.language.types import Type
+from mullion.language.types import BOOLEAN, Type
 
 Ordering = tuple[tuple[Expr, bool, bool], ...]
 Typed = Callable[[Expr], tuple[Expr, Type]]
@@ -76,7 +77,8 @@ class Groups(NamedTuple):
     projected: Projected
 
     def over(self, layout: Layout, clock: Clock) -> Node:
-        node: Node = Aggregated(layout.node, self.keys, self.aggregates, clock.slide, clock.offset)
+        is_part = isinstance(layout.node, Promising)
+        node: Node = Aggregated(layout.node, self.keys, self.aggregates, clock.slide, clock.offset, is_part)
         return Project(node if self.having is None else Filter(node, self.having), self.projected.items)
 
 
@@ -137,6 +139,8 @@ SELECTS = Selects()
 
 def _grouped(query: Query, layout: Layout, clock: Clock) -> Selected:
     grouping = Grouping(query, layout, layout.node.types, "the sources", bounds=None)
+    if isinstance(layout.node, Promising):
+        grouping.types[COMPLETE] = BOOLEAN
     _refuse_event_only(query)
     groups = _groups(query, grouping, layout)
     if clock.slide is None and any(bound.function == DECAYED_NOW for bound in grouping.aggregates):

@@ -27,13 +27,12 @@ from dataclasses import dataclass, replace
 from mullion.algebra.column_names import conjunction
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.binding.estimates import ONE, Sample, Unit
-from mullion.binding.grouping import item_name
 from mullion.binding.joins import relation_named
+from mullion.binding.sampled_queries import KEPT_SHARE, kept_share, standard_errors, with_aggregates
 from mullion.binding.scope import called
 from mullion.binding.selecting import is_aggregating
 from mullion.errors import CheckError, NotSupported
 from mullion.language.query import (
-    Aggregate,
     Call,
     Case,
     Column,
@@ -45,16 +44,11 @@ from mullion.language.query import (
     Named,
     Query,
     Window,
-    rewrite,
     walk,
 )
 from mullion.language.shedding import Shedding
 from mullion.language.sources import leaves
 from mullion.language.types import BIGINT, BOOLEAN, DOUBLE
-
-KEPT_SHARE = "kept_share"
-ERROR = "_error"
-"""What the name of an estimate gets for the column of its standard error."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +78,14 @@ def answered_from_kept(query: Query, streams: Mapping[str, Stream]) -> Query:
     """The query over the events that were kept. Raises where it cannot be answered from them."""
     shed = list(_sources(query, streams))
     if not shed:
-        if query.approximate:
-            hint = "it is for one-time questions, and for streams with WHEN BEHIND SHED"
+        if query.approximate and query.preference is None:
+            hint = "it is for one-time questions, for streams with WHEN BEHIND SHED and for WITH PREFERENCE WEIGHTED"
             raise NotSupported("SELECT APPROX", query.place, hint=hint)
         return query
+    if query.preference is not None and is_aggregating(query) and len(leaves(query.source)) > 1:
+        what = f"an aggregate with a PREFERENCE (stream {shed[0].loses})"
+        hint = "leave one of both out: the errors of pairs that were drawn of events that were drawn are not known"
+        raise NotSupported(what, query.preference.place, hint=hint)
     if not query.approximate and not all(source.shedding.marks for source in shed):
         hint = "write SELECT APPROX to have them estimated, or let the stream say WHEN BEHIND SHED ... MARK EXACT"
         place = shed[0].named.place or query.place
@@ -164,17 +162,12 @@ class _Rewriting:
         query = replace(self._query, approximate=False, where=conjunction(asked) if asked else None)
         if not is_aggregating(query):
             return replace(query, items=(*query.items, Item(Call("divide", (ONE, self._weight)), KEPT_SHARE)))
-        share = Item(Call("divide", (Aggregate("count", ()), Aggregate("sum", (self._weight,)))), KEPT_SHARE)
+        share = kept_share(self._weight)
         if not self._is_estimate:
             return replace(query, items=(*query.items, share))
         self._check_windows()
-        items = tuple(self._item(item) for item in query.items)
-        return replace(
-            query,
-            items=(*items, *self._errors(), share),
-            having=None if query.having is None else self._estimated(query.having),
-            order_by=tuple(replace(order, expr=self._estimated(order.expr)) for order in query.order_by),
-        )
+        scaled = with_aggregates(query, self._sample.estimate)
+        return replace(scaled, items=(*scaled.items, *standard_errors(self._query, self._sample), share))
 
     def _check_windows(self) -> None:
         for source in self._shed:
@@ -183,23 +176,6 @@ class _Rewriting:
                 hint = "take a window in time, such as [RANGE '1 min' SLIDE '1 min']"
                 what = f"SELECT APPROX over so many events of '{source.stream.name}', some of which may have been shed"
                 raise NotSupported(what, window.place or self._query.place, hint=hint)
-
-    def _item(self, item: Item) -> Item:
-        estimated = self._estimated(item.expr)
-        return item if estimated is item.expr else replace(item, expr=estimated, name=item_name(item))
-
-    def _errors(self) -> Iterator[Item]:
-        """The standard errors of items that are a count, a sum or an average."""
-        if self._sample.tells_errors:
-            for item in self._query.items:
-                if isinstance(item.expr, Aggregate) and (error := self._sample.error(item.expr)) is not None:
-                    yield Item(error, item_name(item) + ERROR)
-
-    def _estimated(self, expr: Expr) -> Expr:
-        def change(node: Expr) -> Expr | None:
-            return self._sample.estimate(node) if isinstance(node, Aggregate) else None
-
-        return rewrite(expr, change)
 
 
 def _counts_events(window: Window) -> bool:

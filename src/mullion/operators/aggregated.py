@@ -18,6 +18,9 @@ query is answered is for its result to say.
 At the end of the input the rows of the last instant end with it, but for those that the next one would have as well:
 groups of windows that never let go do not leave.
 
+Over an input that tells a part of its rows, each row says whether all are there that it is made of. Rows that are told
+after they started count from then on.
+
 Requires: an associative combine; sums, counts and averages are subtracted, others are combined anew (see `grouped`).
 Time: O(n log n) for the n rows of the groups that a step touches, where all can be subtracted.
 Space: the columns that are aggregated, of all rows that can still be seen.
@@ -31,8 +34,10 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mullion.algebra.nodes import Aggregated, scans
+from mullion.algebra.nodes.aggregated import COMPLETE
 from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.canonical import canonical_floats
 from mullion.expressions.coding.dictionary import row_codes
@@ -47,6 +52,7 @@ from mullion.operators.clock import Changes, Periodic
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import key_function
 from mullion.operators.grouped import Grouped, Moments, Rows, every_change, every_instant
+from mullion.operators.missing import NOTHING
 from mullion.operators.punctuated import Punctuated
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Hash
@@ -82,6 +88,8 @@ class AggregatedOperator(Operator):
         """How many rows it gave so far; a row's id is its number."""
         self._current = TimedRows.empty(self.schema, 1)
         """Of a continuous query, the rows that are there now."""
+        self._missing = NOTHING
+        """When rows of the input are missing, as the last step knew it."""
 
     def structures(self) -> dict[str, str]:
         over = "" if self._ending is None else f", without groups that are over in {self._ending.stream}"
@@ -122,12 +130,19 @@ class AggregatedOperator(Operator):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
         self.bad += self._bad.among(delta.fresh.rows)
+        self._missing = delta.missing or NOTHING
         self._input.cut(delta.retracted)
         self._input.settle()
-        self._input.insert(self._needed(delta.fresh.lasting()))
+        self._input.insert(self._needed(self._as_found(delta.fresh).lasting()))
         delta = self._at_changes(now) if self._clock is None else self._at_instants(self._clock, now)
         self._input.keep(self._is_needed)
         return delta
+
+    def _as_found(self, fresh: TimedRows) -> TimedRows:
+        """At every change, what is told after it started is there from when it is told; instants see no past."""
+        if not self.node.is_marked or self._clock is not None:
+            return fresh
+        return replace(fresh, start=np.maximum(fresh.start, self._known_until + 1))
 
     def _needed(self, fresh: TimedRows) -> TimedRows:
         """The rows with what is evaluated on them instead of their own columns."""
@@ -157,8 +172,8 @@ class AggregatedOperator(Operator):
         else:
             ranks = np.arange(max(low, self._occupancy.first), until + 1)
             moments = Moments(np.zeros(len(ranks), np.int64), ranks)
-        table = self._answers(keys, Grouped(rows, moments, clock.time(moments.rank)))
         start = clock.time(moments.rank) - 1
+        table = self._answers(keys, Grouped(rows, moments, start + 1), start)
         end = np.where(_stays_on(table, moments, high), FOREVER, start + clock.slide)
         order = self._in_order(table, moments.rank)
         order = order[moments.rank[order] <= high]
@@ -174,8 +189,8 @@ class AggregatedOperator(Operator):
     # At every change
 
     def _at_changes(self, now: int) -> Delta:
-        timed = self._input.rows()
-        clock = self._changes(timed, now)
+        timed, marks = self._input.rows(), self._marks(now)
+        clock = self._changes(timed, marks, now)
         self._known_until = now - 1
         if not len(clock.times):
             return Delta(TimedRows.empty(self.schema, 1), Retractions.none(1), now)
@@ -183,22 +198,33 @@ class AggregatedOperator(Operator):
         seen = last >= -1
         keys, rows = self._grouped_rows(timed.take(seen), first[seen], last[seen])
         if self.node.keys:
-            moments = every_change(rows.group, rows.first, rows.last, len(clock.times) - 1)
+            marked = np.searchsorted(clock.times, marks)
+            moments = every_change(rows.group, rows.first, rows.last, len(clock.times) - 1, marked)
         else:
             moments = Moments(np.zeros(len(clock.times), np.int64), np.arange(len(clock.times)))
         grouped = Grouped(rows, moments)
         times = clock.time(moments.rank)
         there = grouped.count > 0 if self.node.keys else self._is_occupied(times, now)
-        return self._replaced(self._answers(keys, grouped), times, there, now)
+        return self._replaced(self._answers(keys, grouped, times), times, there, now)
 
-    def _changes(self, timed: TimedRows, now: int) -> Changes:
-        """When rows come or leave; without keys also when the first event comes and the last one leaves."""
+    def _marks(self, now: int) -> Times:
+        """When groups may begin or cease to lack rows. From where the last step ended more may be known."""
+        if not self.node.is_marked:
+            return np.zeros(0, np.int64)
+        edges, since = self._missing.edges(self._known_until, now), self._known_until + 1
+        lacked = not pc.all(self._current.rows[COMPLETE], min_count=0).as_py()
+        lacks = bool(self._missing.at(np.array([since]))[0])
+        return np.union1d(edges, [since] if (lacked or lacks) and since < now else []).astype(np.int64)
+
+    def _changes(self, timed: TimedRows, marks: Times, now: int) -> Changes:
+        """When rows come or leave, and at the marks; without keys also when the first event comes and the last one
+        leaves."""
         clock = Changes.of(timed, self._known_until, now)
         if self.node.keys:
-            return clock
+            return Changes(np.union1d(clock.times, marks)) if len(marks) else clock
         times = [self._occupancy.first, *([self._last_moment] if now >= THE_END else [])]
         times = [time for time in times if self._known_until < time < now]
-        return Changes(np.union1d(clock.times, times).astype(np.int64))
+        return Changes(np.union1d(clock.times, [*times, *marks]).astype(np.int64))
 
     @property
     def _last_moment(self) -> int:
@@ -249,12 +275,13 @@ class AggregatedOperator(Operator):
         group = row_codes(keys) if self.node.keys else np.zeros(len(timed), np.int64)
         return keys, Rows(group, first, last, timed.start, place, values)
 
-    def _answers(self, keys: pa.Table, grouped: Grouped) -> pa.Table:
-        """Keys and aggregates at each moment."""
+    def _answers(self, keys: pa.Table, grouped: Grouped, seen: Times) -> pa.Table:
+        """Keys and aggregates at each moment, which sees the rows of such a time."""
         any_row = np.zeros(int(grouped.rows.group.max(initial=-1)) + 1, np.intp)
         any_row[grouped.rows.group] = np.arange(len(grouped.rows))
         arrays = [column.take(pa.array(any_row[grouped.moments.group])) for column in keys.columns]
         arrays += [vector.to_arrow() for vector in grouped.lower(self.node.aggregates)]
+        arrays += [pa.array(~self._missing.at(seen))] if self.node.is_marked else []
         return pa.table(arrays, schema=self.schema)
 
     def _in_order(self, table: pa.Table, times: Times) -> Index:

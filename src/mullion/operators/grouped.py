@@ -84,9 +84,13 @@ def every_instant(group: Codes, first: Times, last: Times) -> Moments:
     return Moments(group[at][which], rank)
 
 
-def every_change(group: Codes, first: Times, last: Times, high: int) -> Moments:
-    """The instants from 0 to high at which a row of a group comes or leaves."""
+def every_change(group: Codes, first: Times, last: Times, high: int, marked: Index) -> Moments:
+    """The instants from 0 to high at which a row of a group comes or leaves, and those that are marked for all."""
     groups, ranks = np.concatenate([group, group]), np.concatenate([first, last + 1])
+    if len(marked):
+        known = np.unique(group)
+        groups = np.concatenate([groups, np.repeat(known, len(marked))])
+        ranks = np.concatenate([ranks, np.tile(marked, len(known))])
     asked = (ranks >= 0) & (ranks <= high)
     pairs = np.unique(groups[asked] * (high + 1) + ranks[asked])
     return Moments(*np.divmod(pairs, max(1, high + 1)))

@@ -149,7 +149,7 @@ def choose(partial: Partial, window: KeyedSubWindow, number: Codes, wanted: Want
         own, met = number[pairs.stored], pairs.probe
         meant = (wanted.since[met] <= own) & (own < wanted.until[met]) & (pairs.end > before)
         some = pairs.take(np.flatnonzero(meant))
-        yield some.take(np.flatnonzero(taken_of(some.probe, wanted)))
+        yield some.take(np.flatnonzero(taken_of(some.probe, number[some.stored], wanted)))
 
 
 def _same_keys(partial: Partial, window: KeyedSubWindow, runs: tuple[Index, Index]) -> tuple[Index, Index]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -353,7 +353,7 @@ def _narrowed(delta: Delta, names: list[str]) -> Delta:
     rows = delta.fresh.rows
     if rows.column_names == names:
         return delta
-    return Delta(delta.fresh.with_rows(rows.select(names)), delta.retracted, delta.now, delta.released)
+    return replace(delta, fresh=delta.fresh.with_rows(rows.select(names)))
 
 
 def _widened(parts: Parts, takes: Sequence[Sequence[str]], schemas: Sequence[pa.Schema]) -> Parts:

@@ -19,6 +19,8 @@ from mullion.expressions.coding.hashes import mixed
 from mullion.expressions.vector import Vector
 
 ASC, DESC, WEIGHTED = "asc", "desc", "weighted"
+LEAST = 1 / 16
+"""The part of the mean weight that each pair has at the least where aggregates are estimated."""
 
 
 def promises(order: str, values: Vector) -> Real:
@@ -58,6 +60,33 @@ def shares(weight: Real, most: Counts, budget: float, phase: float) -> Counts:
     """
     if most.sum() <= budget:
         return most.copy()
+    passed = np.floor(np.cumsum(_divided(weight, most, budget)) + phase + 1e-9)
+    whole = np.diff(passed, prepend=np.floor(phase)).astype(np.int64)
+    return np.minimum(whole, most)
+
+
+def chances(weight: Real, most: Counts, budget: float) -> Real:
+    """With which chance each part of an entry is drawn, so that about `budget` are in all, by weight.
+
+    None is without a chance, or what it is one of could not be estimated: where weights are smaller than a part of the
+    mean, that part is taken (a defensive mixture, Hesterberg 1995).
+
+    >>> chances(np.array([6.0, 3.0, 1.0]), np.array([60, 30, 10]), 10).tolist()
+    [0.1, 0.1, 0.1]
+    >>> chances(np.array([9.0, 0.0]), np.array([3, 10]), 5).round(3).tolist()
+    [1.0, 0.2]
+    """
+    if most.sum() <= budget:
+        return np.ones(len(most))
+    known = np.where(np.isfinite(weight) & (weight > 0), weight, 0.0)
+    mean = known.sum() / most.sum()
+    known = np.maximum(known, most * (mean * LEAST if mean > 0 else 1.0))
+    chance: Real = np.minimum(_divided(known, most, budget) / np.maximum(most, 1), 1.0)
+    return chance
+
+
+def _divided(weight: Real, most: Counts, budget: float) -> Real:
+    """The budget by weight, at most as much as each can use; what one cannot goes to the others."""
     positive = np.where(weight > 0, weight, 0.0)
     share = np.zeros(len(weight))
     is_full = (most == 0) | (positive == 0)
@@ -71,9 +100,7 @@ def shares(weight: Real, most: Counts, budget: float, phase: float) -> Counts:
         share[filled] = most[filled]
         left -= float(most[filled].sum())
         is_full |= filled
-    passed = np.floor(np.cumsum(share) + phase + 1e-9)
-    whole = np.diff(passed, prepend=np.floor(phase)).astype(np.int64)
-    return np.minimum(whole, most)
+    return share
 
 
 def phases(of: Codes) -> Real:

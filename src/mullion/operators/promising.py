@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from mullion.algebra.nodes import Join, Promising
 from mullion.operators.base import Operator
 from mullion.operators.construction import DEFAULT, Construction
-from mullion.operators.join import JoinOperator
 from mullion.operators.promising_join import PromisingJoinOperator
 from mullion.operators.promising_selection import PromisingSelectionOperator
 from mullion.operators.registry import implements
 from mullion.operators.stateless import Narrowed
+from mullion.operators.weighed_join import WeighedJoin
 
 
 @implements(Promising)
@@ -20,7 +20,7 @@ def promising(node: Promising, inputs: Sequence[Operator], construction: Constru
     which part that was."""
     is_whole = any(construction.has_retractions(part.pattern) for part in node.parts)
     if isinstance(node.input, Join):
-        whole = JoinOperator(node.input, inputs, construction) if is_whole else None
+        whole = WeighedJoin(node, inputs, construction) if is_whole else None
         return whole or PromisingJoinOperator(node, inputs, construction)
     if is_whole:
         return Narrowed(inputs[0], [name for name in inputs[0].schema.names if construction.reads(name)])

@@ -14,7 +14,8 @@ Where MEMORY is short, rows are let go before their time (see `promise_memory`),
 Requires: two inputs whose rows end when they promised to.
 Time: as the join for what is told; for what is offered, counting.
 Space: the windows of the inputs, and one entry for each row that waits; MEMORY at most, and what a step brings.
-Guarantee: every row that is told is one of the join's, once; without shortage it is the join.
+Guarantee: every row that is told is one of the join's, once; without shortage it is the join. Where groups are made of
+them, weights are the reciprocals of chances, and times at which rows are missing are told; at others none is.
 """
 
 from __future__ import annotations
@@ -26,13 +27,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Join, Promising
+from mullion.algebra.nodes import Promising
 from mullion.expressions.arrays import Counts, Real
 from mullion.operators.agenda import Entries
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import key_function
-from mullion.operators.join import JoinOperator
 from mullion.operators.join_probe import Partial, choose, extended
 from mullion.operators.kernels.chosen_pairs import Wanted
 from mullion.operators.kernels.join import PORTION, Pairs, common_runs
@@ -45,12 +45,15 @@ from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.promising_set import PromisingSet
 from mullion.operators.row_store import RowStore
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
+from mullion.operators.weighed_join import WeighedJoin
+
+ENTRY = 2
+"""The place in `Partial.at`, beside those of the two inputs, of the entry by which a pair is told."""
 
 
-class PromisingJoinOperator(JoinOperator):
+class PromisingJoinOperator(WeighedJoin):
     def __init__(self, node: Promising, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
-        assert isinstance(node.input, Join)
-        super().__init__(node.input, inputs, construction)
+        super().__init__(node, inputs, construction)
         self.promising = node
         number = pa.field(NUMBER, pa.int64())
         self.stores = [
@@ -84,7 +87,7 @@ class PromisingJoinOperator(JoinOperator):
             whole = super().advance(inputs, now)
             self.tally.offered += self._looked_at - looked_at
             self.promises.whole_pace.learn(self._looked_at - looked_at, time.perf_counter() - began)
-            return whole
+            return replace(whole, missing=self.promises.lacking)
         offers = []
         for i, delta in enumerate(inputs):
             self.bad += self._bad_keys[i].among(delta.fresh.rows)
@@ -98,7 +101,7 @@ class PromisingJoinOperator(JoinOperator):
         for store in self.stores:
             store.expire(now)
         joined = TimedRows.concat(rows) if rows else TimedRows.empty(self.schema, self.width)
-        return Delta(joined, Retractions.none(self.width), now)
+        return Delta(joined, Retractions.none(self.width), now, missing=self.promises.lacking)
 
     def _numbered(self, i: int, delta: Delta) -> Delta:
         fresh = numbered(delta.fresh, self.came[i])
@@ -163,7 +166,8 @@ class PromisingJoinOperator(JoinOperator):
 
     def _met(self, entries: Entries, taken: Counts, alive: Counts | None = None) -> Iterator[_Met]:
         """So many of the pairs that entries still have. `alive` counts all of these."""
-        phase = phases(entries.probe + sum(self.came))
+        phase, chance = phases(entries.probe + sum(self.came)), self.promises.chance
+        chance = np.ones(len(entries)) if chance is None else chance
         for i in (0, 1):
             mine, other = np.flatnonzero(entries.side == i), self.stores[1 - i]
             stored = [number_of(window) for window in other.windows] if len(mine) else []
@@ -172,9 +176,10 @@ class PromisingJoinOperator(JoinOperator):
                 if not len(rows):
                     continue
                 partial, which = Partial.of(i, window, rows), mine[which]
-                own = entries.take(which)
-                seen = np.zeros(len(which), np.int64)
-                wanted = Wanted(own.since, own.until, taken[which], own.pairs, phase[which], seen)
+                partial.at[ENTRY] = which
+                own, seen = entries.take(which), np.zeros(len(which), np.int64)
+                drawn = taken[which], own.pairs, phase[which], chance[which]
+                wanted = Wanted(own.since, own.until, *drawn, seen, own.probe, i, self.promising.salt)
                 for number, met, first in zip(stored, other.windows, other.offsets().tolist(), strict=True):
                     for pairs in choose(partial, met, number, wanted, self.promises.before):
                         if len(pairs):
@@ -189,6 +194,10 @@ class PromisingJoinOperator(JoinOperator):
         passing = self._where_residual(i, window, met)
         self.passed.see(len(met), len(passing))
         return [self._timed(i, window, passing)] if len(passing) else []
+
+    def _stands_for(self, partial: Partial) -> Real:
+        chance = self.promises.chance
+        return super()._stands_for(partial) if chance is None else 1 / chance[partial.at[ENTRY]]
 
     def _where_residual(self, i: int, own: KeyedSubWindow, partial: Partial, *, are_new: bool = True) -> Partial:
         passing = super()._where_residual(i, own, partial, are_new=are_new)
@@ -215,6 +224,8 @@ class PromisingJoinOperator(JoinOperator):
 
     def _save_memory(self, now: int) -> None:
         """Let rows go. What waited with them is shed, but for what had expired."""
+        ends = (int(window.meets.max()) for store in self.stores for window in store.windows)
+        self.promises.lose(now, max(ends, default=now))
         everything = np.arange(len(self.promises.agenda))
         counted, expired = self.promises.counted(self.promises.agenda, everything)
         self.tally.rows_shed += self.memory.shed(counted, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mullion.algebra.nodes import Node
+from mullion.algebra.nodes import Node, is_aggregates
 from mullion.operators.auto_time import AutoTime
 from mullion.operators.base import Operator
 from mullion.operators.column_pruning import in_order
@@ -31,7 +31,7 @@ def told_of(plans: Mapping[Node, Node], operators: Mapping[Node, Operator]) -> d
     """What became of what the promising join or selection of a plan was offered, by the roots whose plans have one."""
     known = {node: own.facts() for node, operator in operators.items() if (own := promises_of(operator)) is not None}
     below = {root: [n for n in in_order([plan]) if n in known] for root, plan in plans.items() if known}
-    return {root: known[own[0]] for root, own in below.items() if own}
+    return {root: {**known[own[0]], "aggregated": is_aggregates(root)} for root, own in below.items() if own}
 
 
 __all__ = ["promises_of", "share_time", "told_of"]

@@ -7,6 +7,9 @@ An entry stands for pairs of rows of a join, or for one row of a selection; whoe
 Entries are told in order, the last one in part. What waits is told when a step has time to spare, and goes when its
 rows do. A sample that is told later would be one of another time: so nothing of it waits.
 
+Where groups are made of what is told, it also says when pairs are missing, and each pair of a sample is drawn by itself
+with a chance that is known, so that aggregates of all can be estimated. So about as many as the budget are drawn.
+
 Time: O(n log n) a step with shortage, for n entries. Space: one entry for each row that waits.
 Guarantee: what is offered is told, waits, has expired or was shed, and each pair is one of these.
 """
@@ -28,12 +31,15 @@ from mullion.language.query import Budget
 from mullion.operators.agenda import Entries
 from mullion.operators.auto_time import AutoTime
 from mullion.operators.base import Parts
+from mullion.operators.missing import NOTHING, Missing
 from mullion.operators.pace import Pace
 from mullion.operators.promise_budget import LEARNT, StepBudget
-from mullion.operators.promise_orders import WEIGHTED, phases, ranked, shares
+from mullion.operators.promise_orders import WEIGHTED, chances, phases, ranked, shares
 from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.timed_rows import TimedRows
 
+SAMPLED = 100
+"""About so many pairs are drawn for estimates where a step has no time left."""
 SECOND = 1_000_000
 AHEAD = 1.5
 """Entries that waited are counted anew for so many times the budget, since some of their pairs have expired."""
@@ -86,6 +92,10 @@ class PromisingSet:
         """What AUTO has of the time of a step."""
         self.pace, self.whole_pace = Pace(), Pace()
         """What telling takes of entries, and what it takes of everything, without a choice."""
+        self.missing, self.lacking = NOTHING, NOTHING
+        """When pairs are missing for good, and when any are as far as is known, where groups are made of them."""
+        self.chance: Real | None = None
+        """With which chance the pairs of the entries that are told were drawn; None: they stand for themselves."""
         self.last: LastStep | None = None
         self._known, self._allowed = PromiseTally(), math.inf
         """How it was before the step, and the seconds that AUTO has for it."""
@@ -97,6 +107,7 @@ class PromisingSet:
     def begin(self, began: float, most: int) -> StepBudget:
         """The budget of a step, which gives so many rows at the most."""
         self._known = replace(self.tally)
+        self.missing = self.lacking = self.missing.after(self.before)
         self._allowed = self.time.turn()
         return StepBudget(self.node.budget, began, self._allowed, self.pace, most, self._after)
 
@@ -142,6 +153,8 @@ class PromisingSet:
             order = ranked(self._offered.promise(entries))
             self._tell_now(budget)
             rows = self._in_order(entries, order, budget)
+        if self.node.aggregated:
+            self.lacking = Missing.union([self.missing, Missing.of(self.agenda.start, self.agenda.end)])
         self._told_at = time.perf_counter()
         return rows
 
@@ -187,6 +200,8 @@ class PromisingSet:
     def _drawn(self, entries: Entries, budget: StepBudget, phase: float) -> list[TimedRows]:
         """Of each entry its share. What is not drawn is shed."""
         pairs = entries.pairs
+        if self.node.weighs:
+            return self._sampled(entries, budget)
         if budget.fits(len(entries), int(pairs.sum())):
             drawn = pairs
         elif budget.counts_events:
@@ -197,6 +212,20 @@ class PromisingSet:
         self.tally.shed += int(pairs.sum() - drawn.sum())
         some = np.flatnonzero(drawn)
         return self._told(entries.take(some), budget, drawn[some])
+
+    def _sampled(self, entries: Entries, budget: StepBudget) -> list[TimedRows]:
+        """Of each entry pairs that are drawn by themselves."""
+        pairs, known, began = int(entries.pairs.sum()), replace(self.tally), time.perf_counter()
+        if not budget.fits(len(entries), pairs):
+            self.chance = chances(entries.promise, entries.pairs, max(budget.pairs, SAMPLED if budget.is_time else 1))
+            shed = entries.take(self.chance < 1)
+            self.missing = Missing.union([self.missing, Missing.of(shed.start, shed.end)])
+        rows = self._offered.rows(entries, entries.pairs)
+        self.chance = None
+        drawn = self.tally.told - known.told + known.offered - self.tally.offered
+        self.tally.shed += pairs - drawn
+        self.pace.learn(drawn, time.perf_counter() - began)
+        return rows
 
     def _told(self, entries: Entries, budget: StepBudget, drawn: Counts | None = None) -> list[TimedRows]:
         """The pairs of some entries, or as many as are drawn of them, as rows."""
@@ -214,6 +243,11 @@ class PromisingSet:
 
     # What leaves
 
+    def lose(self, since: int, until: int) -> None:
+        """Rows were let go, which would have met others between these times."""
+        if self.node.aggregated:
+            self.missing = Missing.union([self.missing, Missing(np.array([since]), np.array([until]))])
+
     def expire(self, now: int) -> None:
         """Entries leave with their rows: the step has gone on to `now`."""
         over = self.agenda.end <= now
@@ -225,7 +259,8 @@ class PromisingSet:
     # What a restart needs
 
     def parts(self) -> Parts:
-        return {"agenda": [self.agenda.to_table()], "tally": [self.tally.to_table()]}
+        missing = {"missing": [self.missing.to_table()]} if self.node.aggregated else {}
+        return {"agenda": [self.agenda.to_table()], "tally": [self.tally.to_table()], **missing}
 
     def restore(self, parts: Parts, before: int) -> None:
         self.before = before
@@ -233,3 +268,5 @@ class PromisingSet:
             self.agenda = Entries.from_table(table)
         for table in parts.get("tally", ()):
             self.tally = PromiseTally.from_table(table)
+        for table in parts.get("missing", ()):
+            self.missing = Missing.from_table(table)

@@ -33,6 +33,7 @@ from mullion.expressions.coding.dictionary import decoded
 from mullion.expressions.readonly import frozen
 from mullion.kernels.columns import Columns
 from mullion.operators.kernels.time_order import is_in_time_order
+from mullion.operators.missing import Missing
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,8 @@ class Delta:
     now: int
     released: Retractions | None = None
     """Rows of earlier deltas that INTERNAL windows hold no more, earlier than they promised. They do not end."""
+    missing: Missing | None = None
+    """Of a relation that tells a part of itself, when rows are missing as far as is known now. None: never."""
 
     def as_held(self) -> Delta:
         """As if INTERNAL windows were external: rows end when they are let go."""
@@ -144,7 +147,7 @@ class Delta:
         if fresh.held is not None:
             fresh = TimedRows(fresh.rows, fresh.ids, fresh.start, fresh.held)
         retracted = self.retracted if self.released is None else Retractions.concat([self.retracted, self.released])
-        return Delta(fresh, retracted, self.now)
+        return Delta(fresh, retracted, self.now, missing=self.missing)
 
 
 def in_time_order(start: Times, ids: Ids) -> Index | None:

@@ -18,6 +18,9 @@ OF_A_SELECTION = {
     "asc": "rows with rare values come first",
     "weighted": "a sample by these weights",
 }
+BOUNDS = "bounds, of the pairs that are told; is_complete says where they are exact"
+SCALED = "scaled by the chance with which a pair is drawn, by a hash of its rows; is_complete says where they are exact"
+AGGREGATES = {"desc": BOUNDS, "asc": BOUNDS, "weighted": SCALED}
 LEAVING = {
     "desc": "beyond it the least promising rows of the oldest granularity go: those of the rarest keys, by estimates",
     "asc": "beyond it the least promising rows of the oldest granularity go: those of the most frequent keys",
@@ -31,6 +34,8 @@ def promising_reasons(root: Node, estimates: Estimates, told: Mapping[str, Any] 
         if isinstance(node, Promising):
             yield {"rule": f"promising_{_kind(node)}", "text": _what_it_does(node, estimates)}
             yield {"rule": "exact_or_promising", "text": _costs(node, estimates, told)}
+            if node.aggregated:
+                yield {"rule": "aggregates", "text": AGGREGATES[node.order]}
             if node.memory is not None:
                 text = f"{size_text(node.memory)} for rows and what waits: {LEAVING[node.order]}"
                 yield {"rule": "memory", "text": text}

@@ -12,8 +12,12 @@ and stays, as all plans do. A join is not made wider for it: that would cost wha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from mullion.algebra.nodes import Join, Node, Promising, nodes
+from mullion.algebra.nodes import Aggregated, Join, Node, Project, Promising, nodes
+from mullion.algebra.streams import WEIGHT
+from mullion.language.query import Column, Literal
+from mullion.language.types import DOUBLE
 from mullion.planner.shared_joins import share_joins
 
 
@@ -22,7 +26,12 @@ def is_promising(root: Node) -> bool:
 
 
 def complete(root: Node) -> Node:
-    """The plan with whole joins in the place of promising ones."""
+    """The plan with whole joins in the place of promising ones. Every row then stands for itself."""
+    if isinstance(root, Aggregated) and isinstance(root.input, Promising) and root.input.weighs:
+        (read,) = root.needs(())
+        join = complete(root.input.input)
+        items = [(name, Column(name), type_) for name, type_ in join.columns if name in read]
+        return replace(root, input=Project(join, (*items, (WEIGHT, Literal(1.0, DOUBLE), DOUBLE))))
     if isinstance(root, Promising) and isinstance(root.input, Join):
         return complete(root.input)
     return root.with_inputs(tuple(complete(below) for below in root.inputs))

@@ -19,10 +19,11 @@ Piece = tuple[tuple[Group, tuple[Any, ...]], int, int]
 
 
 class Groups:
-    """The rows of an input, each with its group and what it gives to the aggregates."""
+    """The rows of an input, each with its group and what it gives to the aggregates. `whole`: the rows that there would
+    be if the input told all of them."""
 
-    def __init__(self, node: Aggregated, rows: list[Row]) -> None:
-        self.node = node
+    def __init__(self, node: Aggregated, rows: list[Row], whole: list[Row]) -> None:
+        self.node, self.whole = node, whole
         self.rows = sorted(rows, key=lambda row: (row.start, row.id))
         columns = [
             {name: Vector.of(type_, [v]) for (name, type_), v in zip(node.input.columns, row.values, strict=True)}
@@ -34,8 +35,10 @@ class Groups:
         self.given = [[contribution(bound, own) for bound in node.aggregates] for own in columns]
         self.values: dict[tuple[Group, tuple[Any, ...]], tuple[Any, ...]] = {}
 
-    def snapshot(self, there: Sequence[int], instant: int | None = None) -> list[tuple[Group, tuple[Any, ...]]]:
-        """The result over some of the rows; `values` then has its rows."""
+    def snapshot(self, moment: int, instant: int | None = None) -> list[tuple[Group, tuple[Any, ...]]]:
+        """The result over the rows of a moment; `values` then has its rows."""
+        there = [i for i, row in enumerate(self.rows) if row.is_held_at(moment)]
+        is_complete = len(there) == sum(row.is_held_at(moment) for row in self.whole)
         groups: dict[Group, list[int]] = {} if self.node.keys else {(): []}
         for i in there:
             groups.setdefault(self.group[i], []).append(i)
@@ -44,6 +47,8 @@ class Groups:
             row = list(group)
             for n, bound in enumerate(self.node.aggregates):
                 row.append(aggregate(bound, [given for i in members for given in self.given[i][n]], instant))
+            if self.node.is_marked:
+                row.append(is_complete)
             what = (group, one_value(row))
             self.values[what] = tuple(row)
             result.append(what)
@@ -60,15 +65,15 @@ class Groups:
 
 
 def at_instants(
-    node: Aggregated, rows: list[Row], instants: Sequence[int], *, stay: bool, endless: bool = False
+    node: Aggregated, rows: list[Row], whole: list[Row], instants: Sequence[int], *, stay: bool, endless: bool = False
 ) -> list[Row]:
     """A row for each instant t, over what lives just before it; seen at t and until the next instant. `endless`: events
     are there after the last instant too, so a row that the next one would have as well does not end."""
-    groups, pieces = Groups(node, rows), []
+    groups, pieces = Groups(node, rows, whole), []
     assert node.slide is not None
 
     def at(instant: int) -> list[tuple[Group, tuple[Any, ...]]]:
-        return groups.snapshot([i for i, row in enumerate(groups.rows) if row.is_held_at(instant - 1)], instant)
+        return groups.snapshot(instant - 1, instant)
 
     for instant in instants:
         pieces += [(what, instant - 1, instant - 1 + node.slide) for what in at(instant)]
@@ -79,12 +84,12 @@ def at_instants(
     return groups.rows_of(pieces, stay=stay)
 
 
-def at_changes(node: Aggregated, rows: list[Row], first: int, last: int, *, stay: bool) -> list[Row]:
+def at_changes(node: Aggregated, rows: list[Row], whole: list[Row], first: int, last: int, *, stay: bool) -> list[Row]:
     """A row from each change of a group's values to the next. Without keys there is one from `first` until `last`, over
     nothing too."""
-    groups, pieces = Groups(node, rows), []
-    for start, end in moments([first, last, *(time for row in rows for time in (row.start, row.held_until))]):
-        there = [i for i, row in enumerate(groups.rows) if row.is_held_at(start)]
-        if there or (not node.keys and first <= start < last):
-            pieces += [(what, start, end) for what in groups.snapshot(there)]
+    groups, pieces = Groups(node, rows, whole), []
+    changes = [time for row in (*rows, *whole) for time in (row.start, row.held_until)]
+    for start, end in moments([first, last, *changes]):
+        if node.keys or first <= start < last or any(row.is_held_at(start) for row in rows):
+            pieces += [(what, start, end) for what in groups.snapshot(start)]
     return groups.rows_of(glued(pieces), stay=stay)

@@ -14,6 +14,7 @@ from mullion.algebra.nodes import (
     Join,
     JoinView,
     Project,
+    Promising,
     ResultWindow,
     Scan,
     TableLookup,
@@ -138,6 +139,7 @@ def table_lookup(world: World, node: TableLookup) -> list[Row]:
 @meaning_of(Aggregated)
 def aggregated(world: World, node: Aggregated) -> list[Row]:
     rows, stay = world.rows(node.input), all(scan.window.internal for scan in scans(node))
+    whole = world.rows(node.input.input) if isinstance(node.input, Promising) else rows
     windows = [below for below in nodes(node) if isinstance(below, Scan | ResultWindow)]
     in_windows = [row for window in windows for row in world.rows(window)]
     if not in_windows:
@@ -145,11 +147,11 @@ def aggregated(world: World, node: Aggregated) -> list[Row]:
     assert world.newest is not None
     first, last = min(row.start for row in in_windows), max(row.held_until for row in in_windows)
     if node.slide is None:
-        return at_changes(node, rows, first, max(last, world.newest), stay=stay)
+        return at_changes(node, rows, whole, first, max(last, world.newest), stay=stay)
     every = Instants(node.slide, node.offset)
     endless = last == FOREVER
     last = world.last(every) if endless else every.until(last)
     instants = [t for t in every.between(first, last) if any(row.is_held_at(t - 1) for row in in_windows)]
     if instants and not node.keys:
         instants = list(every.between(instants[0], max(instants[-1], world.newest)))
-    return at_instants(node, rows, instants, stay=stay, endless=endless)
+    return at_instants(node, rows, whole, instants, stay=stay, endless=endless)

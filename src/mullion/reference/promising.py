@@ -1,7 +1,10 @@
 """What a promising join or selection tells in steps, by definition: all pairs, or all rows, ordered by exact counts and
 cut at the budget (ali 5).
 
-Where no budget is short, it is the join or selection: that is its meaning as a relation.
+Where no budget is short, it is the join or selection: that is its meaning as a relation. Where one is, aggregates are
+over what was told (`as_found`), and are complete at moments at which that is all of the join. WEIGHTED pairs that are
+aggregated are told each with a chance of its own, whatever becomes of the others, and stand for as many as that is one
+of.
 """
 
 from __future__ import annotations
@@ -21,10 +24,27 @@ from mullion.reference.registry import as_inputs, meaning_of
 from mullion.reference.rows import Row
 from mullion.reference.world import World
 
+Told = list[list[Row]]
+"""What each step tells."""
+LEAST_WEIGHT = 1 / 16
+"""The part of the mean weight that pairs have at the least where they are aggregated."""
+BITS = (1 << 64) - 1
+
 
 @meaning_of(Promising, strict=as_inputs)
 def promising(world: World, node: Promising) -> list[Row]:
-    return world.rows(node.input)
+    rows = world.rows(node.input)
+    return [_weighing(row, 1.0) for row in rows] if node.weighs else rows
+
+
+def as_found(told: Told, steps: Sequence[int]) -> list[Row]:
+    """Rows that steps up to these times told: they are there from their start, or from where the step before ended."""
+    rows = [
+        replace(row, start=max(row.start, before))
+        for some, before in zip(told, (EVER_BEFORE, *steps), strict=False)
+        for row in some
+    ]
+    return [row for row in rows if row.start < row.end]
 
 
 @dataclass(frozen=True)
@@ -42,7 +62,7 @@ class _Offer:
         return _faded(node, self.promise, grain)
 
 
-def told_in_steps(world: World, node: Promising, steps: Sequence[int]) -> list[list[Row]]:
+def told_in_steps(world: World, node: Promising, steps: Sequence[int]) -> Told:
     """The rows that ASC or DESC tell in the steps up to each of these times."""
     told, waiting, before = [], list[_Offer](), EVER_BEFORE
     passing = {row.id for row in world.rows(node.input)}
@@ -55,6 +75,59 @@ def told_in_steps(world: World, node: Promising, steps: Sequence[int]) -> list[l
         told.append([row for row in found if row.id in passing])
         before = now
     return told
+
+
+def sampled_in_steps(world: World, node: Promising, steps: Sequence[int]) -> Told:
+    """The rows, with their weights, that WEIGHTED draws for aggregates in the steps up to each of these times."""
+    told, before = [], EVER_BEFORE
+    passing = {row.id for row in world.rows(node.input)}
+    sides = [sorted(world.rows(part), key=lambda row: row.start) for part in node.parts]
+    numbers = {(*one.id, *other.id): (n, m) for n, one in enumerate(sides[0]) for m, other in enumerate(sides[1])}
+    assert node.budget.rows is not None
+    for now in steps:
+        offers = list(_pairs(world, node, before, now))
+        chances = _chances(
+            [offer.promise for offer in offers], [len(offer.pairs) for offer in offers], node.budget.rows
+        )
+        drawn = [
+            _weighing(row, 1 / chance)
+            for offer, chance in zip(offers, chances, strict=True)
+            for row in offer.pairs
+            if chance == 1 or _drawn(node.salt, *numbers[row.id]) < chance
+        ]
+        told.append([row for row in drawn if row.id in passing])
+        before = now
+    return told
+
+
+def _chances(weights: list[float], counts: list[int], budget: float) -> list[float]:
+    """By weight, about as many as the budget in all; none is more than 1, nor without any."""
+    if sum(counts) <= budget:
+        return [1.0] * len(counts)
+    mean = sum(weights) / sum(counts)
+    each = [max(w / n, mean * LEAST_WEIGHT) if mean else 1.0 for w, n in zip(weights, counts, strict=True)]
+    sure: set[int] = set()
+    while True:
+        others = [i for i in range(len(each)) if i not in sure]
+        rate = (budget - sum(counts[i] for i in sure)) / sum(each[i] * counts[i] for i in others)
+        more = {i for i in others if each[i] * rate >= 1}
+        if not more:
+            return [1.0 if i in sure else each[i] * rate for i in range(len(each))]
+        sure |= more
+
+
+def _drawn(code: int, first: int, second: int) -> float:
+    """A number between 0 and 1 by a salt and the numbers of two rows (splitmix64)."""
+    for number in (first, second):
+        code = (code * 0x9E3779B97F4A7C15 + number) & BITS
+        code = ((code ^ (code >> 30)) * 0xBF58476D1CE4E5B9) & BITS
+        code = ((code ^ (code >> 27)) * 0x94D049BB133111EB) & BITS
+        code ^= code >> 31
+    return float((code >> 11) / (1 << 53))
+
+
+def _weighing(row: Row, weight: float) -> Row:
+    return replace(row, values=(*row.values, weight))
 
 
 def _cut(offers: list[_Offer], rows: int | None, events: int | None) -> tuple[list[Row], list[_Offer]]:
@@ -107,6 +180,8 @@ def _pairs(world: World, node: Promising, before: int, now: int) -> Iterator[_Of
 
 
 def _promise(node: Promising, value: Any) -> float:
+    if node.order == "weighted":
+        return 0.0 if value is None or value != value else max(float(value), 0.0)
     if value is None or value != value:
         return -inf if node.order == "desc" else inf
     return float(value)
@@ -115,7 +190,7 @@ def _promise(node: Promising, value: Any) -> float:
 def _faded(node: Promising, promise: float, grain: int) -> float:
     """It comes later than it would have."""
     factor = node.fade**grain
-    return promise * factor if (promise > 0) == (node.order == "desc") else promise / factor
+    return promise * factor if (promise > 0) == (node.order != "asc") else promise / factor
 
 
 def _meet(sides: Sequence[Sequence[Row]], keys: Sequence[Sequence[tuple[Any, ...]]], side: int, n: int, m: int) -> bool:

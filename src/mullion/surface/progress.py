@@ -174,7 +174,12 @@ def _told_in_part(promising: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             by_budget = facts["waiting"] + facts["expired"] + facts["shed"] - facts["shed_by_memory"]
             why = [*(["BUDGET"] if by_budget else []), *(["MEMORY"] if facts["rows_shed"] else [])]
             left += [f"{plural(facts['rows_shed'], 'row')} were let go"] if facts["rows_shed"] else []
-            yield f"query {query} told about {share} of its results ({', '.join(why)}): {', '.join(left)}"
+            what = (
+                f"is made of about {share} of its pairs"
+                if facts["aggregated"]
+                else f"told about {share} of its results"
+            )
+            yield f"query {query} {what} ({', '.join(why)}): {', '.join(left)}"
 
 
 _LEFT = {"waiting": "wait", "expired": "expired unseen", "shed": "were shed"}

@@ -16,8 +16,10 @@ from mullion.algebra.texts import expression_text, list_text, unquoted
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column, Expr
 from mullion.language.render import duration_text, render
-from mullion.language.types import Type
+from mullion.language.types import BOOLEAN, Type
 
+COMPLETE = "#complete"
+"""The column that says whether all rows of the input are there that a row is about."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 """Where a user's function lies in memory is no part of a name."""
 _UNORDERED = frozenset(("avg", "count", "max", "min", "sum"))
@@ -28,17 +30,20 @@ class Aggregated(OverOne):
     """GROUP BY: one row for each group, `#k0..` and `#a0..`. Without keys there is always one row.
 
     `slide` and `offset`: the relation changes only at these instants, as its windows do; None: at every change.
+    `is_marked`: its input may tell a part of its rows, and `COMPLETE` says where it told all.
     """
 
     keys: tuple[tuple[Expr, Type], ...]
     aggregates: tuple[BoundAggregate, ...]
     slide: int | None = None
     offset: int = 0
+    is_marked: bool = False
 
     @property
     def columns(self) -> Columns:
         keys = tuple((f"#k{i}", type_) for i, (_, type_) in enumerate(self.keys))
-        return (*keys, *((f"#a{i}", bound.result) for i, bound in enumerate(self.aggregates)))
+        marked = ((COMPLETE, BOOLEAN),) if self.is_marked else ()
+        return (*keys, *((f"#a{i}", bound.result) for i, bound in enumerate(self.aggregates)), *marked)
 
     def needs(self, needed: Collection[str]) -> list[set[str]]:
         read = [expr for bound in self.aggregates for expr in bound.expressions()]
@@ -51,7 +56,8 @@ class Aggregated(OverOne):
     def text(self) -> str:
         bound = ", ".join(map(_aggregate, self.aggregates))
         keys = list_text(key for key, _ in self.keys)
-        return f"aggregated({self.input.text}, by ({keys}), {bound}, {self.slide}, {self.offset})"
+        marked = ", marked" if self.is_marked else ""
+        return f"aggregated({self.input.text}, by ({keys}), {bound}, {self.slide}, {self.offset}{marked})"
 
     @property
     def explained(self) -> str:

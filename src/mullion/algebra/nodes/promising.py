@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 
 from mullion.algebra.column_names import names_in
 from mullion.algebra.costs import Estimates, OperatorCost
-from mullion.algebra.nodes.base import Node, SameLives
+from mullion.algebra.nodes.base import Columns, Node, SameLives
 from mullion.algebra.nodes.join import Join
 from mullion.algebra.nodes.registry import kind
+from mullion.algebra.nodes.scan import Scan
+from mullion.algebra.streams import WEIGHT
 from mullion.algebra.texts import expression_text
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Budget, Expr
 from mullion.language.render import budget_text, render
+from mullion.language.types import DOUBLE
 from mullion.memory import size_text
 
 ESTIMATE = "#estimate"
@@ -30,6 +34,9 @@ class Promising(SameLives):
     the granularities of the other stream (5.1). Beyond `memory` bytes, rows of the oldest granularity are let go, the
     least promising first.
 
+    `aggregated`: groups are made of its rows, so it also tells when some are missing. WEIGHTED rows are then drawn each
+    by itself, and `WEIGHT` says how many pairs each stands for.
+
     Rows that waited come after others that started later, so they leave in any order. The order is one of all rows:
     it cannot be split by keys.
     """
@@ -41,6 +48,23 @@ class Promising(SameLives):
     ages: tuple[tuple[int, ...], ...] = ((), ())
     memory: int | None = None
     counted: Expr | None = None
+    aggregated: bool = False
+
+    @property
+    def weighs(self) -> bool:
+        return self.aggregated and self.order == "weighted"
+
+    @cached_property
+    def salt(self) -> int:
+        """What makes the pairs that it draws others than those of other joins."""
+        return int(self.name[-15:], 16)
+
+    @property
+    def columns(self) -> Columns:
+        return (*self.input.columns, (WEIGHT, DOUBLE)) if self.weighs else self.input.columns
+
+    def traced(self, expr: Expr) -> tuple[Scan, Expr] | None:
+        return None if WEIGHT in names_in(expr) else super().traced(expr)
 
     @property
     def parts(self) -> tuple[Node, ...]:
@@ -69,7 +93,8 @@ class Promising(SameLives):
         return self.parts
 
     def needs(self, needed: Collection[str]) -> list[set[str]]:
-        whole = self.input.needs(needed) if isinstance(self.input, Join) else [set(needed) | names_in(*self.keys[0])]
+        needed = {*needed} - {WEIGHT}
+        whole = self.input.needs(needed) if isinstance(self.input, Join) else [needed | names_in(*self.keys[0])]
         return [names | (names_in(promise) - {ESTIMATE}) for names, promise in zip(whole, self.promises, strict=True)]
 
     @property
@@ -78,7 +103,8 @@ class Promising(SameLives):
         fading = "" if self.fade == 1 else f", fade {self.fade!r} at {self.ages}"
         keeping = "" if self.memory is None else f", {self.memory} bytes by {self.ages}"
         counting = "" if self.counted is None else f", counted by {render(self.counted)}"
-        return f"promising({self.input.text}, {self.order} {by}, {budget_text(self.budget)}{fading}{keeping}{counting})"
+        more = f"{fading}{keeping}{counting}{', aggregated' if self.aggregated else ''}"
+        return f"promising({self.input.text}, {self.order} {by}, {budget_text(self.budget)}{more})"
 
     @property
     def explained(self) -> str:
@@ -89,7 +115,8 @@ class Promising(SameLives):
         fading = "" if self.fade == 1 else f", fade {self.fade:g}"
         keeping = "" if self.memory is None else f", memory {size_text(self.memory)}"
         budget = f"budget {budget_text(self.budget)} a step"
-        return f"PROMISING {self.order.upper()} {' and '.join(by)}{fading}, {budget}{keeping}"
+        weighed = ", pairs with weights" if self.weighs else ""
+        return f"PROMISING {self.order.upper()} {' and '.join(by)}{fading}, {budget}{keeping}{weighed}"
 
     @property
     def pattern(self) -> Pattern:

@@ -129,10 +129,16 @@ def mixed(columns: Sequence[Codes], length: int) -> Codes:
 def mix_in(codes: Array, more: Array) -> None:
     """Change each hash by one more number (the finalizer of splitmix64)."""
     for i in range(len(codes)):
-        x = np.uint64(codes[i]) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(more[i])
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        codes[i] = np.int64(x ^ (x >> np.uint64(31)))
+        codes[i] = mixed_with(codes[i], more[i])
+
+
+@njit(cache=True, nogil=True)
+def mixed_with(code: int | np.int64, more: int | np.int64) -> np.int64:
+    """A hash changed by one more number."""
+    x = np.uint64(code) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(more)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.int64(x ^ (x >> np.uint64(31)))
 
 
 @njit(cache=True, nogil=True)

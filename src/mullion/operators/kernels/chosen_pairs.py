@@ -2,6 +2,11 @@
 
     entry of a row   rows 3..8 of the other side, 2 of 6 drawn      its pairs, in the order in which they are met
                                                                     . . x . . x
+                     or each drawn by itself, with a chance of 1/3  x . . . x .
+
+Evenly spaced pairs are as many as were asked for, and vary the least; but of what they would have been with another
+beginning they say nothing. Those that are drawn by themselves tell how far off they may be. Whether one is depends on
+the numbers of its two rows and on the join alone, not on the step that looks at it.
 
 Pairs are walked over without being kept; only what is chosen is written.
 """
@@ -16,20 +21,27 @@ import numpy as np
 from numba import njit
 
 from mullion.expressions.arrays import Array, Codes, Counts, Index, Mask, Real, Times
+from mullion.expressions.coding.hashes import mixed_with
 from mullion.expressions.readonly import frozen
 from mullion.operators.kernels.join import PORTION, Found, Pairs, Runs, Side, room_for, sides
 
 
 class Wanted(NamedTuple):
     """For each row that probes: which numbers the rows have that it is to meet, and how many pairs are taken of how
-    many, evenly spaced from a phase on. `seen` counts the pairs that were met, taken or not."""
+    many, evenly spaced from a phase on; or, where that is less than 1, with which chance each is drawn by itself.
+    `seen` counts the pairs that were met, taken or not. `own` is the number of the row, and `side` its input; with
+    `salt`, different joins have different dice."""
 
     since: Codes
     until: Codes
     taken: Counts
     of: Counts
     phase: Real
+    chance: Real
     seen: Counts
+    own: Codes
+    side: int
+    salt: int
 
 
 def chosen_pairs(
@@ -56,16 +68,31 @@ def chosen_pairs(
             yield Pairs(*(column[:count] for column in out))
 
 
-def taken_of(which: Index, wanted: Wanted) -> Mask:
-    """Which of some pairs are taken, when each is of such a row that probes."""
+def taken_of(which: Index, number: Codes, wanted: Wanted) -> Mask:
+    """Which of some pairs are taken, when each is of such a row that probes, with a row of such a number."""
     taken = np.zeros(len(which), np.bool_)
-    _take(which, wanted, taken)
+    _take(which, number, wanted, taken)
     return taken
 
 
 @njit(cache=True, nogil=True)
-def _is_taken(place: int, taken: int, of: int, phase: float) -> bool:
-    """Whether a pair is, when so many come before it: exactly `taken` of all are, each equally likely."""
+def _is_taken(wanted: Wanted, p: int, place: int, number: int) -> bool:
+    """Whether a pair is, when so many come before it."""
+    if wanted.chance[p] < 1.0:
+        first, second = (wanted.own[p], number) if wanted.side == 0 else (number, wanted.own[p])
+        return bool(_drawn(wanted.salt, first, second) < wanted.chance[p])
+    return wanted.taken[p] > 0 and _is_spaced(place, wanted.taken[p], wanted.of[p], wanted.phase[p])
+
+
+@njit(cache=True, nogil=True)
+def _drawn(salt: int, first: int, second: int) -> float:
+    """A number between 0 and 1 by the numbers of the rows of a pair: as if it were random, but the same again."""
+    return float(np.uint64(mixed_with(mixed_with(salt, first), second)) >> np.uint64(11)) / float(1 << 53)
+
+
+@njit(cache=True, nogil=True)
+def _is_spaced(place: int, taken: int, of: int, phase: float) -> bool:
+    """Exactly `taken` of all are, each equally likely."""
     if taken >= of:
         return True
     share = taken / of
@@ -73,10 +100,10 @@ def _is_taken(place: int, taken: int, of: int, phase: float) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _take(which: Array, wanted: Wanted, taken: Array) -> None:
+def _take(which: Array, number: Array, wanted: Wanted, taken: Array) -> None:
     for i in range(len(which)):
         p = which[i]
-        taken[i] = wanted.taken[p] > 0 and _is_taken(wanted.seen[p], wanted.taken[p], wanted.of[p], wanted.phase[p])
+        taken[i] = _is_taken(wanted, p, wanted.seen[p], number[i])
         wanted.seen[p] += 1
 
 
@@ -88,7 +115,6 @@ def _choose(probe: Side, stored: Side, number: Array, wanted: Wanted, before: in
     while run < len(probe.first):
         while p < probe.last[run]:
             start, end, since, until = probe.start[p], probe.end[p], wanted.since[p], wanted.until[p]
-            taken, of, phase = wanted.taken[p], wanted.of[p], wanted.phase[p]
             while k < stored.last[run]:
                 if count == room:
                     at[0], at[1], at[2] = run, p, k
@@ -97,7 +123,7 @@ def _choose(probe: Side, stored: Side, number: Array, wanted: Wanted, before: in
                 if later < sooner and sooner > before and since <= number[k] < until:
                     place = wanted.seen[p]
                     wanted.seen[p] = place + 1
-                    if taken > 0 and _is_taken(place, taken, of, phase):
+                    if _is_taken(wanted, p, place, number[k]):
                         out.probe[count], out.stored[count], out.start[count], out.end[count] = p, k, later, sooner
                         count += 1
                 k += 1

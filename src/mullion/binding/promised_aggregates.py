@@ -1,0 +1,157 @@
+"""Aggregates over a join with a PREFERENCE, written so that what is missing of the join makes them no wrong numbers.
+
+    SELECT APPROX count(*) AS n, max(a.x) AS high FROM a [...], b [...] WHERE a.k = b.k WITH PREFERENCE WEIGHTED ...
+
+    n            sum(w)                                w: how many pairs a pair stands for
+    high         max(a.x)
+    n_error      sqrt(sum(w (w - 1)))                  its standard error
+    kept_share   count(*) / sum(w)
+    high_bound   '=' if all pairs are there, or '>='   which side of the value the whole join's is on
+    is_complete                                        whether all pairs are there that the answer is about
+
+| | WEIGHTED | DESC and ASC |
+|---|---|---|
+| count | estimated | at least |
+| sum | estimated | at least, where no value is negative |
+| avg | estimated | - |
+| max, min | at least, at most | at least, at most |
+
+DESC and ASC choose by value, so nothing can be estimated from what they tell. Everything else is refused: it would be a
+number without a meaning. HAVING may compare a bound only on the side on which a group that passes would pass of the
+whole join too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mullion.algebra.nodes.aggregated import COMPLETE
+from mullion.algebra.streams import WEIGHT
+from mullion.binding.estimates import Sample, Unit
+from mullion.binding.grouping import item_name
+from mullion.binding.sampled_queries import kept_share, standard_errors, with_aggregates
+from mullion.binding.scope import OF_THE_ROWS
+from mullion.binding.signs import never_negative
+from mullion.errors import CheckError, NotSupported
+from mullion.language.query import Aggregate, Call, Case, Column, Expr, Item, Literal, Preference, Query, rewrite, walk
+from mullion.language.types import BIGINT, STRING
+
+IS_COMPLETE = "is_complete"
+BOUND = "_bound"
+"""What the name of a bound gets for the column that says on which side it is one."""
+AT_LEAST, AT_MOST, EXACT = ">=", "<=", "="
+_BOUNDS = {"count": AT_LEAST, "sum": AT_LEAST, "max": AT_LEAST, "min": AT_MOST}
+_ESTIMATED = ("count", "sum", "avg")
+_OTHER_SIDE = {AT_LEAST: AT_MOST, AT_MOST: AT_LEAST, EXACT: EXACT}
+_WEIGHT = Column(WEIGHT, OF_THE_ROWS)
+_COMPLETE = Column(COMPLETE, OF_THE_ROWS)
+_SAMPLE = Sample((Unit(_WEIGHT, Literal(0, BIGINT)),), is_alone=True, are_independent=True)
+"""Each pair is drawn by itself, so each is a unit of its own."""
+
+
+def over_a_part(query: Query) -> Query:
+    """The query over what a promising join tells. Raises where that would give wrong numbers."""
+    assert query.preference is not None
+    return _Rewriting(query, query.preference).query()
+
+
+class _Rewriting:
+    def __init__(self, query: Query, preference: Preference) -> None:
+        self._query, self._preference = query, preference
+        self._is_sample = preference.kind == "weighted"
+        self._aliases = {item.name.lower(): item.expr for item in query.items if item.name}
+
+    def query(self) -> Query:
+        query = self._query
+        self._check_kind()
+        for item in query.items:
+            if self._has_bounds(item.expr) and not isinstance(item.expr, Aggregate):
+                hint = "take the aggregates themselves, and compute with them where the answers are read"
+                place = item.place or item.expr.place or self._preference.place
+                raise NotSupported("an expression over bounds with a PREFERENCE", place, hint=hint)
+        if query.having is not None:
+            self._check_having(self._without_aliases(query.having), AT_LEAST)
+        told = with_aggregates(replace(query, approximate=False), self._told)
+        share = [*standard_errors(query, _SAMPLE), kept_share(_WEIGHT)] if query.approximate else []
+        return replace(told, items=(*told.items, *share, *self._marks(), Item(_COMPLETE, IS_COMPLETE)))
+
+    def _check_kind(self) -> None:
+        place = self._preference.place
+        if self._query.approximate and not self._is_sample:
+            hint = "take WEIGHTED, a fair sample; of DESC and ASC aggregates are bounds, and say so without APPROX"
+            raise CheckError(f"{self._preference.kind.upper()} does not go with SELECT APPROX", place, hint=hint)
+        budget = self._preference.budget
+        if self._is_sample and budget is not None and budget.events is not None:
+            hint = "take ROWS or a time: all pairs of an event would be there or none, and the error not be known"
+            raise NotSupported("an aggregate over a WEIGHTED join with a BUDGET in EVENTS", place, hint=hint)
+
+    def _told(self, node: Aggregate) -> Expr:
+        """What is told for an aggregate."""
+        if node.distinct and node.function not in ("min", "max"):
+            raise self._refused(node, "which values are missing is not known")
+        if self._is_sample and node.function in _ESTIMATED:
+            return _SAMPLE.estimate(node)
+        if node.function == "sum" and not never_negative(node.args[0], node.where, self._query.where):
+            why = "where values may be negative a part says nothing of the whole: add FILTER (WHERE x >= 0), or write "
+            raise self._refused(node, f"{why}sum(abs(x)) or sum(greatest(x, 0))")
+        if node.function not in _BOUNDS:
+            takes = [*_BOUNDS, *(["avg"] if self._is_sample else [])]
+            other = "" if self._is_sample or node.function not in _ESTIMATED else "; WEIGHTED estimates it"
+            raise self._refused(node, f"a part of the rows does not tell: take {', '.join(takes)}{other}")
+        return node
+
+    def _refused(self, node: Aggregate, why: str) -> CheckError:
+        written = f"{node.function}(DISTINCT ...)" if node.distinct else node.function
+        message = f"{written} does not go with PREFERENCE {self._preference.kind.upper()}"
+        return CheckError(message, node.place, hint=why)
+
+    def _marks(self) -> Iterator[Item]:
+        """On which side values are bounds."""
+        for item in self._query.items:
+            if isinstance(item.expr, Aggregate) and self._has_bounds(item.expr):
+                side = Literal(_BOUNDS[item.expr.function], STRING)
+                yield Item(Case(((_COMPLETE, Literal(EXACT, STRING)),), side), item_name(item) + BOUND)
+
+    def _has_bounds(self, expr: Expr) -> bool:
+        """Whether a part of it is not estimated."""
+        return any(isinstance(node, Aggregate) and self._side(node) != EXACT for node in walk(expr))
+
+    def _side(self, node: Aggregate) -> str:
+        return EXACT if self._is_sample and node.function in _ESTIMATED else _BOUNDS.get(node.function, EXACT)
+
+    # HAVING
+
+    def _without_aliases(self, having: Expr) -> Expr:
+        def change(node: Expr) -> Expr | None:
+            if isinstance(node, Column) and node.table is None:
+                return self._aliases.get(node.name.lower())
+            return node if isinstance(node, Aggregate) else None
+
+        return rewrite(having, change)
+
+    def _check_having(self, condition: Expr, grows: str) -> None:
+        """That a group which passes would do so with all pairs. `grows`: on which side the left of `>` may be."""
+        if not self._has_bounds(condition):
+            return
+        match condition:
+            case Call(function="and" | "or", args=args):
+                for arg in args:
+                    self._check_having(arg, grows)
+            case Call(function="not", args=(arg,)):
+                self._check_having(arg, _OTHER_SIDE[grows])
+            case Call(function="gt" | "ge", args=(left, right)) | Call(function="lt" | "le", args=(right, left)):
+                if not (self._is_on(left, grows) and self._is_on(right, _OTHER_SIDE[grows])):
+                    raise self._wrong_side(condition)
+            case _:
+                raise self._wrong_side(condition)
+
+    def _is_on(self, expr: Expr, side: str) -> bool:
+        if not self._has_bounds(expr):
+            return True
+        return isinstance(expr, Aggregate) and self._side(expr) == side
+
+    def _wrong_side(self, condition: Expr) -> CheckError:
+        message = "HAVING would let groups pass that do not when all pairs are there"
+        hint = "compare a count, a sum or a max by >, a min by <, with what is no bound"
+        return CheckError(message, condition.place or self._preference.place, hint=hint)

@@ -1,0 +1,45 @@
+"""Queries with estimates in the place of their aggregates, and with what is told beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from mullion.binding.estimates import Sample
+from mullion.binding.grouping import item_name
+from mullion.language.query import Aggregate, Call, Expr, Item, Query, rewrite
+
+KEPT_SHARE = "kept_share"
+ERROR = "_error"
+"""What the name of an estimate gets for the column of its standard error."""
+
+
+def with_aggregates(query: Query, change: Callable[[Aggregate], Expr]) -> Query:
+    """The query with other expressions for its aggregates. Items keep their names."""
+
+    def changed(expr: Expr) -> Expr:
+        return rewrite(expr, lambda node: change(node) if isinstance(node, Aggregate) else None)
+
+    def item(own: Item) -> Item:
+        other = changed(own.expr)
+        return own if other is own.expr else replace(own, expr=other, name=item_name(own))
+
+    return replace(
+        query,
+        items=tuple(map(item, query.items)),
+        having=None if query.having is None else changed(query.having),
+        order_by=tuple(replace(order, expr=changed(order.expr)) for order in query.order_by),
+    )
+
+
+def standard_errors(query: Query, sample: Sample) -> Iterator[Item]:
+    """The standard errors of items that are a count, a sum or an average."""
+    if sample.tells_errors:
+        for item in query.items:
+            if isinstance(item.expr, Aggregate) and (error := sample.error(item.expr)) is not None:
+                yield Item(error, item_name(item) + ERROR)
+
+
+def kept_share(weight: Expr) -> Item:
+    """The part of the rows that is in the sample."""
+    return Item(Call("divide", (Aggregate("count", ()), Aggregate("sum", (weight,)))), KEPT_SHARE)
