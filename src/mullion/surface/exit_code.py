@@ -20,6 +20,8 @@ SIGNALLED = 128
 
 _OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR)
 
+FULL_DISK = "\n  make room for answers, checkpoint and temporary files; with --checkpoint the same command then goes on"
+
 
 @contextmanager
 def errors_to_exit_code() -> Iterator[None]:
@@ -38,7 +40,8 @@ def errors_to_exit_code() -> Iterator[None]:
         if error.errno not in _OF_THE_MACHINE:
             _report_bug(error)
         where = f"{error.filename}: " if error.filename else ""
-        say("error", "red", f"{where}{error.strerror}")
+        advice = FULL_DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        say("error", "red", f"{where}{error.strerror}{advice}")
         raise typer.Exit(1) from None
     except Exception as error:
         _report_bug(error)
