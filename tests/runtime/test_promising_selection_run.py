@@ -160,7 +160,8 @@ def test_explain_and_the_end_say_what_was_not_told(tmp_path: Path) -> None:
         engine.deliver("s", [{"ts": 3, "k": 2, "v": 2}], 1)
         explained = str(engine.explain("q"))
         assert "weak ── PROMISING DESC estimate(k), fade 0.5, budget 3 ROWS a step" in explained
-        assert "promising_selection: about " in explained
+        assert "promising_selection: about " in explained and "summary keys: s(k) by counts" in explained
+        assert "summary keys" not in str(engine.explain("whole"))
         assert "the last step offered 6 rows, 2.0 x the budget: it was not" in explained
         assert "told_so_far: 3 of 6 rows (50 %); 3 wait, 0 expired unseen, 0 shed" in explained
         assert "last_step: 3 of 6 rows (50 %) in " in explained and "3 wait, the oldest for 2e-06 s" in explained

@@ -69,8 +69,11 @@ class Explainer:
         return Explanation(tuple(plans), sharing, name, observed, pasts, operators, held, said, summaries)
 
     def _summaries(self, name: str | None) -> dict[str, str]:
-        """What is told of summaries, with the plan of all queries."""
-        return {one.definition.name: summary_text(one) for one in self.summaries()} if name is None else {}
+        """What is told of summaries: of all with the plan of all queries, and with one that prefers some rows of those
+        on its streams."""
+        query = None if name is None else self._catalog.queries[name]
+        read = set(self._catalog.streams) if query is None else set(query.streams) if query.prefers else set()
+        return {one.definition.name: summary_text(one) for one in self.summaries() if one.definition.stream in read}
 
     def summaries(self) -> list[ColumnSummary]:
         """Every summary, as the last commit left it, or as it is before there was any event."""
