@@ -313,7 +313,7 @@ def test_an_aggregate_is_what_plain_python_gives(name: str, type_: Type, data: s
     column = Vector.of(type_, [value for value, _ in rows]).to_arrow()
     codes, values = ordered_codes(column, type_)
     counts = ValueCounts(codes, np.array([n for _, n in rows], np.int64), len(values))
-    lowered = aggregate.lower_counts(type_, values, counts.within(*bounds_of(ranges)))
+    lowered = aggregate.lower_counts(type_, [values], counts.within(*bounds_of(ranges)))
     assert lowered.type == result
     for got, (low, high) in zip(lowered.to_list(), ranges, strict=True):
         wanted = answered(aggregate, type_, held(rows, low, high))
@@ -327,14 +327,14 @@ def test_of_no_values_at_all(name: str, type_: Type) -> None:
     codes, values = ordered_codes(Vector.of(type_, []).to_arrow(), type_)
     found = ValueCounts(codes, np.empty(0, np.int64), 0).within(np.zeros(2, np.intp), np.zeros(2, np.intp))
     wanted = 0 if name == "count distinct" else [] if name.startswith("top") else None
-    assert AGGREGATES[name].lower_counts(type_, values, found).to_list() == [wanted, wanted]
+    assert AGGREGATES[name].lower_counts(type_, [values], found).to_list() == [wanted, wanted]
 
 
 def test_percentiles_interpolate_as_spark_does() -> None:
     values = Vector.of(INT, [0, 10, 30])
     found = made([(0, 1), (1, 2), (2, 1)], [(0, 3), (0, 2), (2, 3)], 3)
-    assert Percentile(share=0.5).lower_counts(INT, values, found).to_list() == [10.0, 10.0, 30.0]
-    assert Percentile(share=0.25).lower_counts(INT, values, found).to_list() == [7.5, 5.0, 30.0]
+    assert Percentile(share=0.5).lower_counts(INT, [values], found).to_list() == [10.0, 10.0, 30.0]
+    assert Percentile(share=0.25).lower_counts(INT, [values], found).to_list() == [7.5, 5.0, 30.0]
 
 
 def test_the_sum_of_each_large_integer_once_may_leave_its_type() -> None:
@@ -342,10 +342,10 @@ def test_the_sum_of_each_large_integer_once_may_leave_its_type() -> None:
     found = made([(0, 1), (1, 1), (2, 9)], [(0, 3), (1, 3), (2, 3)], 3)
     sums = DISTINCT["sum"]
     assert isinstance(sums, OverValues)
-    assert sums.lower_counts(BIGINT, values, found).to_list() == [2**62 - 1, None, 2**63 - 1]
+    assert sums.lower_counts(BIGINT, [values], found).to_list() == [2**62 - 1, None, 2**63 - 1]
 
 
 def test_strings_have_their_own_lists() -> None:
     codes, values = ordered_codes(pa.array(["b", "a", "b"]), STRING)
     found = ValueCounts(codes, np.array([1, 1, 2]), 2).within(np.array([0, 1]), np.array([3, 2]))
-    assert TopK(most=2).lower_counts(STRING, values, found).to_list() == [[("b", 3), ("a", 1)], [("a", 1)]]
+    assert TopK(most=2).lower_counts(STRING, [values], found).to_list() == [[("b", 3), ("a", 1)], [("a", 1)]]

@@ -359,7 +359,7 @@ def test_queries_enter_and_leave_between_batches(example: Example, data: st.Data
     drawn = st.builds(Manner, batches=st.just(6), most_entries=entries, moving=seeds, shard_above=above)
     manner = data.draw(drawn)
     batches = list(cut(example.events, manner.batches))
-    queries = [replace(parse_query(text), start_at=None, stop_at=None) for text in example.queries]
+    queries = [replace(parse_query(text), start_at=None, stop_at=None, backfill=False) for text in example.queries]
     stays = [sorted(data.draw(st.tuples(*[st.integers(0, manner.batches)] * 2))) for _ in queries]
     run = Run(example.stream, [], manner, lateness=disorder(batches, example.stream))
     bound: list[SlicedAggregation | None] = [None] * len(queries)
