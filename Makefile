@@ -31,7 +31,7 @@ demo: setup ## a live demonstration on generated trades
 	@$(BIN)/mullion demo
 
 test: setup lint ## everything: style, types, all tests
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 check: setup ## style, types and the tests that need no Spark, with every eighth random example: a minute
 	@$(MAKE) --no-print-directory --jobs 3 $(filter --output-sync,$(addprefix --,$(.FEATURES))) lint quick-1 quick-2

@@ -55,6 +55,11 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+LONG = {"spark", "faults", "surface", "bench"}
+"""Folders whose files take long, with Spark or processes of their own. They come first, so that short ones fill up what
+is left and no process waits for another at the end."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", default="1/1", metavar="I/N", help="every N-th file of tests, from the I-th on")
 
@@ -97,6 +102,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for test, parameters in Counter(getattr(test, "__func__", test) for test in tests).items():
             _play_fewer(test, BRIEF * parameters)
     _keep_part(config, items)
+    items.sort(key=lambda item: not LONG & set(item.path.parts))
 
 
 def _keep_part(config: pytest.Config, items: list[pytest.Item]) -> None:
