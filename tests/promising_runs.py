@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mullion.algebra.streams import Stream
 from mullion.language.types import BIGINT, TIMESTAMP
-from mullion.testing import Crash, crash_at
+from mullion.testing import STEPS, Crash, crash_at
 from without_spark import EngineOfFiles, engine_without_spark, write_events
 
 EVENTS = Stream("s", (("ts", TIMESTAMP), ("k", BIGINT), ("v", BIGINT)), "ts")
@@ -23,6 +23,9 @@ Rows = list[tuple[Any, ...]]
 
 class World:
     """Streams s and t in a directory that grows by a file of each with every run."""
+
+    exact = JOIN.format("")
+    """What a promising query tells a part of."""
 
     def __init__(self, base: Path, memory: int | None = None, *, sharded: bool = False) -> None:
         """`memory`: bytes that promising joins may keep. `sharded`: joins leave the driver, if they may."""
@@ -58,14 +61,27 @@ class World:
                 assert self.memory is None or (facts["bytes"] or 0) <= self.memory
             return {name: self.answers(engine, name) for name in queries}
 
-    def whole(self) -> Rows:
-        """What the join answers, in a run by itself: beside it, a promising one would be complete."""
+    def run_cut_and_crashed(self, text: str, parts: Sequence[Any], data: st.DataObject) -> Any:
+        """What a query has answered after a run for each part, any of which may crash and is then run again."""
+        found = None
+        for number, (s, t) in enumerate(parts):
+            self.add(*(sorted((10 * number + at, key) for at, key in events) for events in (s, t)))
+            crash = data.draw(st.sampled_from((None, *((step, n) for step in STEPS for n in (1, 2, 3)))))
+            close = number == len(parts) - 1
+            found = self.run({"part": text}, crash, close=close)
+            while found is None:
+                found = self.run({"part": text}, close=close)
+        assert found is not None
+        return found["part"]
+
+    def whole(self) -> Any:
+        """What the exact query answers, in a run by itself: beside it, a promising one would be complete."""
         with engine_without_spark(out=self.base / "whole") as engine:
             for name in "st":
                 engine.execute(STREAMS.format(name, self.base / name))
-            engine.query(f"CREATE QUERY whole AS {JOIN.format('')}")
+            engine.query(f"CREATE QUERY whole AS {self.exact}")
             engine.run()
-            return told(engine, "whole")
+            return self.answers(engine, "whole")
 
 
 def told(engine: EngineOfFiles, name: str) -> Rows:

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion.surface.progress import warnings
-from mullion.testing import STEPS
-from promising_runs import SCRIPT, STREAMS, World, batches, deliver
-from without_spark import EngineOfFiles, engine_without_spark, local_engine
+from promising_runs import SCRIPT, World, batches, deliver
+from without_spark import EngineOfFiles, local_engine
 
 JOIN = "FROM s [RANGE 20 us SLIDE 5 us], t [RANGE 20 us] WHERE s.k = t.k"
 ITEMS = "count(*) AS n, sum(abs(s.v)) AS total, min(t.v) AS low, max(t.v) AS high"
@@ -38,16 +37,10 @@ def answer(engine: EngineOfFiles, name: str) -> Answer:
 class Grouped(World):
     """Streams s and t in a directory, and the groups of their join."""
 
+    exact = WHOLE
+
     def answers(self, engine: EngineOfFiles, name: str) -> Any:
         return answer(engine, name)
-
-    def whole(self) -> Any:
-        with engine_without_spark(out=self.base / "whole") as engine:
-            for name in "st":
-                engine.execute(STREAMS.format(name, self.base / name))
-            engine.query(f"CREATE QUERY whole AS {WHOLE}")
-            engine.run()
-            return answer(engine, "whole")
 
 
 def check(part: Answer, whole: Answer, *, is_sample: bool) -> None:
@@ -74,17 +67,8 @@ def test_however_a_run_is_cut_and_crashed(
     is_sample = preference.startswith("WEIGHTED")
     with tempfile.TemporaryDirectory() as base:
         world = Grouped(Path(base), None if is_sample else memory, sharded=sharded)
-        asked = {"part": query(preference, budget)}
-        found = None
-        for number, (s, t) in enumerate(parts):
-            world.add(*(sorted((10 * number + at, key) for at, key in events) for events in (s, t)))
-            crash = data.draw(st.sampled_from((None, *((step, n) for step in STEPS for n in (1, 2, 3)))))
-            close = number == len(parts) - 1
-            found = world.run(asked, crash, close=close)
-            while found is None:
-                found = world.run(asked, close=close)
-        assert found is not None
-        part, whole = found["part"], world.whole()
+        part = world.run_cut_and_crashed(query(preference, budget), parts, data)
+        whole = world.whole()
         check(part, whole, is_sample=is_sample)
         if budget == "1000 ROWS" and world.memory is None:
             assert part.keys() == whole.keys() and all(row["is_complete"] for row in part.values())

@@ -32,17 +32,8 @@ def test_however_a_run_is_cut_and_crashed(
 ) -> None:
     with tempfile.TemporaryDirectory() as base:
         world = World(Path(base), memory)
-        asked = {"part": query(preference, budget)}
-        found = None
-        for number, (s, t) in enumerate(parts):
-            world.add(*(sorted((10 * number + at, key) for at, key in events) for events in (s, t)))
-            crash = data.draw(st.sampled_from((None, *((step, n) for step in STEPS for n in (1, 2, 3)))))
-            close = number == len(parts) - 1
-            found = world.run(asked, crash, close=close)
-            while found is None:
-                found = world.run(asked, close=close)
-        assert found is not None
-        part, whole = found["part"], world.whole()
+        part = world.run_cut_and_crashed(query(preference, budget), parts, data)
+        whole = world.whole()
         assert len(set(part)) == len(part) and set(part) <= set(whole)
         assert part == whole or budget != "1000 ROWS" or memory in LITTLE
 
