@@ -203,17 +203,18 @@ class Engine(Steering, Status):
         idle: str | None = None,
         when_behind: str = "WAIT",
         punctuate: str | None = None,
+        memory: str | None = None,
     ) -> None:
         """Name a DataFrame, streaming or static, as a stream of events.
 
         `lateness` is how far behind the newest event one may arrive, `ahead` how far past the clock its time may lie,
         None for any distance. `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be
         asked about. When nothing comes for as long as `idle`, event time goes on with the clock. `when_behind` is what
-        WHEN BEHIND says in SQL, such as "SHED RANDOM AT MOST 50 PERCENT", and `punctuate` what PUNCTUATE says, such as
-        "ON order_id WHEN status = 'closed'".
+        WHEN BEHIND says in SQL, such as "SHED RANDOM AT MOST 50 PERCENT", `punctuate` what PUNCTUATE says, such as "ON
+        order_id WHEN status = 'closed'", and `memory` what MEMORY says, such as "100000 ROWS SHED OLDEST".
         """
         self._backend.check_open()
-        said = Said(time, lateness, ahead, keep, idle, when_behind, punctuate)
+        said = Said(time, lateness, ahead, keep, idle, when_behind, punctuate, memory)
         stream = stream_of_frame(name, dataframe, said)
         with self._lock:
             self.catalog.add_stream(stream.check())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,43 +67,72 @@ def test_the_smallest_example() -> None:
     assert "at most 50 % of a batch is kept without joins looking for its partners" in told
 
 
-def expected(a: list[Event], b: list[Event], probing: dict[str, list[bool]], life: int) -> list[tuple[int, int]]:
-    """Pairs by definition: of two events that live at the same time the later one probes, of equal ones b's."""
+Pair = tuple[int, int, float]
+CLAUSES = {"": "", "probes": BEHIND, "random": BEHIND.replace("PROBES", "RANDOM")}
+
+
+def expected(events: dict[str, list[Event]], chosen: dict[str, list[bool]], sheds: dict[str, str]) -> list[Pair]:
+    """Pairs by definition, with their kept_share: the later of two events probes, of equal ones b's, and events that
+    are shed meet nothing."""
     found = []
-    for i, left in enumerate(a):
-        for j, right in enumerate(b):
-            if left["k"] == right["k"] and abs(left["ts"] - right["ts"]) < life:
-                last = probing["a"][i] if left["ts"] > right["ts"] else probing["b"][j]
-                if last:
-                    found.append((left["x"], right["x"]))
+    for (i, left), (j, right) in itertools.product(enumerate(events["a"]), enumerate(events["b"])):
+        of = {"a": chosen["a"][i], "b": chosen["b"][j]}
+        last = "a" if left["ts"] > right["ts"] else "b"
+        units = [name for name, how in sheds.items() if how == "random" or (how == "probes" and name == last)]
+        if left["k"] == right["k"] and all(of[name] for name in units):
+            found.append((left["x"], right["x"], 0.5 ** len(units)))
     return sorted(found)
 
 
+def as_pairs(table: pa.Table) -> list[Pair]:
+    return sorted((row["x"], row["y"], row.get("kept_share", 1.0)) for row in table.to_pylist())
+
+
 times = st.lists(st.integers(0, 30), max_size=12).map(sorted)
+how = st.sampled_from(tuple(CLAUSES))
 
 
 @settings(max_examples=60)
-@given(a=times, b=times, cuts=st.lists(st.integers(0, 12), min_size=2, max_size=2), both=st.booleans())
-def test_pairs_are_those_whose_last_event_probes(a: list[int], b: list[int], cuts: list[int], both: bool) -> None:
-    """Whatever the batches: each stream comes in two, so that steps cut it anywhere."""
+@given(
+    a=times,
+    b=times,
+    cuts=st.lists(st.integers(0, 12), min_size=2, max_size=2),
+    sheds=st.fixed_dictionaries({"a": how, "b": how}),
+    sharded=st.booleans(),
+)
+def test_pairs_are_those_that_are_kept_and_looked_for(
+    a: list[int], b: list[int], cuts: list[int], sheds: dict[str, str], sharded: bool
+) -> None:
+    """Whatever the batches: each stream comes in two, so that steps cut it anywhere. A question sees what has come."""
     events = {
         name: [{"ts": t, "k": "xy"[(t + i) % 2], "x": i} for i, t in enumerate(own)]
         for name, own in zip("ab", (a, b), strict=True)
     }
     parts = {name: [events[name][:cut], events[name][cut:]] for name, cut in zip("ab", cuts, strict=True)}
-    with local_engine(script(PAIRS, b=BEHIND if both else "")) as engine:
-        shed_half(engine, *("ab" if both else "a"))
+    streams = [f"{STREAM.format(name)} KEEP '1 h' {CLAUSES[sheds[name]]}" for name in "ab"]
+    question = PAIRS.split(" AS ", 1)[1]
+    with local_engine(";".join([*streams, PAIRS]), shard_above=0 if sharded else 200_000) as engine:
+        shed_half(engine, *(name for name in "ab" if sheds[name]))
         for number in (0, 1):
             for name in "ab":
                 engine.deliver(name, parts[name][number], number)
+        asked = as_pairs(engine.ask(question).to_arrow())
+        counted = (
+            engine.ask(f"SELECT APPROX count(*) AS n FROM {question.split(' FROM ')[1]}")
+            if any(sheds.values())
+            else None
+        )
         engine.end("a")
         engine.end("b")
-        rows = engine.results("pairs").to_arrow().to_pylist()
-    probing = {
+        rows = as_pairs(engine.results("pairs").to_arrow())
+    chosen_ = {
         name: [keep for n, part in enumerate(own) for keep in chosen(n, len(part), name)] for name, own in parts.items()
     }
-    probing["b"] = probing["b"] if both else [True] * len(b)
-    assert sorted((row["x"], row["y"]) for row in rows) == expected(events["a"], events["b"], probing, 100)
+    right = expected(events, chosen_, sheds)
+    assert rows == asked == right
+    if counted is not None:
+        (row,) = counted.to_arrow().to_pylist() or [{"n": 0}]
+        assert row["n"] == sum(1 / share for *_, share in right)
 
 
 def test_what_does_not_probe_costs_no_probes(monkeypatch: pytest.MonkeyPatch) -> None:

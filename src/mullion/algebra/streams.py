@@ -14,7 +14,7 @@ from mullion.language.punctuating import Punctuation
 from mullion.language.query import Cast, Expr
 from mullion.language.render import render
 from mullion.language.script import AHEAD_BY_DEFAULT
-from mullion.language.shedding import Shedding
+from mullion.language.shedding import JoinMemory, Shedding
 from mullion.language.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
 
 RESERVED = ("_corrupt_record", "_source", "_block", "_row", "_partition", "_offset", "_metadata")
@@ -69,6 +69,8 @@ class Stream(_WithColumns):
     """What may be left out while the run is behind; None where it waits."""
     punctuation: Punctuation | None = None
     """Which events are the last ones of their keys."""
+    memory: JoinMemory | None = None
+    """How many rows of it the windows of joins keep; None where they keep all."""
 
     def column(self, name: str, place: Place | None) -> str:
         """The column of this name, as the stream spells it. Raises where there is none."""

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from mullion.algebra.column_names import inside, names_in, outside, parts_in
-from mullion.algebra.nodes import AntiJoin, Difference, Distinct, Join, Node, Promising, Scan, TableLookup, nodes
+from mullion.algebra.nodes import Join, Promising, Scan, nodes
 from mullion.algebra.streams import Stream
-from mullion.algebra.update_pattern import Pattern
 from mullion.binding.layouts import Layout
+from mullion.binding.parts_of_joins import refuse_around, refuse_below
 from mullion.binding.preferred_selections import preferred_rows
 from mullion.binding.promises import SummaryOn, ages_of, create_hint, promised
 from mullion.binding.selecting import is_aggregating
@@ -68,9 +68,12 @@ def preferred(query: Query, layout: Layout, summaries: Iterable[SummaryOn]) -> L
         for expr in preference.exprs:
             layout.plain(expr)
         return layout
-    _refuse_around(query, preference)
-    _refuse_below(layout.node, preference)
+    refuse_around(query, preference.place)
+    refuse_below(layout.node, preference.place)
     if not isinstance(layout.node, Join):
+        if any(isinstance(below, Join) for below in nodes(layout.node)):
+            hint = "write it in a query that joins streams and does nothing else in FROM"
+            raise NotSupported("WITH PREFERENCE over what is made of a join", preference.place, hint=hint)
         if is_aggregating(query):
             hint = "leave the PREFERENCE out: an aggregate over one stream is answered exactly"
             raise NotSupported("an aggregate over a selection with a PREFERENCE", preference.place, hint=hint)
@@ -89,46 +92,6 @@ def preferred(query: Query, layout: Layout, summaries: Iterable[SummaryOn]) -> L
         hint = "leave MEMORY out of the summary, or take DESC: how likely a pair was to be there would not be known"
         raise NotSupported("an aggregate over a WEIGHTED join within MEMORY", preference.place, hint=hint)
     return replace(layout, node=node)
-
-
-def _refuse_around(query: Query, preference: Preference) -> None:
-    output = query.output
-    for there, what in [
-        (query.distinct, "DISTINCT"),
-        (bool(query.excepted), "EXCEPT ALL"),
-        (query.limit is not None, "LIMIT"),
-        (query.materialized, "MATERIALIZED"),
-        (output is not None and output.kind != "rstream", "" if output is None else output.kind.upper()),
-        (output is not None and output.restore, "RESTORE"),
-    ]:
-        if there:
-            hint = "of a part of the rows it would make rows that the answer does not have: leave one of both out"
-            raise CheckError(f"{what} does not go with a PREFERENCE", preference.place, hint=hint)
-    if query.union:
-        raise NotSupported("UNION ALL with a PREFERENCE", preference.place, hint="write a query for each part")
-
-
-def _refuse_below(node: Node, preference: Preference) -> None:
-    reasons = {AntiJoin: "NOT EXISTS", Difference: "EXCEPT ALL", Distinct: "DISTINCT or EXISTS"}
-    hint = "it asks which rows there are not, and a part of the rows does not tell: leave one of both out"
-    for below in nodes(node):
-        if type(below) in reasons:
-            raise CheckError(f"{reasons[type(below)]} does not go with a PREFERENCE", preference.place, hint=hint)
-        if isinstance(below, Scan) and (below.window.rows is not None or below.window.internal):
-            what = "ROWS" if below.window.rows is not None else "INTERNAL"
-            how = "take [RANGE ...]: what waits must know when its rows leave"
-            raise CheckError(f"a window with {what} does not go with a PREFERENCE", preference.place, hint=how)
-        if isinstance(below, TableLookup) and below.retroactive:
-            how = "leave RETROACTIVE out: what was told would have to be taken back"
-            raise CheckError("a RETROACTIVE table does not go with a PREFERENCE", preference.place, hint=how)
-    if node.pattern is Pattern.STRICT:
-        where, how = "in FROM", "take the stream itself: what was told would have to be taken back"
-        if isinstance(node, Join):
-            where, how = "below the join", "join the streams themselves"
-        raise CheckError(f"an aggregate {where} does not go with a PREFERENCE", preference.place, hint=how)
-    if not isinstance(node, Join) and any(isinstance(below, Join) for below in nodes(node)):
-        how = "write it in a query that joins streams and does nothing else in FROM"
-        raise NotSupported("WITH PREFERENCE over what is made of a join", preference.place, hint=how)
 
 
 def _of_two(layout: Layout) -> Layout:

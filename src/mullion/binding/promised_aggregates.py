@@ -1,4 +1,4 @@
-"""Aggregates over a join with a PREFERENCE, written so that what is missing of the join makes them no wrong numbers.
+"""Aggregates over a part of a join, written so that what is missing makes them no wrong numbers.
 
     SELECT APPROX count(*) AS n, max(a.x) AS high FROM a [...], b [...] WHERE a.k = b.k WITH PREFERENCE WEIGHTED ...
 
@@ -16,7 +16,8 @@
 | avg | estimated | - |
 | max, min | at least, at most | at least, at most |
 
-DESC and ASC choose by value, so nothing can be estimated from what they tell. Everything else is refused: it would be a
+DESC and ASC choose by value, so nothing can be estimated from what they tell; nor can it from what is found within
+MEMORY, which is answered as these are. Everything else is refused: it would be a
 number without a meaning. HAVING may compare a bound only on the side on which a group that passes would pass of the
 whole join too.
 """
@@ -24,16 +25,17 @@ whole join too.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mullion.algebra.nodes.aggregated import COMPLETE
 from mullion.algebra.streams import WEIGHT
 from mullion.binding.estimates import Sample, Unit
 from mullion.binding.grouping import item_name
+from mullion.binding.parts_of_joins import PREFERENCE
 from mullion.binding.sampled_queries import kept_share, standard_errors, with_aggregates
 from mullion.binding.scope import OF_THE_ROWS
 from mullion.binding.signs import never_negative
-from mullion.errors import CheckError, NotSupported
+from mullion.errors import CheckError, NotSupported, Place
 from mullion.language.query import Aggregate, Call, Case, Column, Expr, Item, Literal, Preference, Query, rewrite, walk
 from mullion.language.types import BIGINT, STRING
 
@@ -50,41 +52,57 @@ _SAMPLE = Sample((Unit(_WEIGHT, Literal(0, BIGINT)),), is_alone=True, are_indepe
 """Each pair is drawn by itself, so each is a unit of its own."""
 
 
-def over_a_part(query: Query) -> Query:
+@dataclass(frozen=True)
+class Part:
+    """Of what a query tells a part, for errors: `beside` what, of which kind, and where that is written."""
+
+    beside: str
+    kind: str
+    place: Place | None
+    is_sample: bool = False
+
+
+def over_preferred(query: Query) -> Query:
     """The query over what a promising join tells. Raises where that would give wrong numbers."""
-    assert query.preference is not None
-    return _Rewriting(query, query.preference).query()
+    preference = query.preference
+    assert preference is not None
+    is_sample = preference.kind == "weighted"
+    _check_kind(query, preference, is_sample=is_sample)
+    return over_a_part(query, Part(PREFERENCE, f"PREFERENCE {preference.kind.upper()}", preference.place, is_sample))
+
+
+def over_a_part(query: Query, part: Part) -> Query:
+    """The query over a part of a join. Raises where that would give wrong numbers."""
+    return _Rewriting(query, part).query()
+
+
+def _check_kind(query: Query, preference: Preference, *, is_sample: bool) -> None:
+    place, budget = preference.place, preference.budget
+    if query.approximate and not is_sample:
+        hint = "take WEIGHTED, a fair sample; of DESC and ASC aggregates are bounds, and say so without APPROX"
+        raise CheckError(f"{preference.kind.upper()} does not go with SELECT APPROX", place, hint=hint)
+    if is_sample and budget is not None and budget.events is not None:
+        hint = "take ROWS or a time: all pairs of an event would be there or none, and the error not be known"
+        raise NotSupported("an aggregate over a WEIGHTED join with a BUDGET in EVENTS", place, hint=hint)
 
 
 class _Rewriting:
-    def __init__(self, query: Query, preference: Preference) -> None:
-        self._query, self._preference = query, preference
-        self._is_sample = preference.kind == "weighted"
+    def __init__(self, query: Query, part: Part) -> None:
+        self._query, self._part, self._is_sample = query, part, part.is_sample
         self._aliases = {item.name.lower(): item.expr for item in query.items if item.name}
 
     def query(self) -> Query:
         query = self._query
-        self._check_kind()
         for item in query.items:
             if self._has_bounds(item.expr) and not isinstance(item.expr, Aggregate):
                 hint = "take the aggregates themselves, and compute with them where the answers are read"
-                place = item.place or item.expr.place or self._preference.place
-                raise NotSupported("an expression over bounds with a PREFERENCE", place, hint=hint)
+                place = item.place or item.expr.place or self._part.place
+                raise NotSupported(f"an expression over bounds with {self._part.beside}", place, hint=hint)
         if query.having is not None:
             self._check_having(self._without_aliases(query.having), AT_LEAST)
         told = with_aggregates(replace(query, approximate=False), self._told)
         share = [*standard_errors(query, _SAMPLE), kept_share(_WEIGHT)] if query.approximate else []
         return replace(told, items=(*told.items, *share, *self._marks(), Item(_COMPLETE, IS_COMPLETE)))
-
-    def _check_kind(self) -> None:
-        place = self._preference.place
-        if self._query.approximate and not self._is_sample:
-            hint = "take WEIGHTED, a fair sample; of DESC and ASC aggregates are bounds, and say so without APPROX"
-            raise CheckError(f"{self._preference.kind.upper()} does not go with SELECT APPROX", place, hint=hint)
-        budget = self._preference.budget
-        if self._is_sample and budget is not None and budget.events is not None:
-            hint = "take ROWS or a time: all pairs of an event would be there or none, and the error not be known"
-            raise NotSupported("an aggregate over a WEIGHTED join with a BUDGET in EVENTS", place, hint=hint)
 
     def _told(self, node: Aggregate) -> Expr:
         """What is told for an aggregate."""
@@ -97,13 +115,14 @@ class _Rewriting:
             raise self._refused(node, f"{why}sum(abs(x)) or sum(greatest(x, 0))")
         if node.function not in _BOUNDS:
             takes = [*_BOUNDS, *(["avg"] if self._is_sample else [])]
-            other = "" if self._is_sample or node.function not in _ESTIMATED else "; WEIGHTED estimates it"
+            has_choice = self._part.beside == PREFERENCE and not self._is_sample and node.function in _ESTIMATED
+            other = "; WEIGHTED estimates it" if has_choice else ""
             raise self._refused(node, f"a part of the rows does not tell: take {', '.join(takes)}{other}")
         return node
 
     def _refused(self, node: Aggregate, why: str) -> CheckError:
         written = f"{node.function}(DISTINCT ...)" if node.distinct else node.function
-        message = f"{written} does not go with PREFERENCE {self._preference.kind.upper()}"
+        message = f"{written} does not go with {self._part.kind}"
         return CheckError(message, node.place, hint=why)
 
     def _marks(self) -> Iterator[Item]:
@@ -154,4 +173,4 @@ class _Rewriting:
     def _wrong_side(self, condition: Expr) -> CheckError:
         message = "HAVING would let groups pass that do not when all pairs are there"
         hint = "compare a count, a sum or a max by >, a min by <, with what is no bound"
-        return CheckError(message, condition.place or self._preference.place, hint=hint)
+        return CheckError(message, condition.place or self._part.place, hint=hint)

@@ -13,11 +13,12 @@ from mullion.algebra.nodes import Node, ResultWindow, is_aggregates, nodes, scan
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.algebra.window_aggregate import bounds_of
+from mullion.binding.bounded_joins import bounded, limited, over_found
 from mullion.binding.entering import entering_at
 from mullion.binding.internal_windows import check_internal
 from mullion.binding.one_window import groups_one_window
 from mullion.binding.preferences import preferred, with_windows
-from mullion.binding.promised_aggregates import over_a_part
+from mullion.binding.promised_aggregates import over_preferred
 from mullion.binding.promises import SummaryOn
 from mullion.binding.scope import Scope
 from mullion.binding.selecting import Selected, is_aggregating, select
@@ -45,13 +46,15 @@ def bind(
 ) -> Relation:
     """Check the query and make its plan. Raises CheckError or NotSupported with the place."""
     text = render(query)
-    query = answered_from_kept(with_windows(query, streams), streams)
+    query = with_windows(query, streams)
+    short = limited(query, streams)
+    query = over_found(query, short, streams) if short else answered_from_kept(query, streams)
     tables = tables or {}
     known = {name.lower() for name in (*streams, *tables)} if materialized else set()
     read_by = {name.lower(): r for name, r in (materialized or {}).items() if name.lower() not in known}
     one_window = groups_one_window(query, streams, tables, read_by)
     if query.preference is not None and is_aggregating(query) and not one_window:
-        query = over_a_part(query)
+        query = over_preferred(query)
     binder = _Binder(streams, tables, read_by, tuple(summaries))
     clock = binder.timing.clock(query)
     selected = binder.result(query, clock, one_window=one_window)
@@ -111,7 +114,8 @@ class _Binder:
 
     def result(self, query: Query, clock: Clock, *, one_window: bool = False) -> Selected:
         _refuse(query)
-        layout = preferred(query, self._read(query, clock, one_window=one_window).layout, self.summaries)
+        layout = bounded(query, self._read(query, clock, one_window=one_window).layout, self._known[0])
+        layout = preferred(query, layout, self.summaries)
         head = select(query, layout, clock)
         if not query.union and not query.excepted:
             return head

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate
-from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, Promising, Scan, scans
+from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, Scan, scans
 from mullion.algebra.nodes.aggregated import COMPLETE
 from mullion.algebra.streams import HIDDEN
 from mullion.algebra.window_aggregate import bounds_of
@@ -77,7 +77,7 @@ class Groups(NamedTuple):
     projected: Projected
 
     def over(self, layout: Layout, clock: Clock) -> Node:
-        is_part = isinstance(layout.node, Promising)
+        is_part = layout.node.is_part
         node: Node = Aggregated(layout.node, self.keys, self.aggregates, clock.slide, clock.offset, is_part)
         return Project(node if self.having is None else Filter(node, self.having), self.projected.items)
 
@@ -139,7 +139,7 @@ SELECTS = Selects()
 
 def _grouped(query: Query, layout: Layout, clock: Clock) -> Selected:
     grouping = Grouping(query, layout, layout.node.types, "the sources", bounds=None)
-    if isinstance(layout.node, Promising):
+    if layout.node.is_part:
         grouping.types[COMPLETE] = BOOLEAN
     _refuse_event_only(query)
     groups = _groups(query, grouping, layout)

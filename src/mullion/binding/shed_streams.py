@@ -31,20 +31,18 @@ from mullion.binding.joins import relation_named
 from mullion.binding.sampled_queries import KEPT_SHARE, kept_share, standard_errors, with_aggregates
 from mullion.binding.scope import called
 from mullion.binding.selecting import is_aggregating
+from mullion.binding.streams_read import has_exists, streams_read
 from mullion.errors import CheckError, NotSupported
 from mullion.language.query import (
     Call,
     Case,
     Column,
-    Derived,
-    Exists,
     Expr,
     Item,
     Literal,
     Named,
     Query,
     Window,
-    walk,
 )
 from mullion.language.shedding import Shedding
 from mullion.language.sources import leaves
@@ -92,7 +90,7 @@ def answered_from_kept(query: Query, streams: Mapping[str, Stream]) -> Query:
         raise CheckError(f"stream {shed[0].loses}, and this query asks for exact answers", place, hint=hint)
     own = [source for source in leaves(query.source) if isinstance(source, Named)]
     nested = len(own) < len(leaves(query.source)) or any(source.named not in own for source in shed)
-    if nested or query.distinct or query.union or query.excepted or query.materialized or _has_exists(query):
+    if nested or query.distinct or query.union or query.excepted or query.materialized or has_exists(query):
         what = f"this form of query (stream {shed[0].loses})"
         hint = "take aggregates, or rows of streams and joins, without DISTINCT, UNION, EXCEPT, EXISTS, sub-queries"
         raise NotSupported(what, query.place, hint=hint)
@@ -182,23 +180,10 @@ def _counts_events(window: Window) -> bool:
     return window.rows is not None or window.slide_rows is not None
 
 
-def _has_exists(query: Query) -> bool:
-    return query.where is not None and any(isinstance(node, Exists) for node in walk(query.where))
-
-
 def _sources(query: Query, streams: Mapping[str, Stream]) -> Iterator[_Source]:
     """Where the query and the queries within it read streams that may shed."""
-    by_lower = {name.lower(): stream for name, stream in streams.items()}
-    if all(stream.shedding is None for stream in by_lower.values()):
+    if all(stream.shedding is None for stream in streams.values()):
         return
-    read = [s for s in leaves(query.source) if isinstance(s, Derived) or s.name.lower() in by_lower]
-    for source in read:
-        if isinstance(source, Derived):
-            yield from _sources(source.query, streams)
-            continue
-        stream = by_lower[source.name.lower()]
-        if stream.shedding is not None and (stream.shedding.drops_events or len(read) > 1):
-            yield _Source(source, stream, stream.shedding)
-    within = [node.query for node in walk(query.where) if isinstance(node, Exists)] if query.where is not None else []
-    for part in (*query.union, *query.excepted, *within):
-        yield from _sources(part, streams)
+    for named, stream, joins in streams_read(query, streams):
+        if stream.shedding is not None and (stream.shedding.drops_events or joins):
+            yield _Source(named, stream, stream.shedding)

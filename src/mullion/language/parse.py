@@ -19,7 +19,7 @@ from mullion.language.punctuating import Punctuation, punctuation
 from mullion.language.queries import query
 from mullion.language.query import Expr, Query
 from mullion.language.script import Ask, CreateQuery, Statement
-from mullion.language.shedding import Shedding, shed_or_wait
+from mullion.language.shedding import JoinMemory, Shedding, join_memory, shed_or_wait
 from mullion.language.statements import check_name, event_time, statement
 from mullion.language.tokens import Kind
 
@@ -81,6 +81,11 @@ def parse_event_time(text: str) -> tuple[str, Expr | None]:
 def parse_when_behind(text: str) -> Shedding | None:
     """What stands after WHEN BEHIND; None for WAIT."""
     return _guarded(text, _one_when_behind)
+
+
+def parse_join_memory(text: str) -> JoinMemory:
+    """What stands after MEMORY of a stream."""
+    return _guarded(text, _one_join_memory)
 
 
 def parse_punctuation(text: str) -> Punctuation:
@@ -166,6 +171,12 @@ def _one_when_behind(c: Cursor) -> Shedding | None:
     return parsed
 
 
+def _one_join_memory(c: Cursor) -> JoinMemory:
+    parsed = join_memory(c)
+    c.finish("shed", "mark", "refuse")
+    return parsed
+
+
 def _one_punctuation(c: Cursor) -> Punctuation:
     parsed = punctuation(c)
     c.finish("for", "and", "or")
@@ -194,6 +205,7 @@ _CLAUSES = (
     "keep",
     "idle",
     "when",
+    "memory",
     "punctuate",
     "options",
     "timestamp",

@@ -47,7 +47,7 @@ from mullion.language.script import (
     Explain,
     Statement,
 )
-from mullion.language.shedding import Shedding
+from mullion.language.shedding import JoinMemory, Shedding
 from mullion.language.types import Type
 
 _KEY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
@@ -71,7 +71,7 @@ def render(node: Statement | Query | Expr) -> str:
             keep = "" if node.keep is None else f" KEEP {_span(node.keep)}"
             keep += "" if node.keep_rows is None else f" KEEP {node.keep_rows} ROWS"
             idle = "" if node.idle is None else f" IDLE AFTER {_span(node.idle)}"
-            behind = _behind(node.shedding)
+            behind = _behind(node.shedding) + _memory(node.memory)
             behind += "" if node.punctuation is None else f" PUNCTUATE {render_punctuation(node.punctuation)}"
             created = f"CREATE STREAM {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
             time = "" if node.time is None else f"{_expr(node.time)} AS "
@@ -107,6 +107,13 @@ def _behind(shedding: Shedding | None) -> str:
     what = at_random if shedding.by is None else f"BY {_expr(shedding.by)}"
     most = repr(shedding.most).removesuffix(".0")
     return f" WHEN BEHIND SHED {what} AT MOST {most} PERCENT{' MARK EXACT' if shedding.marks else ''}"
+
+
+def _memory(memory: JoinMemory | None) -> str:
+    if memory is None:
+        return ""
+    first = "RAREST" if memory.rarest else "OLDEST"
+    return f" MEMORY {memory.rows} ROWS SHED {first}{' MARK EXACT' if memory.marks else ''}"
 
 
 def render_punctuation(punctuation: Punctuation) -> str:

@@ -8,7 +8,7 @@ from mullion.errors import Place
 from mullion.language.dialect import DAY
 from mullion.language.punctuating import Punctuation
 from mullion.language.query import Expr, Literal, Query
-from mullion.language.shedding import Shedding
+from mullion.language.shedding import JoinMemory, Shedding
 from mullion.language.types import Type
 
 AHEAD_BY_DEFAULT = DAY
@@ -39,6 +39,8 @@ class CreateStream:
     """What may be left out when the run is behind; None when it waits."""
     punctuation: Punctuation | None = None
     """Which events are the last ones of their keys."""
+    memory: JoinMemory | None = None
+    """How many rows of it the windows of joins keep; None when they keep all."""
     format_place: Place | None = field(default=None, compare=False, repr=False)
     option_places: tuple[Place, ...] = field(default=(), compare=False, repr=False)
     time_place: Place | None = field(default=None, compare=False, repr=False)

@@ -1,9 +1,12 @@
-"""What a stream may leave out while its run is behind: `WHEN BEHIND SHED RANDOM AT MOST 50 PERCENT MARK EXACT`.
+"""What a stream may leave out: `WHEN BEHIND SHED RANDOM AT MOST 50 PERCENT MARK EXACT`, `MEMORY 1000 ROWS SHED OLDEST`.
 
-| SHED | what is lost |
-|---|---|
-| RANDOM, BY x | events, before any query sees them |
-| PROBES | pairs of joins: events are kept, but joins do not look for the partners of some (golab 2.4.3) |
+| clause | short is | what is lost |
+|---|---|---|
+| WHEN BEHIND SHED RANDOM, BY x | time | events, before any query sees them |
+| WHEN BEHIND SHED PROBES | time | pairs of joins: events are kept, but joins do not look for the partners of some |
+| MEMORY n ROWS SHED OLDEST, RAREST | memory | pairs of joins: rows leave the windows of joins before their time |
+
+The last two are golab 2.4.3's.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import dataclass, field
 from mullion.errors import ParseError, Place
 from mullion.language.cursor import Cursor
 from mullion.language.expressions import expression
+from mullion.language.limits import MOST_ROWS
 from mullion.language.query import Expr
 from mullion.language.tokens import Kind
 
@@ -45,6 +49,32 @@ class Shedding:
         return 100 / (100 - self.most)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinMemory:
+    """How many rows of a stream each window of a join keeps, and which go first where there are more."""
+
+    rows: int
+    rarest: bool = False
+    """Whether those with the fewest expected partners go first; otherwise those that leave soonest."""
+    marks: bool = False
+    """Exact queries are answered of the rows that were kept, and marked; otherwise they are refused."""
+    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+def join_memory(c: Cursor) -> JoinMemory:
+    """From what follows MEMORY on."""
+    start = c.at
+    rows = c.integer("a number of ROWS greater than zero", MOST_ROWS)
+    if not c.accept("row"):
+        c.expect("rows")
+    rarest = False
+    if c.accept("shed"):
+        rarest = bool(c.accept("rarest"))
+        if not rarest and not c.accept("oldest"):
+            raise c.expected("OLDEST or RAREST", "oldest", "rarest")
+    return JoinMemory(rows=rows, rarest=rarest, marks=_marks(c), place=c.since(start))
+
+
 def when_behind(c: Cursor) -> Shedding | None:
     """From BEHIND on."""
     c.expect("behind")
@@ -67,11 +97,16 @@ def shed_or_wait(c: Cursor) -> Shedding | None:
     if c.accept("at"):
         c.expect("most")
         most = _percent(c)
+    return Shedding(by=by, probes=probes, most=most, marks=_marks(c), place=c.since(start))
+
+
+def _marks(c: Cursor) -> bool:
+    """MARK EXACT or, as without either, REFUSE EXACT."""
     marks = c.word() == "mark"
     if marks or c.word() == "refuse":
         c.step()
         c.expect("exact")
-    return Shedding(by=by, probes=probes, most=most, marks=marks, place=c.since(start))
+    return marks
 
 
 def _percent(c: Cursor) -> float:

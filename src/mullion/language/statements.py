@@ -28,7 +28,7 @@ from mullion.language.script import (
     Explain,
     Statement,
 )
-from mullion.language.shedding import when_behind
+from mullion.language.shedding import join_memory, when_behind
 from mullion.language.summaries import summary
 from mullion.language.synopses import synopsis
 from mullion.language.tokens import Kind
@@ -37,7 +37,7 @@ from mullion.language.types import Type
 from mullion.language.windows import timestamp
 
 _NAME = re.compile(r"[A-Za-z0-9-][A-Za-z0-9_-]{0,127}", re.ASCII)
-_BOUNDS = ("lateness", "ahead", "keep", "idle", "when", "punctuate")
+_BOUNDS = ("lateness", "ahead", "keep", "idle", "when", "memory", "punctuate")
 _CLAUSES = {"when": "shedding", "punctuate": "punctuation"}
 """The fields that clauses fill which are called otherwise."""
 EVENT_TIME = "event_time"
@@ -109,6 +109,8 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
             bounds["idle"] = _idle(c)
         elif word == "when":
             bounds["shedding"] = when_behind(c)
+        elif word == "memory":
+            bounds["memory"] = join_memory(c)
         elif word == "punctuate":
             bounds["punctuation"] = punctuation(c)
         elif c.token.kind is Kind.NUMBER and c.word(1) in ("row", "rows"):

@@ -152,6 +152,16 @@ def choose(partial: Partial, window: KeyedSubWindow, number: Codes, wanted: Want
         yield some.take(np.flatnonzero(taken_of(some.probe, number[some.stored], wanted)))
 
 
+def same_key(window: KeyedSubWindow, other: RowStore) -> Counts:
+    """How many rows of a store have the key of each row of a sub-window, by codes: linear in the different keys, where
+    counting the rows that overlap would be linear in their pairs. All live now, so all overlap."""
+    counts = np.zeros(len(window.runs.first) - 1, np.int64)
+    for met in other.windows:
+        own, stored = common_runs(window.runs, met.runs)
+        counts[own] += np.diff(met.runs.first)[stored]
+    return np.repeat(counts, np.diff(window.runs.first))
+
+
 def _same_keys(partial: Partial, window: KeyedSubWindow, runs: tuple[Index, Index]) -> tuple[Index, Index]:
     """Of runs with equal codes those with equal keys."""
     if window.keys.exact or not len(runs[0]):
@@ -162,4 +172,4 @@ def _same_keys(partial: Partial, window: KeyedSubWindow, runs: tuple[Index, Inde
     return runs[0][same], runs[1][same]
 
 
-__all__ = ["Partial", "choose", "count_met", "count_same", "extended", "probe"]
+__all__ = ["Partial", "choose", "count_met", "count_same", "extended", "probe", "same_key"]

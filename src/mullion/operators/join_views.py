@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mullion.algebra.nodes import Join, JoinView, Node, Promising
+from mullion.algebra.nodes import Join, JoinView, Node
 
 
 def _lengths(join: Join) -> tuple[int, ...]:
@@ -18,7 +18,7 @@ def views_in(plan: Node) -> Iterator[JoinView]:
         return
     if isinstance(plan, Join):
         yield JoinView(plan, _lengths(plan))
-    for below in plan.operator_inputs if isinstance(plan, Promising) else plan.inputs:
+    for below in plan.operator_inputs if plan.is_part else plan.inputs:
         yield from views_in(below)
 
 

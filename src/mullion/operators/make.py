@@ -8,6 +8,7 @@ from mullion.algebra.nodes import Node
 from mullion.operators import (  # noqa: F401
     aggregated,
     anti_join,
+    bounded_join,
     difference,
     distinct,
     join,

@@ -31,13 +31,12 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Promising
-from mullion.expressions.arrays import Array, Codes, Counts, Index, Mask, Real
+from mullion.expressions.arrays import Array, Codes, Index, Mask, Real
 from mullion.operators.agenda import Entries
 from mullion.operators.base import Operator
 from mullion.operators.construction import Construction
 from mullion.operators.expressions import key_function, names_in
-from mullion.operators.join_probe import Partial, count_met
-from mullion.operators.kernels.join import common_runs
+from mullion.operators.join_probe import Partial, count_met, same_key
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_offers import NUMBER, numbers_of, promise_of
 from mullion.operators.promise_orders import WEIGHTED, phases, promises
@@ -138,8 +137,8 @@ class PromiseMemory:
         ages, promise = [np.zeros(0, np.int64)], [np.zeros(0)]
         for i, store in enumerate(self.stores):
             for window in store.windows:
-                gone = _same_key(window, self.gone[1 - i]) << self.halvings
-                partners = _same_key(window, self.stores[1 - i]) + gone
+                gone = same_key(window, self.gone[1 - i]) << self.halvings
+                partners = same_key(window, self.stores[1 - i]) + gone
                 promise.append(promises(self.node.order, promise_of(self.node, i, window.table, partners)))
                 passed = [window.start <= now - age for age in self.node.ages[i]]
                 ages.append(np.sum([np.zeros(len(window)), *passed], axis=0, dtype=np.int64))
@@ -169,16 +168,6 @@ class PromiseMemory:
         first = int(phases(numbers(rows.rows, NUMBER)[:1] + (self.halvings << 48))[0] * so_many)
         chosen: Mask = np.arange(len(rows)) % so_many == first
         return chosen
-
-
-def _same_key(window: KeyedSubWindow, other: RowStore) -> Counts:
-    """How many rows of a store have the key of each row of a sub-window, by codes: linear in the different keys, where
-    counting the rows that overlap would be linear in their pairs. All live now, so all overlap."""
-    counts = np.zeros(len(window.runs.first) - 1, np.int64)
-    for met in other.windows:
-        own, stored = common_runs(window.runs, met.runs)
-        counts[own] += np.diff(met.runs.first)[stored]
-    return np.repeat(counts, np.diff(window.runs.first))
 
 
 def _meets(rows: TimedRows) -> Array:

@@ -10,7 +10,7 @@ query unpaid: RSTREAM every 1 min, strict, upa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from mullion.algebra.relation import Relation
 from mullion.language.render import duration_text, render_window
 from mullion.options import Expiry
 from mullion.planner.drawing import Box
-from mullion.planner.explain_promising import promising_reasons
+from mullion.planner.explain_promising import bounded_reasons, promising_reasons
 from mullion.planner.explained import Explained, branched
 from mullion.planner.join_order import choose_order
 from mullion.planner.operator_cost import CostModel
@@ -50,6 +50,8 @@ class OperatorPlans:
     expiry: Expiry = Expiry.PATTERN_AWARE
     told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What became of the pairs of promising joins, by query."""
+    let_go: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """The rows that joins let go of windows to keep within MEMORY, by query."""
 
     def explained(self, pasts: Mapping[str, str]) -> list[ExplainedOperators]:
         numbers: dict[Node, int] = {}
@@ -106,7 +108,8 @@ class ExplainedOperators(Explained):
         promising = promising_reasons(self.chosen.root, model, told)
         is_view = self.relation.prefers and not is_promising(self.chosen.root)
         views = [{"rule": "exact_join", "text": VIEW}] if is_view else []
-        return [*([] if why is None else [{"rule": "choose_operators", "text": why}]), *promising, *views]
+        memory = bounded_reasons(self.chosen.root, self.plans.let_go.get(self.relation.name, ()))
+        return [*([] if why is None else [{"rule": "choose_operators", "text": why}]), *promising, *memory, *views]
 
     def lines(self) -> list[str]:
         return list(self._lines())

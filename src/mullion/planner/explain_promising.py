@@ -1,12 +1,12 @@
-"""EXPLAIN of promising joins and selections: what they do and why, what it costs, and how far they came."""
+"""EXPLAIN of joins and selections that tell a part: what they do and why, what it costs, and how far they came."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mullion.algebra.costs import Estimates
-from mullion.algebra.nodes import Join, Node, Promising, nodes
+from mullion.algebra.nodes import Bounded, Join, Node, Promising, nodes
 from mullion.language.query import Budget
 from mullion.language.render import budget_text
 from mullion.memory import size_text
@@ -21,6 +21,7 @@ OF_A_SELECTION = {
 BOUNDS = "bounds, of the pairs that are told; is_complete says where they are exact"
 SCALED = "scaled by the chance with which a pair is drawn, by a hash of its rows; is_complete says where they are exact"
 AGGREGATES = {"desc": BOUNDS, "asc": BOUNDS, "weighted": SCALED}
+OF_A_WINDOW = {False: "those that leave soonest", True: "those with the fewest expected partners"}
 LEAVING = {
     "desc": "beyond it the least promising rows of the oldest granularity go: those of the rarest keys, by estimates",
     "asc": "beyond it the least promising rows of the oldest granularity go: those of the most frequent keys",
@@ -43,6 +44,19 @@ def promising_reasons(root: Node, estimates: Estimates, told: Mapping[str, Any] 
                 yield {"rule": "told_so_far", "text": told_text(told, is_join=_is_join(node))}
                 if told.get("last_step"):
                     yield {"rule": "last_step", "text": last_text(told, is_join=_is_join(node))}
+
+
+def bounded_reasons(root: Node, let_go: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What the windows of joins keep within MEMORY; `let_go` are the rows that went so far."""
+    for node in nodes(root):
+        if isinstance(node, Bounded):
+            goes = [OF_A_WINDOW[rare] for most, rare in zip(node.most, node.rarest, strict=True) if most]
+            so_far = [f"; {fact['rows']:,} went so far" if fact["rows"] else "" for fact in let_go] or [""] * len(goes)
+            limits = [(node.window(i).explained, most) for i, most in enumerate(node.most) if most is not None]
+            for (window, most), first, went in zip(limits, goes, so_far, strict=True):
+                yield {"rule": "memory", "text": f"{plural(most, 'row')} of {window}: beyond it {first} go first{went}"}
+            if node.aggregated:
+                yield {"rule": "aggregates", "text": BOUNDS.replace("told", "found")}
 
 
 def _is_join(node: Promising) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mullion.algebra.column_names import conjunction, conjuncts, outside
-from mullion.algebra.nodes import Filter, Join, JoinView, Node, Promising, Scan
+from mullion.algebra.nodes import Filter, Join, JoinView, Node, Scan
 from mullion.expressions.evaluate import is_fallible
 from mullion.language.query import Call, Expr, Window
 
@@ -63,8 +63,8 @@ def share_joins(roots: Iterable[Node]) -> Shared:
 
 
 def _collect(node: Node, members: dict[Join, _Member]) -> None:
-    """What a promising join tells is a part of its own: it does not take part."""
-    if isinstance(node, Promising):
+    """What a promising or bounded join tells is a part of its own: it does not take part."""
+    if node.is_part:
         return
     if isinstance(node, Join) and node not in members:
         member = _member(node)
@@ -144,6 +144,6 @@ def _view(member: _Member, wide: Join) -> Node:
 
 def _replaced(node: Node, views: Mapping[Node, Node]) -> Node:
     view = views.get(node)
-    if isinstance(node, Promising):
+    if node.is_part:
         return node
     return view if view is not None else node.with_inputs(tuple(_replaced(below, views) for below in node.inputs))

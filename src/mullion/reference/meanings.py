@@ -14,7 +14,6 @@ from mullion.algebra.nodes import (
     Join,
     JoinView,
     Project,
-    Promising,
     ResultWindow,
     Scan,
     TableLookup,
@@ -139,7 +138,7 @@ def table_lookup(world: World, node: TableLookup) -> list[Row]:
 @meaning_of(Aggregated)
 def aggregated(world: World, node: Aggregated) -> list[Row]:
     rows, stay = world.rows(node.input), all(scan.window.internal for scan in scans(node))
-    whole = world.rows(node.input.input) if isinstance(node.input, Promising) else rows
+    whole = world.rows(node.input.inputs[0]) if node.input.is_part else rows
     windows = [below for below in nodes(node) if isinstance(below, Scan | ResultWindow)]
     in_windows = [row for window in windows for row in world.rows(window)]
     if not in_windows:

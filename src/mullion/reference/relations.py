@@ -16,7 +16,7 @@ from dataclasses import replace
 from mullion.algebra.nodes import ResultWindow, Scan, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
-from mullion.reference import meanings, promising  # noqa: F401
+from mullion.reference import bounded, meanings, promising  # noqa: F401
 from mullion.reference.answer import Answer, Rows, Tables
 from mullion.reference.outputs import answer_of
 from mullion.reference.rows import Row

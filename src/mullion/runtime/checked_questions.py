@@ -22,6 +22,7 @@ import pyarrow as pa
 from mullion.algebra.nodes import scans
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
+from mullion.binding.bounded_joins import keeping_all
 from mullion.binding.relations import bind
 from mullion.binding.shed_streams import reads_shed_streams
 from mullion.catalog.catalog import Catalog
@@ -100,7 +101,8 @@ def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
         synopses = [structure for structure in catalog.synopses_on(stream.name) if isinstance(structure, Synopsis)]
         return OfTimegram(query, stream, synopses)
     _check_once(query)
-    relation = bind(query, catalog.streams, catalog.tables, catalog.materialized, catalog.summaries)
+    streams = keeping_all(catalog.streams)
+    relation = bind(query, streams, catalog.tables, catalog.materialized, catalog.summaries)
     plan = sliced(relation, catalog.streams)
     if plan is None:
         return OfRelation(relation, reading_kept(relation, catalog.materialized))

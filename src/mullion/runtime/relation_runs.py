@@ -138,13 +138,13 @@ class RelationRuns:
         ordered = tuple(chosen[relation.name] for relation in relations)
         known = reduce(Stats.together, (run.stats for run in self.runs.values()), NO_STATS)
         expiry = self._options.expiry
-        return OperatorPlans(tuple(relations), ordered, Structures(expiry), known, expiry, self.promising)
+        return OperatorPlans(tuple(relations), ordered, Structures(expiry), known, expiry, self.promising, self.let_go)
 
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""
         counted = {name: counts for name, counts in self.counts.items() if counts["steps"]}
         return {
-            name: {n: c for n, c in counts.items() if n not in ("seconds", "bad_by_query", "promising")}
+            name: {n: c for n, c in counts.items() if n not in ("seconds", "bad_by_query", "promising", "let_go")}
             for name, counts in counted.items()
         }
 
@@ -162,6 +162,11 @@ class RelationRuns:
     def promising(self) -> dict[str, dict[str, Any]]:
         """Of queries with a PREFERENCE, how many of their results were offered, told, wait, expired and were shed."""
         return {name: facts for run in self.runs.values() for name, facts in run.own.promising.items()}
+
+    @property
+    def let_go(self) -> dict[str, list[dict[str, Any]]]:
+        """Of queries that join streams with MEMORY, how many rows they let go of each window."""
+        return {name: facts for run in self.runs.values() for name, facts in run.own.let_go.items()}
 
     @property
     def answers(self) -> int:

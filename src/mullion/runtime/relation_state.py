@@ -142,6 +142,7 @@ class RelationState:
             "seconds": self.seconds,
             "bad_by_query": dict(self.bad),
             "promising": self.own.promising,
+            "let_go": self.own.let_go,
         }
 
     def begin_shards(self, sharding: Sharding) -> InShards:

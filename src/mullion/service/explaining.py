@@ -169,6 +169,9 @@ def _said(stream: Stream, run: StreamRun | None) -> tuple[str, ...]:
         most = f"at most {stream.shedding.most:g} % of a batch"
         what = "is left out" if stream.shedding.drops_events else "is kept without joins looking for its partners"
         said.append(f"while the run is behind, {most} {what} (WHEN BEHIND SHED)")
+    if stream.memory is not None:
+        first = "the rarest" if stream.memory.rarest else "the oldest"
+        said.append(f"joins keep {plural(stream.memory.rows, 'row')} of a window, without {first} (MEMORY)")
     if stream.punctuation is not None:
         keys, when = ", ".join(stream.punctuation.columns), render(stream.punctuation.when)
         span = "" if stream.punctuation.span is None else f" for {duration_text(stream.punctuation.span)}"

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from mullion.algebra.streams import Stream
 from mullion.arguments import require
 from mullion.errors import ArgumentError
-from mullion.language.parse import parse_duration, parse_event_time, parse_punctuation, parse_when_behind
+from mullion.language.parse import (
+    parse_duration,
+    parse_event_time,
+    parse_join_memory,
+    parse_punctuation,
+    parse_when_behind,
+)
 from mullion.spark.types import columns_from_spark
 
 if TYPE_CHECKING:
@@ -24,11 +30,13 @@ class Said(NamedTuple):
     idle: str | None = None
     when_behind: str = "WAIT"
     punctuate: str | None = None
+    memory: str | None = None
 
     def check(self, name: str) -> None:
         """Refuse what is not of the type that it has to be."""
         require("when_behind", self.when_behind, str, "text such as 'SHED RANDOM AT MOST 50 PERCENT'")
         require("punctuate", self.punctuate, str, "text such as \"ON order_id WHEN status = 'closed'\"", none=True)
+        require("memory", self.memory, str, "text such as '100000 ROWS SHED OLDEST'", none=True)
         require("the name of a stream", name, str, "text")
         require("time", self.time, str, "the name of a column")
         require("lateness", self.lateness, str, "a duration such as '5 seconds'")
@@ -58,4 +66,5 @@ def stream_of_frame(name: str, dataframe: DataFrame, said: Said) -> Stream:
         idle=None if said.idle is None else parse_duration(said.idle),
         shedding=parse_when_behind(said.when_behind),
         punctuation=None if said.punctuate is None else parse_punctuation(said.punctuate),
+        memory=None if said.memory is None else parse_join_memory(said.memory),
     )

@@ -129,7 +129,7 @@ class Statements:
         columns = create.columns or read_columns(self._session(), create.name, format_, dict(options))
         limits = create.keep, create.keep_rows, create.ahead, create.time, create.idle, create.shedding
         named = create.name, columns, create.time_column, create.lateness, format_, options
-        stream = Stream(*named, *limits, create.punctuation)
+        stream = Stream(*named, *limits, create.punctuation, create.memory)
         self._catalog.add_stream(stream.check(create.place, create.time_place), create.place)
 
     def _create_table(self, create: CreateTable) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,10 +128,12 @@ def warnings(
     missing: Mapping[str, int] | None = None,
     stopped: Mapping[str, str] | None = None,
     promising: Mapping[str, Mapping[str, Any]] | None = None,
+    let_go: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> Iterator[str]:
     """What was not answered as one may think, a sentence each, and where the records are. `relations` are the bad
     values that queries over relations met, `missing` the rows of answers that were gone at a restart, `stopped` the
-    queries that passed a limit, `promising` what queries with a PREFERENCE told of."""
+    queries that passed a limit, `promising` what queries with a PREFERENCE told of, `let_go` the rows that
+    joins let go of windows."""
     for query, rows in (missing or {}).items():
         yield f"{plural(rows, 'row')} that query {query} had answered before this run were not in {out} any more"
     for query, reason in (stopped or {}).items():
@@ -164,6 +166,10 @@ def warnings(
         yield from _bad_values(counted.bad_by_query)
     yield from _bad_values(relations or {})
     yield from _told_in_part(promising or {})
+    for query, facts in (let_go or {}).items():
+        went = [f"{plural(fact['rows'], 'row')} of {fact['window']}" for fact in facts if fact["rows"]]
+        if went:
+            yield f"query {query} let {' and '.join(went)} go before their time (MEMORY), and misses pairs of them"
 
 
 def _told_in_part(promising: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

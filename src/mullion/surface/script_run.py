@@ -102,6 +102,7 @@ class ScriptRun:
             engine.missing_answers,
             engine.stopped,
             engine.relations.promising,
+            engine.relations.let_go,
         ):
             if lines is None:
                 say("warning", "yellow", sentence)

@@ -24,6 +24,7 @@ from __future__ import annotations
 from mullion.algebra.nodes.aggregated import Aggregated
 from mullion.algebra.nodes.anti_join import AntiJoin
 from mullion.algebra.nodes.base import Columns, Node, nodes
+from mullion.algebra.nodes.bounded import Bounded
 from mullion.algebra.nodes.difference import Difference
 from mullion.algebra.nodes.distinct import Distinct
 from mullion.algebra.nodes.filter import Filter
@@ -42,6 +43,7 @@ __all__ = [
     "KINDS",
     "Aggregated",
     "AntiJoin",
+    "Bounded",
     "Columns",
     "Difference",
     "Distinct",

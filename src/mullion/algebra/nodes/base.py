@@ -38,6 +38,8 @@ class Node(Value, Leaving):
     """The name of the kind in EXPLAIN and in checkpoints, where it is not that of the class."""
     takes_filters: ClassVar[bool] = False
     """Whether its operator also does the work of a Filter above it."""
+    is_part: ClassVar[bool] = False
+    """Whether it may tell a part of the rows of its input. Its operator computes these too, for itself alone."""
 
     @classmethod
     def kind_name(cls) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cached_property
+from typing import ClassVar
 
 from mullion.algebra.column_names import names_in
 from mullion.algebra.costs import Estimates, OperatorCost
@@ -40,6 +41,8 @@ class Promising(SameLives):
     Rows that waited come after others that started later, so they leave in any order. The order is one of all rows:
     it cannot be split by keys.
     """
+
+    is_part: ClassVar[bool] = True
 
     order: str
     promises: tuple[Expr, ...]
