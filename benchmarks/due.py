@@ -26,7 +26,8 @@ from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP
 from mullion.planner.physical import sliced
 from mullion.planner.rules import make_plan
 from mullion.slices.finalize import Work
-from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import tally
 from mullion.slices.tier import WindowTier

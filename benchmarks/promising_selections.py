@@ -22,7 +22,8 @@ from mullion.language.types import INT, TIMESTAMP
 from mullion.operators.kernels.join import Runs, common_runs
 from mullion.planner.physical import sliced_of
 from mullion.planner.rules import make_plan
-from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.summaries.kinds import KINDS
 
 STREAM = Stream("store1", (("item", INT), ("ts", TIMESTAMP)), "ts")

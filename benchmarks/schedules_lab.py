@@ -29,7 +29,8 @@ from mullion.planner.schedules.tasks import Task
 from mullion.runtime.timetable import Scheduled, Stretch, Timetable
 from mullion.slices.due import Due
 from mullion.slices.finalize import Work
-from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tier import WindowTier
 

@@ -28,7 +28,8 @@ from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables, collecte
 from mullion.runtime.monitor import Waiting
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import EVERYWHERE, Stretch
-from mullion.slices.kernels.partial import TIME, Input, Job
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input, Job
 from mullion.slices.sampling import MOST_SAMPLED, Sample, spread, statistics_of
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally

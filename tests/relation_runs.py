@@ -20,7 +20,7 @@ from mullion.options import DEFAULTS, Options
 from mullion.runtime.intake import new_intake
 from mullion.runtime.relation_run import RelationRun
 from mullion.slices.finalize import Answers
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Journal
 from mullion.storage.marks import Mark

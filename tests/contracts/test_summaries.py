@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion.expressions.arrays import Codes
-from mullion.summaries.base import Summary
-from mullion.summaries.kinds import KINDS, register
+from mullion.summaries.base import Summary, register
+from mullion.summaries.kinds import KINDS
 
 FEW = st.integers(-5, 5)
 ANY = st.sampled_from([-(2**63), 2**63 - 1, 2**32, -1, 0, 1]) | st.integers(-(2**63), 2**63 - 1)

@@ -32,7 +32,7 @@ from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
 from mullion.slices import finalize, kept, limits
 from mullion.slices import tier as tiers
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 from mullion.storage.journal import Journal
 from mullion.storage.scratch import Scratch
 from strategies import Event, Example, examples

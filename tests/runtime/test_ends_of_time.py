@@ -20,7 +20,7 @@ from mullion.errors import CheckError, MullionError, ParseError
 from mullion.language.limits import FIRST_TIME, FURTHEST, LAST_TIME, LONGEST, MOST_ROWS, moment
 from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.render import render
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 from mullion.slices.order import values_on
 from mullion.spark.files import Piece, read
 from mullion.spark.results import OneAnswer

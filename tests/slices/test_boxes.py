@@ -19,7 +19,9 @@ from mullion.options import Options
 from mullion.planner.rules import make_plan
 from mullion.runtime import planning
 from mullion.slices.kernels import boxes, rows
-from mullion.slices.kernels.partial import SLOT, TIME, Input, Job, partials
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.layout import SLOT
+from mullion.slices.kernels.partial import Input, Job, partials
 from without_spark import local_engine
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", BIGINT), ("y", BIGINT), ("z", DOUBLE), ("k", STRING)), "ts")

@@ -17,7 +17,7 @@ from mullion.catalog.synopses import Synopsis
 from mullion.expressions.vector import Vector
 from mullion.language.types import DOUBLE, INT, Type
 from mullion.slices.column_synopses import ColumnSynopsis
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 from mullion.slices.order import Order
 from mullion.slices.waiting_values import WaitingValues
 from mullion.storage.files import serialised

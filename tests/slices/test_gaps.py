@@ -16,7 +16,8 @@ from mullion.options import Options
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
 from mullion.slices.kernels import events as kernel_events
-from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.tally import late_for, tally
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("x", INT)), "ts")

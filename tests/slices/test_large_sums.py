@@ -28,7 +28,8 @@ from mullion.planner.plan import FRAGMENTS, ROWS
 from mullion.planner.rules import make_plan
 from mullion.slices.interval import Interval
 from mullion.slices.kernels import rows as dense
-from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.kernels.rows import MOST_EVENTS, UNITS, in_units
 from mullion.slices.running import Running
 from mullion.spark.files import Piece, pieces_of, read

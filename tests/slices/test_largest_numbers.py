@@ -12,7 +12,8 @@ from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, TIMESTAMP
 from mullion.options import Options
 from mullion.planner.rules import make_plan
-from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.tally import tally
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", BIGINT)), "ts")

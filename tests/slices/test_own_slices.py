@@ -23,10 +23,12 @@ from mullion.language.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP
 from mullion.options import Options
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
+from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.fields import ADD, LEAST, MOST, Column
 from mullion.slices.kernels.groups import Groups
+from mullion.slices.kernels.layout import SLOT
 from mullion.slices.kernels.own_slices import own_rows
-from mullion.slices.kernels.partial import SLOT, TIME, Input, Job, partials
+from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.kernels.slicing import Cut, slice_starts
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("n", INT), ("b", BIGINT), ("x", DOUBLE)), "ts")

@@ -16,7 +16,9 @@ from mullion.options import Options
 from mullion.planner import fragments
 from mullion.planner.plan import ROWS
 from mullion.planner.rules import make_plan
-from mullion.slices.kernels.partial import SLOT, TIME, Input, Job, partials
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.layout import SLOT
+from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.tally import tally
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", BIGINT), ("y", BIGINT)), "ts")

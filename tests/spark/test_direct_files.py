@@ -16,7 +16,7 @@ from mullion.language.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, TIMES
 from mullion.planner.rules import make_plan
 from mullion.slices.bounds import Stretch
 from mullion.slices.inputs import kernel_columns
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 from mullion.spark import files
 from mullion.spark.files import Piece, can_tell_time, pieces_of, read, shares
 

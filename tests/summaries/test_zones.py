@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mullion.catalog.summaries import StreamSummary
 from mullion.expressions.arrays import Codes, Times
 from mullion.language.types import BIGINT
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 from mullion.summaries import zones as zones_module
 from mullion.summaries.base import Summary
 from mullion.summaries.column_summary import ColumnSummary

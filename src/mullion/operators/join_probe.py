@@ -170,6 +170,3 @@ def _same_keys(partial: Partial, window: KeyedSubWindow, runs: tuple[Index, Inde
     heads = partial.keys.take(partial.runs.first[runs[0]])
     same = heads.equals(window.keys.take(window.runs.first[runs[1]]))
     return runs[0][same], runs[1][same]
-
-
-__all__ = ["Partial", "choose", "count_met", "count_same", "extended", "probe", "same_key"]

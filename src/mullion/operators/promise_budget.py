@@ -94,6 +94,3 @@ class StepBudget:
             self.look()
         else:
             self.left -= int(np.count_nonzero(alive)) if self.counts_events else told
-
-
-__all__ = ["LEARNT", "StepBudget"]

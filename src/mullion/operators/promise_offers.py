@@ -107,6 +107,3 @@ def _limits(other: RowStore, start: Times, ages: Times, until: int) -> Codes:
         for grain, age in enumerate(ages.tolist()):
             limits[grain + 1] = number[np.searchsorted(began, start - age, "right")]
     return limits
-
-
-__all__ = ["NUMBER", "number_of", "numbered", "numbered_rows", "numbers_of", "offers_of", "promise_of"]

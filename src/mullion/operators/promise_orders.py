@@ -107,6 +107,3 @@ def phases(of: Codes) -> Real:
     """Numbers between 0 and 1 by numbers of rows: as if they were random, but the same again."""
     phase: Real = (mixed([of], len(of)).view(np.uint64) >> np.uint64(11)) / float(1 << 53)
     return phase
-
-
-__all__ = ["ASC", "DESC", "WEIGHTED", "faded", "phases", "promises", "ranked", "shares"]

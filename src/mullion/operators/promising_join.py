@@ -288,6 +288,3 @@ def _at_most(fresh: Sequence[KeyedSubWindow | None], stores: Sequence[RowStore])
                 own, stored = common_runs(new.runs, other.runs)
                 total += int((np.diff(new.runs.first)[own] * np.diff(other.runs.first)[stored]).sum())
     return total
-
-
-__all__ = ["PromisingJoinOperator"]

@@ -32,6 +32,3 @@ def told_of(plans: Mapping[Node, Node], operators: Mapping[Node, Operator]) -> d
     known = {node: own.facts() for node, operator in operators.items() if (own := promises_of(operator)) is not None}
     below = {root: [n for n in in_order([plan]) if n in known] for root, plan in plans.items() if known}
     return {root: {**known[own[0]], "aggregated": is_aggregates(root)} for root, own in below.items() if own}
-
-
-__all__ = ["promises_of", "share_time", "told_of"]

@@ -31,7 +31,8 @@ from mullion.runtime.kept_events import KeptEvents
 from mullion.runtime.lookup_tables import TableAt
 from mullion.runtime.punctuations import Punctuations, without
 from mullion.slices.bounds import EVERYWHERE, Stretch, sift
-from mullion.slices.kernels.partial import TIME, Input
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
 

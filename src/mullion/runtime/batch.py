@@ -23,7 +23,9 @@ from mullion.planner.statistics import Statistics
 from mullion.runtime.monitor import Waiting
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
-from mullion.slices.kernels.partial import TIME, Input, Job, partial_schema, partials
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.layout import partial_schema
+from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.storage.marks import Mark

@@ -14,7 +14,7 @@ from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.closed_keys import ClosedKeys
 from mullion.operators.network import Events
 from mullion.runtime.intake import OVER
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 from mullion.slices.order import Order, times_of
 from mullion.storage.event_log import LoggedBatch
 from mullion.storage.files import serialised

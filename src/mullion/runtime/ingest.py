@@ -33,7 +33,8 @@ from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.bounds import EVERYWHERE, Sifted, sift
 from mullion.slices.inputs import input_for, together
-from mullion.slices.kernels.partial import TIME, Input, partials
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input, partials
 from mullion.slices.once import Past
 from mullion.slices.tally import Tally
 from mullion.storage.marks import Mark

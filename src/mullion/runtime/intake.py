@@ -9,7 +9,7 @@ exactly what it lacks.
 
 from __future__ import annotations
 
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 from mullion.storage.event_log import EventLog
 from mullion.storage.files import CommittedFiles
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 from mullion.slices.once import Past
 from mullion.slices.order import times_of
 from mullion.storage.event_log import EventLog, LoggedBatch

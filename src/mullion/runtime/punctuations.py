@@ -23,7 +23,8 @@ from mullion.operators.closed_keys import SINCE, ClosedKeys
 from mullion.operators.state_files import StateFiles, files_of
 from mullion.runtime.intake import OVER
 from mullion.slices.bounds import Sifted
-from mullion.slices.kernels.partial import TIME, Input
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input
 from mullion.storage.files import CommittedFiles
 from mullion.storage.marks import Mark
 

@@ -34,7 +34,7 @@ from mullion.runtime.relation_commits import RelationCommits
 from mullion.runtime.relation_state import PastRead, RelationState
 from mullion.slices.answered import count_rows, still_counted
 from mullion.slices.finalize import Answers
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 from mullion.slices.limits import PORTION
 from mullion.slices.order import times_of
 from mullion.slices.portions import Portions

@@ -34,8 +34,8 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.due import Due, shown
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.instants import Instants, Numbered, are_asked, instants_of, needed_from, rows_in_time
-from mullion.slices.kernels.events import EVENT_TIME
-from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.kernels.events import EVENT_TIME, TIME
+from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.kernels.slicing import slice_starts
 from mullion.slices.limits import PORTION, Limits
 from mullion.slices.order import times_of, values_on

@@ -29,8 +29,8 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.coverage import Coverage
 from mullion.slices.due import Due
 from mullion.slices.finalize import Work, finalize
-from mullion.slices.kernels.events import EVENT_TIME
-from mullion.slices.kernels.partial import TIME, Input, Job, partials
+from mullion.slices.kernels.events import EVENT_TIME, TIME
+from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.order import times_of, values_on
 from mullion.slices.partitions import canonical_key
 from mullion.slices.pieces import Piece, pieces

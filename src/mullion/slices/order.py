@@ -16,7 +16,7 @@ from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.vector import Vector
 from mullion.language.dialect import DAY
 from mullion.language.limits import FURTHEST
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 
 
 def values_on(column: str, stream: Stream, events: pa.Table) -> tuple[Times, npt.NDArray[np.bool_], int]:

@@ -19,7 +19,7 @@ from mullion.language.types import Type
 from mullion.planner.plan import Grouping, StateColumn
 from mullion.slices.arrange import rank_of_keys
 from mullion.slices.kernels.groups import Groups
-from mullion.slices.kernels.partial import SLOT
+from mullion.slices.kernels.layout import SLOT
 from mullion.slices.kernels.row_loops import first_of_each
 from mullion.slices.subwindow import PartialSubWindows
 

@@ -20,7 +20,8 @@ from mullion.language.query import Column, Expr
 from mullion.planner.fragments import PredicateIndex
 from mullion.planner.plan import Grouping
 from mullion.planner.statistics import ASSUMED, COUNTED, ONE_GROUP, SAMPLE, Groups, Sampled, Statistics
-from mullion.slices.kernels.partial import TIME, Input
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input
 from mullion.slices.kernels.selection import Compared, Selection
 from mullion.slices.kernels.signature import fragments, unpack
 

@@ -24,7 +24,7 @@ from mullion.expressions.coding.dictionary import codes_of, combine, runs
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import ORIGIN
 from mullion.planner.plan import Grouping, StateColumn
-from mullion.slices.kernels.partial import SLOT
+from mullion.slices.kernels.layout import SLOT
 from mullion.slices.kernels.signature import unpack
 
 LARGE_PORTION = 50_000

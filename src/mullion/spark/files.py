@@ -28,7 +28,7 @@ from mullion.kernels.thinning import Thinner
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import Type
 from mullion.memory import AT_ONCE
-from mullion.slices.kernels.partial import TIME
+from mullion.slices.kernels.events import TIME
 from mullion.spark.footers import WHOLE, footer
 
 MOST_FILES = 2000

@@ -18,7 +18,7 @@ from mullion.expressions.coding.canonical import in_one_piece
 from mullion.language.query import Expr
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, StateColumn
 from mullion.planner.slices import Grid
-from mullion.slices.kernels.partial import partial_schema, signature_array
+from mullion.slices.kernels.layout import partial_schema, signature_array
 from mullion.slices.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.spark.events import TIME, Events
 from mullion.spark.expressions import bad_text, spark_text

@@ -26,7 +26,8 @@ from mullion.planner.slices import distinct
 from mullion.runtime.batch import FEW, ByGrouping, Collected, Portion, collected, job_of, partials_of
 from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import columns_of, kernel_columns
-from mullion.slices.kernels.partial import Input, Job, partial_schema, partials, takes_order
+from mullion.slices.kernels.layout import partial_schema
+from mullion.slices.kernels.partial import Input, Job, partials, takes_order
 from mullion.spark.events import Events, send
 from mullion.spark.expressions import spark_text
 from mullion.spark.files import Piece, ThinnedFiles, read, shares

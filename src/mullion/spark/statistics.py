@@ -20,7 +20,8 @@ from mullion.planner.plan import Grouping
 from mullion.planner.statistics import ASSUMED, FOOTERS, SAMPLE, SIZES, Statistics
 from mullion.runtime.batch import Tables
 from mullion.slices.inputs import kernel_columns
-from mullion.slices.kernels.partial import TIME, Input
+from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import Input
 from mullion.slices.sampling import MOST_SAMPLED, Sample, scattered, spread, statistics_of
 from mullion.spark.events import Events, send
 from mullion.spark.files import MOST_FILES, Piece, can_tell_time, heads, local, pieces_of

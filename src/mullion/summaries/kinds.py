@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from mullion.summaries import count_sketch, counts
-from mullion.summaries.base import KINDS, Summary, register
+from mullion.summaries import count_sketch, counts  # noqa: F401
+from mullion.summaries.base import KINDS
 
 DEFAULT = counts.ExactCounts.kind
 """What CREATE SUMMARY makes without USING."""
 
-SKETCH = count_sketch.CountSketch.kind
-
-__all__ = ["DEFAULT", "KINDS", "SKETCH", "Summary", "register"]
+__all__ = ["DEFAULT", "KINDS"]

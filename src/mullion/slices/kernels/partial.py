@@ -32,9 +32,9 @@ from mullion.language.query import Expr, Period
 from mullion.language.types import Type
 from mullion.planner.plan import Grouping
 from mullion.planner.slices import residues
-from mullion.slices.kernels.events import TIME, Context, Events
+from mullion.slices.kernels.events import Context, Events
 from mullion.slices.kernels.grouping_partials import GroupingPartials
-from mullion.slices.kernels.layout import SLOT, partial_schema, shared_nulls, signature_array, signature_type
+from mullion.slices.kernels.layout import shared_nulls
 from mullion.slices.kernels.selection import Compared
 from mullion.slices.kernels.shared_work import find_shared
 
@@ -123,16 +123,3 @@ def _in_threads(threads: int) -> Iterator[Callable[[Callable[[Any], T], Sequence
         return
     with ThreadPoolExecutor(threads) as pool:
         yield lambda work, items: list(pool.map(work, items))
-
-
-__all__ = [
-    "SLOT",
-    "TIME",
-    "Input",
-    "Job",
-    "partial_schema",
-    "partials",
-    "signature_array",
-    "signature_type",
-    "takes_order",
-]
