@@ -95,7 +95,7 @@ def test_shards_send_their_counts_back(seed: int, tmp_path: Path) -> None:
     given = batches(seed, number=20)
     wanted = bad(TEXTS, given, tmp_path / "here")
     sharding = Sharding(in_turn, lambda: -1, count=3)
-    assert bad(TEXTS, given, tmp_path / "there", sharding=sharding, scratch=lambda: tmp_path / "scratch") == wanted
+    assert bad(TEXTS, given, tmp_path / "there", sharding=sharding) == wanted
 
 
 @pytest.mark.slow

@@ -16,15 +16,16 @@ from by_operators import bind_relation
 from mullion.language.parse import parse_query
 from mullion.language.query import Period
 from mullion.options import Options
+from mullion.runtime import portions
 from mullion.runtime import relation_run as running
+from mullion.runtime.portions import Portions
 from mullion.runtime.relation_run import RelationRun
+from mullion.runtime.run_state import RunState
 from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
-from mullion.slices import portions
 from mullion.slices.due import Cursor, Due, Runs, SeenEvents, due_windows
 from mullion.slices.finalize import Answers
 from mullion.slices.limits import Limits
-from mullion.slices.portions import Portions
 from mullion.storage.journal import Journal
 from mullion.storage.marks import Mark
 from relation_runs import STREAMS, Batches, Source, Store, batches
@@ -84,13 +85,16 @@ def answers(name: str, low: int, high: int) -> Answers:
 def test_parts_of_a_mark_are_one_answer(sink: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portions, "PORTION", 10)
     to = MemorySink() if sink == "memory" else ParquetSink(tmp_path)
+    run = RunState("s", to, Options(), journal=None, table_files=tuple, published=None)
+    by_query: dict[str, int] = {}
     for mark in (Mark(0), Mark(1)):
-        written = Portions(to, "s", mark)
+        written = Portions(run, mark, {}, by_query)
         for low in range(0, 50, 5):
             written.add(answers("q", low, low + 5))
         written.add(answers("other", 0, 3))
         written.finish()
         assert written.rows == 53
+    assert by_query == {"q": 100, "other": 6}
     assert pa.concat_tables(to.tables("q")).column("x").to_pylist() == [*range(50), *range(50)]
     assert pa.concat_tables(to.tables("other")).column("x").to_pylist() == [0, 1, 2, 0, 1, 2]
     if isinstance(to, ParquetSink):

@@ -83,7 +83,7 @@ def answered(store: Store) -> dict[str, list[tuple[Any, ...]]]:
 def test_shards_answer_as_the_reference_does(seed: int, shared: bool, tmp_path: Path) -> None:
     batches_, store, tasks = batches(seed), Store(), Tasks(random.Random(seed))
     options = Options(sharing=Sharing.ON if shared else Sharing.OFF)
-    run = started(store, None, options, sharding=in_shards(tasks), scratch=lambda: tmp_path)
+    run = started(store, None, options, sharding=in_shards(tasks))
     Source(tmp_path, batches_).run(run)
     assert answered(store) == expected(batches_)
     assert {name for name in TEXTS if run.placed(name) == "in 3 shards on executors"} == SHARDED
@@ -147,7 +147,7 @@ def test_a_run_in_shards_stays_there(tmp_path: Path) -> None:
 
 def test_a_relation_that_joins_late_goes_to_the_shards_too(tmp_path: Path) -> None:
     store, source = Store(), Source(tmp_path, batches(3, number=30))
-    run = RelationRun(("a", "b"), store, sharding=in_shards(), scratch=lambda: tmp_path)
+    run = RelationRun(("a", "b"), store, sharding=in_shards())
     check_one_that_enters_late(run, store, source)
     assert run.placed("late") == "in 3 shards on executors"
 
@@ -160,7 +160,7 @@ def test_shards_write_by_themselves_where_they_can(tmp_path: Path) -> None:
         written[mark, shard, query] = rows
         return tmp_path
 
-    run = started(store, None, sharding=Sharding(in_turn, lambda: -1, 3, lambda: write), scratch=lambda: tmp_path)
+    run = started(store, None, sharding=Sharding(in_turn, lambda: -1, 3, lambda: write))
     Source(tmp_path, batches_).run(run)
     assert {name for name in TEXTS if store.rows(name)} == {"keys"}
     assert sum(map(len, written.values())) + len(store.rows("keys")) == run.answers

@@ -9,15 +9,14 @@ from typing import NamedTuple
 from mullion.planner.plan import Grouping
 from mullion.runtime.counts import add_counts
 from mullion.runtime.executions import Decided
+from mullion.runtime.portions import Portions
 from mullion.runtime.sharding import AnswerTask, gathered
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.runtime.taken_answers import Takers, takers, with_taken
 from mullion.runtime.threads import iterated_side_by_side
-from mullion.slices.answered import count_rows
 from mullion.slices.due import Due, Runs, shown, slices_within
 from mullion.slices.finalize import Answers, Work
-from mullion.slices.portions import Portions
 from mullion.slices.tier import is_endless
 from mullion.storage.marks import Mark
 
@@ -44,21 +43,19 @@ class AnswersStage:
         state.limits.begin()
         work = Work(over=state.limits.over)
         texts = {query.name: query.text for query in state.queries}
-        written = Portions(state.sink, state.stream.name, mark)
+        written = Portions(state, mark, texts, state.counts.answers_by_query)
         self._give_way = give_way = state.published.questions_first.batch()
         decided = self._decide(watermark)
         due = self._due_sets(watermark, decided)
         for answers in self._due_answers(due, mark, watermark, work):
             give_way()
-            state.limits.count([answers], texts)
-            count_rows(state.counts.answers_by_query, [answers], {})
             written.add(answers)
+        written.count(work.written)
         written.finish()
-        state.limits.count_written(work.written, texts)
         add_counts(state.counts.bad_by_query, work.bad)
         state.counts.final_operations += work.final
         state.counts.window_slices += work.window_slices
-        state.counts.answers += written.rows + count_rows(state.counts.answers_by_query, (), work.written)
+        state.counts.answers += written.rows
         if state.newest is not None:
             self._forget()
         if state.scheduling.standings and state.began is not None:

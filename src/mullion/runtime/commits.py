@@ -56,7 +56,7 @@ class Commits:
     def check_follows(self, number: int) -> None:
         """A batch that the source takes for done and that no commit knows would be lost."""
         state = self._state
-        expected = 0 if state.committed is None else state.committed.batch + 1
+        expected = state.next_number
         if state.journal is not None and number > expected:
             lost = f"batch {expected}" if number == expected + 1 else f"batches {expected} to {number - 1}"
             message = f"stream '{state.stream.name}' goes on with batch {number}, but there is no commit of {lost}"
@@ -88,7 +88,7 @@ class Commits:
             held_files = set() if state.keeper is None else state.keeper.held_files
             state.files.sweep({*self._named(), *held_files, *self._named_before})
         self._named_before = self._named() if state.journal is not None else ()
-        state.sink.committed(state.stream.name, mark)
+        state.sink.committed(state.name, mark)
 
     def _record(self, journal: Journal, mark: Mark, new: Mapping[str, list[PartialSubWindows]]) -> None:
         """Write down everything that the next batch goes on from."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from mullion.slices.tally import Tally
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -59,7 +63,17 @@ class Counts:
         self.groups = max(self.groups, tally.groups)
 
 
-def add_counts(counts: dict[str, int], more: dict[str, int]) -> None:
+def add_counts(counts: dict[str, int], more: Mapping[str, int]) -> None:
     """Add numbers by name."""
     for name, number in more.items():
         counts[name] = counts.get(name, 0) + number
+
+
+def still_counted(counts: Mapping[str, T], before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, T]:
+    """The counts of the queries that stay, given the texts of those before and of those from now on. Another query of
+    the same name counts for itself.
+
+    >>> still_counted({"a": 3, "b": 4, "c": 5}, {"a": "x", "b": "y"}, {"a": "x", "b": "z"})
+    {'a': 3}
+    """
+    return {name: rows for name, rows in counts.items() if name in now and before.get(name, now[name]) == now[name]}

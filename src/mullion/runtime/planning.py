@@ -24,10 +24,10 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
 from mullion.runtime.batch import FEW, Batch
 from mullion.runtime.clusters import Clusters
+from mullion.runtime.counts import still_counted
 from mullion.runtime.sharding_choice import ShardingChoice
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
-from mullion.slices.answered import still_counted
 from mullion.slices.tier import check_complete
 
 OTHER = 4

@@ -8,7 +8,6 @@ from typing import Any
 from mullion.operators.state_files import files_of
 from mullion.runtime.incoming import Incoming
 from mullion.runtime.relation_state import PastRead, RelationState
-from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Commit, Journal
 from mullion.storage.marks import Mark
 
@@ -25,8 +24,8 @@ class RelationCommits:
         if state.journal is not None:
             self._record(mark, now, state.journal, manifest, files)
         state.committed, state.now = mark, now
-        if state.journal is not None or state.shards is not None:
-            CommittedFiles(state.base()).sweep(files)
+        if state.has_files:
+            state.files.sweep(files)
 
     def _record(
         self, mark: Mark, now: int, journal: Journal, manifest: Mapping[str, Any], files: tuple[str, ...]

@@ -30,14 +30,13 @@ from mullion.operators.planning import chosen_plans, recorded_plan
 from mullion.planner.partitioning import relation_keys
 from mullion.planner.promising import chosen_way
 from mullion.runtime.backfill import PastEvents
+from mullion.runtime.counts import add_counts, still_counted
+from mullion.runtime.portions import Portions
 from mullion.runtime.relation_commits import RelationCommits
 from mullion.runtime.relation_state import PastRead, RelationState
-from mullion.slices.answered import count_rows, still_counted
-from mullion.slices.finalize import Answers
 from mullion.slices.kernels.events import TIME
 from mullion.slices.limits import PORTION
 from mullion.slices.order import times_of
-from mullion.slices.portions import Portions
 from mullion.storage.event_log import EventLog, LoggedBatch
 from mullion.storage.fault_points import fault_point
 from mullion.storage.manifest import quoted
@@ -81,8 +80,7 @@ class RelationRun(RelationState):
         """Write down which relations take part and since when, before the first event that they see can be lost."""
         self.known = {r.name: self._entry(r) for r in self.relations.values()}
         if self.journal is not None:
-            number = 0 if self.committed is None else self.committed.batch + 1
-            self.journal.begin(number, [{"name": name, **entry} for name, entry in self.known.items()])
+            self.journal.begin(self.next_number, [{"name": name, **entry} for name, entry in self.known.items()])
 
     def _entry(self, relation: Relation) -> dict[str, Any]:
         entry = {"text": relation.text, "start": relation.start, "plan": self.plans[relation.name].name}
@@ -190,7 +188,7 @@ class RelationRun(RelationState):
     def _step(self, now: int) -> None:
         began = time.perf_counter()
         self.is_interrupted = True
-        mark = Mark(0 if self.committed is None else self.committed.batch + 1, end=now == THE_END)
+        mark = Mark(self.next_number, end=now == THE_END)
         fault_point("before operators")
         taken = {stream: events for stream, i in self.incoming.items() if (events := i.settle(now)) is not None}
         settled = {stream: self._with_all_columns(stream, events) for stream, events in taken.items()}
@@ -199,10 +197,7 @@ class RelationRun(RelationState):
             settled |= {} if events is None else {stream: self._with_all_columns(stream, events)}
         if self.committed is None:
             self._shard_if_large(settled)
-        written = Portions(self.sink, self.name, mark)
-        for some in self._answers(settled, now, mark):
-            written.add(some)
-        written.finish()
+        self._answer(settled, now, mark)
         self._commits.commit(mark, now)
         self.is_interrupted = False
         self._show()
@@ -228,25 +223,25 @@ class RelationRun(RelationState):
             rows = rows.append_column(name, pa.nulls(len(rows), arrow_type(types[name])))
         return replace(events, rows=rows)
 
-    def _answers(self, settled: Mapping[str, Events], now: int, mark: Mark) -> list[Answers]:
-        """What became due, but for what shards have written by themselves."""
+    def _answer(self, settled: Mapping[str, Events], now: int, mark: Mark) -> None:
+        """Write what became due, but for what shards have written by themselves."""
+        texts = {name: relation.text for name, relation in self.relations.items()}
+        written = Portions(self, mark, texts, self.answered)
 
         def table(name: str) -> pa.Table:
             return self.table(name, mark.batch)
 
-        answers = self.own.step(settled, self.now, now, table, newest=self.newest, ended=mark.end)
-        self.answers += count_rows(self.answered, answers, {})
-        texts = {name: relation.text for name, relation in self.relations.items()}
-        self.limits.count(answers, texts)
+        for answers in self.own.step(settled, self.now, now, table, newest=self.newest, ended=mark.end):
+            written.add(answers)
         if self.shards is not None and self.shards.groups:
-            more, rows_written = self.shards.step(settled, self.now, now, mark, table, self.newest)
-            answers += more
-            self.answers += count_rows(self.answered, (), rows_written)
-            self.limits.count_written(rows_written, texts)
+            from_shards, rows = self.shards.step(settled, self.now, now, mark, table, self.newest)
+            written.count(rows)
+            for answers in from_shards:
+                written.write(answers)
+        written.finish()
+        self.answers += written.rows
         for bad in (self.own.take_bad(), *(() if self.shards is None else self.shards.take_bad())):
-            for name, number in bad.items():
-                self.bad[name] = self.bad.get(name, 0) + number
-        return answers
+            add_counts(self.bad, bad)
 
     def _shard_if_large(self, settled: Mapping[str, Events]) -> None:
         """Where the first step has much to do, what can be split is, from then on."""

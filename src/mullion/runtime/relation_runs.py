@@ -25,7 +25,6 @@ from mullion.runtime.relation_state import run_name
 from mullion.runtime.sink import Sink
 from mullion.storage.journal import Journal, Standings
 from mullion.storage.manifest import relations_noted
-from mullion.storage.scratch import Scratch
 
 Streams = tuple[str, ...]
 Key = tuple[Streams, str]
@@ -50,7 +49,6 @@ class RelationRuns:
         self._table, self._table_files, self._sharding = table, table_files, sharding
         self._published = Published() if published is None else published
         self.runs: dict[Key, RelationRun] = {}
-        self._scratch = Scratch()
 
     def directory(self, streams: Streams, tag: str = "") -> Path | None:
         """Where the relations over these streams keep what a restart needs."""
@@ -69,7 +67,6 @@ class RelationRuns:
                 table=lambda name, step: self._table(reader, name, step),
                 table_files=lambda: self._table_files(reader),
                 sharding=self._sharding,
-                scratch=lambda: self._scratch.path,
                 published=self._published,
             )
             run.restore()
@@ -91,7 +88,8 @@ class RelationRuns:
 
     def discard(self) -> None:
         """Remove what was for this run alone."""
-        self._scratch.discard()
+        for run in self.runs.values():
+            run.discard()
 
     def materialized(self, names: Iterable[str]) -> dict[str, RelationRun]:
         """The runs that show the kept results of materialised queries."""

@@ -22,9 +22,9 @@ from mullion.algebra.relation import Relation
 from mullion.operators.answering import Answering, Tables
 from mullion.operators.network import Events
 from mullion.options import Options
+from mullion.runtime.counts import add_counts
 from mullion.runtime.shard_step import Group, ShardedStep, ShardOutcome, ShardState, as_table, grouped
 from mullion.runtime.sink import ShardWriter
-from mullion.slices.answered import count_rows
 from mullion.slices.finalize import Answers
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
@@ -109,7 +109,7 @@ class InShards:
         self._bad += [outcome.bad for outcome in outcomes]
         rows_of: dict[str, int] = {}
         for outcome in outcomes:
-            count_rows(rows_of, (), outcome.answer_rows)
+            add_counts(rows_of, outcome.answer_rows)
         return _together([answers for outcome in outcomes for answers in outcome.answers]), rows_of
 
     def take_bad(self) -> list[Mapping[str, int]]:

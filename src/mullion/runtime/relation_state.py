@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -21,11 +20,10 @@ from mullion.runtime.incoming import Incoming
 from mullion.runtime.lookup_tables import no_table
 from mullion.runtime.published import Published
 from mullion.runtime.relation_shards import InShards, Sharding
+from mullion.runtime.run_state import RunState
 from mullion.runtime.sink import Sink
-from mullion.slices.limits import Limits
 from mullion.storage.journal import Journal
 from mullion.storage.manifest import quoted
-from mullion.storage.marks import Mark
 
 
 def run_name(streams: Sequence[str], tag: str = "") -> str:
@@ -47,7 +45,7 @@ class PastRead(NamedTuple):
     """Where its events are, if they may not be there to be read again."""
 
 
-class RelationState:
+class RelationState(RunState):
     def __init__(
         self,
         streams: Sequence[str],
@@ -59,14 +57,12 @@ class RelationState:
         table: Callable[[str, int], pa.Table] = no_table,
         table_files: Callable[[], Sequence[str]] = tuple,
         sharding: Sharding | None = None,
-        scratch: Callable[[], Path] | None = None,
         published: Published | None = None,
     ) -> None:
-        """`table` gives a table's rows as a step sees them, `table_files` the files in which they are kept, `scratch` a
-        directory for what need not survive, `published` tells questions of commits. Without `sharding` everything is
-        computed here."""
-        self.name, self.tag = run_name(streams, tag), tag
-        self.sink, self.options, self.journal, self.table = sink, options, journal, table
+        """`table` gives a table's rows as a step sees them. Without `sharding` everything is computed here."""
+        name = run_name(streams, tag)
+        super().__init__(name, sink, options, journal=journal, table_files=table_files, published=published)
+        self.tag, self.table, self.sharding = tag, table, sharding
         self.incoming = {stream: Incoming() for stream in streams}
         self.awaited = set(streams) if tag else set[str]()
         """The streams whose past is still to be read."""
@@ -74,14 +70,13 @@ class RelationState:
         """What was there of the streams whose past was read; None where nothing was."""
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
-        self.limits = Limits(options.most_answers, options.most_held)
-        self.own = Answering(options.expiry, shared=options.is_shared, base=self.base, limits=self.limits)
+        self.own = Answering(
+            options.expiry, shared=options.is_shared, base=lambda: self.files.directory, limits=self.limits
+        )
         """What is computed here."""
         self.shards: InShards | None = None
         """What is computed in shards, if anything is."""
-        self.sharding, self._scratch, self.table_files = sharding, scratch, table_files
         self.now = EVER_BEFORE
-        self.committed: Mark | None = None
         self.answers = 0
         self.bad: dict[str, int] = {}
         """How many bad values each relation met, taken as NULL."""
@@ -90,7 +85,6 @@ class RelationState:
         self.seconds = 0.0
         self.known: dict[str, dict[str, Any]] = {}
         """The relations of the last commit, with when they entered."""
-        self.published = Published() if published is None else published
         self.shown: Mapping[str, KeptResult] = {}
         """The materialised results as the last commit left them, for questions: replaced as a whole, when they are
         published."""
@@ -134,9 +128,8 @@ class RelationState:
     @property
     def counts(self) -> dict[str, Any]:
         """What was counted. Times are of this process."""
-        steps = 0 if self.committed is None else self.committed.batch + 1
         return {
-            "steps": steps,
+            "steps": self.next_number,
             "answers": self.answers,
             "rows_held": self.held,
             "seconds": self.seconds,
@@ -146,12 +139,5 @@ class RelationState:
         }
 
     def begin_shards(self, sharding: Sharding) -> InShards:
-        self.shards = InShards(sharding, self.base() / "shards", self.options)
+        self.shards = InShards(sharding, self.files.directory / "shards", self.options)
         return self.shards
-
-    def base(self) -> Path:
-        """Where files are kept: with the checkpoint, or as long as the run lasts."""
-        if self.journal is not None:
-            return self.journal.directory
-        assert self._scratch is not None
-        return self._scratch() / self.name

@@ -37,8 +37,8 @@ from mullion.operators.network import Events
 from mullion.operators.state_files import StateFiles, files_of
 from mullion.options import Expiry
 from mullion.planner.partitioning import describe_keys, relation_keys
+from mullion.runtime.counts import add_counts
 from mullion.runtime.sink import ShardWriter
-from mullion.slices.answered import count_rows
 from mullion.slices.finalize import Answers
 from mullion.storage.files import CommittedFiles, mapped
 from mullion.storage.marks import Mark
@@ -145,7 +145,8 @@ class ShardedStep:
         if not self.mark.end:
             _keep(directory, self.mark, standing, own)
         answer_rows: dict[str, int] = {}
-        count_rows(answer_rows, answers, {})
+        for some in answers:
+            add_counts(answer_rows, some.rows_by_query())
         written = []
         if write is not None:
             written = [write(self.mark, shard, name, rows) for of_query in answers for name, rows in of_query]

@@ -27,19 +27,16 @@ from mullion.runtime.ordered import Ordered
 from mullion.runtime.overload import Overload
 from mullion.runtime.published import Published
 from mullion.runtime.punctuations import Punctuations
+from mullion.runtime.run_state import RunState
 from mullion.runtime.scheduling import Scheduling
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.sink import Sink
 from mullion.runtime.view import View
-from mullion.slices.limits import Limits
 from mullion.storage.event_log import EventLog
-from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Journal, Standings
-from mullion.storage.marks import Mark
-from mullion.storage.scratch import Scratch
 
 
-class StreamState:
+class StreamState(RunState):
     probing: tuple[str, ...] = ()
     """The queries whose joins may leave out probes with its events."""
 
@@ -79,9 +76,9 @@ class StreamState:
     ) -> None:
         """`static`: all events are one batch, which the end follows. `table` gives a table's rows as a batch sees them,
         `relations_stand` how far those over the stream are, `summary_share` the bytes for a summary without MEMORY."""
-        self.stream, self.sink, self.options, self.source = stream, sink, options, source
-        self.journal, self.static, self.memory, self.published = journal, static, memory, published or Published()
-        self.table_files, self.has_changed, self.relations_stand = table_files, has_changed, relations_stand
+        super().__init__(stream.name, sink, options, journal=journal, table_files=table_files, published=published)
+        self.stream, self.source, self.static, self.memory = stream, source, static, memory
+        self.has_changed, self.relations_stand = has_changed, relations_stand
         self.lookups = LookupTables(table)
         self.relations_stood: Standings = {}
         """Where relations stood at the last commit, at the least: what they had taken may be gone here."""
@@ -92,7 +89,7 @@ class StreamState:
         self.is_restored = False
         """The state is that of a commit, and no queries have been set since."""
         self.restored_order: tuple[Mapping[str, Any], list[tuple[str, pa.Table]]] = {}, []
-        self.counts, self.limits = Counts(), Limits(options.most_answers)
+        self.counts = Counts()
         self.oldest: int | None = None
         self.newest: int | None = None
         self.holding = Holding()
@@ -109,7 +106,6 @@ class StreamState:
         self.intake: EventLog | None = None
         self.view: View | None = None
         """What the last commit left, for questions: replaced as a whole, when it is published."""
-        self.committed: Mark | None = None
         self.notes: Notes | None = None
         """Where the source notes how far it has read, if it does."""
         self.inputs: list[BatchInput] = []
@@ -118,7 +114,6 @@ class StreamState:
         self.ahead = Ahead(stream, clock, None if journal is None else journal.files)
         self.backfilled: set[str] = set()
         """The queries with BACKFILL whose past is here."""
-        self._scratch = Scratch()
 
     @cached_property
     def punctuations(self) -> Punctuations | None:
@@ -153,21 +148,6 @@ class StreamState:
     def observed(self) -> Observed:
         """What the last batch showed."""
         return next((sharing_set.seen for sharing_set in self.sets.values()), NOTHING_SEEN)
-
-    @property
-    def files(self) -> CommittedFiles:
-        """Files of the stream: kept with the checkpoint, or as long as the run lasts."""
-        if self.journal is not None:
-            return self.journal.files
-        return CommittedFiles(self._scratch.path)
-
-    @property
-    def has_files(self) -> bool:
-        return self.journal is not None or bool(self._scratch)
-
-    def discard(self) -> None:
-        """Remove the files that were for this run alone."""
-        self._scratch.discard()
 
     def newest_on(self, column: str) -> int | None:
         """The newest value of a column that windows go over, now or when the run was left."""

@@ -54,8 +54,7 @@ class Batches:
         """A source has been read to its end. With `close` this is the end of the stream."""
 
         def queries(run: StreamRun) -> Queries:
-            number = 0 if run.committed is None else run.committed.batch + 1
-            return self._entering.streams.queries_now(run, number if close and not run.closed else None)
+            return self._entering.streams.queries_now(run, run.next_number if close and not run.closed else None)
 
         self._play(name, queries, lambda run: run.finish() if close else None)
 

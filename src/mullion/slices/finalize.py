@@ -90,6 +90,9 @@ class Answers:
             if high > low:
                 yield name, decoded(self.table.slice(low, high - low))
 
+    def rows_by_query(self) -> dict[str, int]:
+        return {name: high - low for name, low, high in zip(self.queries, self.bounds, self.bounds[1:], strict=False)}
+
 
 def finalize(
     rows: Rows,

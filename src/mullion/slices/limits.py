@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mullion.options import DEFAULTS
 from mullion.slices.due import Due, Runs
-from mullion.slices.finalize import Answers
 
 log = logging.getLogger("mullion")
 
@@ -46,14 +45,8 @@ class Limits:
         self._answered.clear()
         self.over.clear()
 
-    def count(self, answers: Iterable[Answers], texts: Mapping[str, str]) -> None:
-        """Count the rows of answers; a query that has more than it may is stopped. `texts` are those of the queries."""
-        for portion in answers:
-            for name, low, high in zip(portion.queries, portion.bounds, portion.bounds[1:], strict=False):
-                self.count_written({name: high - low}, texts)
-
-    def count_written(self, rows: Mapping[str, int], texts: Mapping[str, str]) -> None:
-        """Count what executors have written by themselves."""
+    def count(self, rows: Mapping[str, int], texts: Mapping[str, str]) -> None:
+        """Count the rows that queries have answered; one that has more than it may is stopped. `texts` are theirs."""
         for name, number in rows.items():
             self._answered[name] = self._answered.get(name, 0) + number
             if self._answered[name] > self.most_answers:

@@ -1,0 +1,52 @@
+"""What the run of a stream and that of relations have in common: where they write, and what they have committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mullion.options import Options
+from mullion.runtime.published import Published
+from mullion.runtime.sink import Sink
+from mullion.slices.limits import Limits
+from mullion.storage.files import CommittedFiles
+from mullion.storage.journal import Journal
+from mullion.storage.marks import Mark
+from mullion.storage.scratch import Scratch
+
+
+class RunState:
+    """`table_files` are the files that hold the rows of tables, `published` tells questions of commits."""
+
+    def __init__(
+        self,
+        name: str,
+        sink: Sink,
+        options: Options,
+        *,
+        journal: Journal | None,
+        table_files: Callable[[], Sequence[str]],
+        published: Published | None,
+    ) -> None:
+        self.name, self.sink, self.options, self.journal = name, sink, options, journal
+        self.table_files, self.published = table_files, published or Published()
+        self.limits = Limits(options.most_answers, options.most_held)
+        self.committed: Mark | None = None
+        self._scratch = Scratch()
+
+    @property
+    def next_number(self) -> int:
+        """The number of the batch or step that follows the last commit."""
+        return 0 if self.committed is None else self.committed.batch + 1
+
+    @property
+    def files(self) -> CommittedFiles:
+        """Files of the run: kept with the checkpoint, or as long as the run lasts."""
+        return CommittedFiles(self._scratch.path) if self.journal is None else self.journal.files
+
+    @property
+    def has_files(self) -> bool:
+        return self.journal is not None or bool(self._scratch)
+
+    def discard(self) -> None:
+        """Remove the files that were for this run alone."""
+        self._scratch.discard()
