@@ -12,12 +12,12 @@ arrays with its own constants, and only what is left is copied.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Filter, JoinView
+from mullion.algebra.nodes import Filter, Join, JoinView, Node
 from mullion.algebra.nodes.join_view import HIDDEN_START
 from mullion.expressions.arrays import Mask, Times
 from mullion.operators.bad_values import BadConditions
@@ -91,3 +91,30 @@ def _ages(timed: TimedRows, count: int) -> list[Times]:
         timed.noted["ages"] = [timed.start - start for start in _starts(timed, count)]
     found: list[Times] = timed.noted["ages"]
     return found
+
+
+# How plans look at joins
+
+
+def views_in(plan: Node) -> Iterator[JoinView]:
+    """How a plan looks at joins that may be shared: with windows of which lengths."""
+    if isinstance(plan, JoinView):
+        yield plan
+        return
+    if isinstance(plan, Join):
+        yield JoinView(plan, _lengths(plan))
+    for below in plan.operator_inputs if plan.is_part else plan.inputs:
+        yield from views_in(below)
+
+
+def views_of(plans: Iterable[Node]) -> dict[Join, list[tuple[int, ...]]]:
+    """The lengths of the windows with which joins are looked at, where these are several; the longest first."""
+    views: dict[Join, dict[tuple[int, ...], None]] = {}
+    for plan in plans:
+        for view in views_in(plan):
+            views.setdefault(view.input, {})[view.ranges] = None
+    return {join: sorted(ranges, key=sum, reverse=True) for join, ranges in views.items() if len(ranges) > 1}
+
+
+def _lengths(join: Join) -> tuple[int, ...]:
+    return tuple(scan.window.range or 0 for scan, _ in join.time_windows() or ())

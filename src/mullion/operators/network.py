@@ -43,7 +43,7 @@ from mullion.operators.construction import Construction
 from mullion.operators.expressions import schema_of
 from mullion.operators.join import JoinOperator
 from mullion.operators.join_migration import refit_state
-from mullion.operators.join_views import views_in, views_of
+from mullion.operators.join_view import views_in, views_of
 from mullion.operators.make import make
 from mullion.operators.promising_network import share_time
 from mullion.operators.stateless import Narrowed

@@ -1,6 +1,6 @@
 """The scalar functions of Mullion SQL. Importing the package fills the registry."""
 
-from mullion.expressions.functions import (
+from mullion.expressions.functions import (  # noqa: F401
     arithmetic,
     bits,
     comparison,
@@ -16,21 +16,4 @@ from mullion.expressions.functions import (
 )
 from mullion.expressions.functions.base import FUNCTIONS, NAMES, Function, Signature
 
-__all__ = [
-    "FUNCTIONS",
-    "NAMES",
-    "Function",
-    "Signature",
-    "arithmetic",
-    "bits",
-    "comparison",
-    "conditional",
-    "dates",
-    "division",
-    "mathematics",
-    "patterns",
-    "readers",
-    "rounding",
-    "text",
-    "time_formats",
-]
+__all__ = ["FUNCTIONS", "NAMES", "Function", "Signature"]
