@@ -80,7 +80,7 @@ class Catalog:
     @property
     def summaries(self) -> list[StreamSummary]:
         """Every summary; threads of streams ask for them as well."""
-        return [one for one in tuple(self.synopses.values()) if isinstance(one, StreamSummary)]
+        return [known for known in tuple(self.synopses.values()) if isinstance(known, StreamSummary)]
 
     def add_query(self, query: Relation, place: Place | None = None) -> None:
         _new(query.name, self._query_names, "query", place)

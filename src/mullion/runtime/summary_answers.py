@@ -62,7 +62,7 @@ class CountedValues:
         self._length = _length(source.window, query)
         condition = condition_of(plan.predicate, stream.types, query.place)
         self._column = _grouped(query, plan, condition.column)
-        self._summaries = [one for one in summaries if one.stream == stream.name and self._serves(one)]
+        self._summaries = [s for s in summaries if s.stream == stream.name and self._serves(s)]
         type_ = TIMESTAMP if self._column is None else stream.types[self._column]
         if not self._summaries:
             raise self._no_summary()
@@ -77,7 +77,7 @@ class CountedValues:
 
     def _knowing_values(self, type_: Type) -> list[StreamSummary]:
         """The summaries that tell which values came."""
-        knowing = [one for one in self._summaries if KINDS[one.kind].knows_codes]
+        knowing = [summary for summary in self._summaries if KINDS[summary.kind].knows_codes]
         if knowing and is_decoded(type_):
             return knowing
         asked = "GROUP BY" if self._query.group_by else "this condition"
@@ -96,13 +96,13 @@ class CountedValues:
             rows = self._table(None, None, self._rows.of_nothing())
             return rows, f"the summary {self._summaries[0].name}, which has seen nothing yet", None
         after = view.newest - self._length
-        known = [view.synopses.get(definition.name) for definition in self._summaries]
-        fed = [one for one in known if isinstance(one, ColumnSummary) and one.definition in self._summaries]
-        holding = [summary for summary in fed if summary.holds(after)]
+        named = [view.synopses.get(definition.name) for definition in self._summaries]
+        summaries = [s for s in named if isinstance(s, ColumnSummary) and s.definition in self._summaries]
+        holding = [summary for summary in summaries if summary.holds(after)]
         if not holding:
-            raise self._reaches_less(fed)
-        found = [(self._rows.of(summary, view, after), summary) for summary in holding]
-        counted, summary = min(found, key=lambda one: (not one[1].is_exact, one[0].width))
+            raise self._reaches_less(summaries)
+        answers = [(self._rows.of(summary, view, after), summary) for summary in holding]
+        counted, summary = min(answers, key=lambda answer: (not answer[1].is_exact, answer[0].width))
         return self._table(after, view.newest, counted), _source(summary, after), view.newest
 
     def _table(self, opens: int | None, closes: int | None, counted: Counted) -> pa.Table:
@@ -120,9 +120,9 @@ class CountedValues:
         hint = f"CREATE SUMMARY name ON {on} WITH GRANULARITY '10 s' AND COLLAPSE (4, 8)"
         return CheckError(f"there is no summary on {on}", self._query.place, hint=hint)
 
-    def _reaches_less(self, fed: Sequence[ColumnSummary]) -> CheckError:
+    def _reaches_less(self, summaries: Sequence[ColumnSummary]) -> CheckError:
         on = f"{self._stream.name}({self._column or self._summaries[0].column})"
-        if not fed:
+        if not summaries:
             return CheckError(f"the summary on {on} has seen no event yet", self._query.place)
         hint = "ask for a shorter window; a larger depth, rate, granularity or MEMORY makes it reach further"
         message = f"the summary on {on} does not hold all events of this window"

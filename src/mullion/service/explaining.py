@@ -73,7 +73,7 @@ class Explainer:
         on its streams."""
         query = None if name is None else self._catalog.queries[name]
         read = set(self._catalog.streams) if query is None else set(query.streams) if query.prefers else set()
-        return {one.definition.name: summary_text(one) for one in self.summaries() if one.definition.stream in read}
+        return {s.definition.name: summary_text(s) for s in self.summaries() if s.definition.stream in read}
 
     def summaries(self) -> list[ColumnSummary]:
         """Every summary, as the last commit left it, or as it is before there was any event."""

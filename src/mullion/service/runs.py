@@ -72,7 +72,7 @@ class Runs:
 
     def summary_share(self) -> int:
         """The bytes that each summary without MEMORY of its own may have."""
-        return self._backend.memory.summary_share(sum(one.memory is None for one in self._catalog.summaries))
+        return self._backend.memory.summary_share(sum(summary.memory is None for summary in self._catalog.summaries))
 
     def read_pasts(self, run: StreamRun) -> None:
         """Let relations with BACKFILL take what the stream had read before they hear of it, in the stream's thread and

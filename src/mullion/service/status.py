@@ -34,7 +34,7 @@ class Status:
         with self._lock:
             explanation = self._explainer.explain(None)
             share = self._runs.summary_share()
-            summaries = {one.definition.name: told.stats(one, share) for one in self._explainer.summaries()}
+            summaries = {summary.definition.name: told.stats(summary, share) for summary in self._explainer.summaries()}
         return {
             "queries": len(self.catalog.queries),
             "answers": self.answers,

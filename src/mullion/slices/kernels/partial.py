@@ -110,9 +110,9 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
     with _in_threads(job.threads) as run:
         find_shared(made, run)
         run(GroupingPartials.prepare, made)
-        lanes = [(one, slot) for one in made for slot in range(one.lanes)]
+        lanes = [(grouped, slot) for grouped in made for slot in range(grouped.lanes)]
         rows = iter(run(lambda lane: lane[0].lane(lane[1]), lanes))
-        owned = [(one, [next(rows) for _ in range(one.lanes)]) for one in made]
+        owned = [(grouped, [next(rows) for _ in range(grouped.lanes)]) for grouped in made]
         return run(lambda own: own[0].table(own[1]), owned)
 
 

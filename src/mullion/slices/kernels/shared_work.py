@@ -21,9 +21,9 @@ Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 def find_shared(made: Sequence[GroupingPartials], run: Run) -> None:
     """Regions of what predicates compare; then, of groupings that have events, states, bad values and groups."""
     regions: dict[Hashable, Callable[[], object]] = {}
-    for one in made:
-        selection = one.joined.selection(one.grouping.lookups)
-        for attribute in one.grouping.index.attributes:
+    for grouped in made:
+        selection = grouped.joined.selection(grouped.grouping.lookups)
+        for attribute in grouped.grouping.index.attributes:
             regions[selection, attribute.expr] = partial(selection.regions, attribute.expr)
     run(_call, list(regions.values()))
     run(_call, [*_values(made), *_groups(made, alone=True)])
@@ -38,10 +38,10 @@ def _values(made: Sequence[GroupingPartials]) -> list[Callable[[], object]]:
     """What is made of each expression."""
     checks: set[tuple[Events, Expr]] = set()
     states: dict[tuple[Events, Expr | None], dict[StateColumn, None]] = {}
-    for one in made:
-        checks |= {(one.joined, check) for check in one.grouping.checks}
-        for state in one.grouping.states if has_columns(one) else ():
-            states.setdefault((one.joined, state.argument), {})[state] = None
+    for grouped in made:
+        checks |= {(grouped.joined, check) for check in grouped.grouping.checks}
+        for state in grouped.grouping.states if has_columns(grouped) else ():
+            states.setdefault((grouped.joined, state.argument), {})[state] = None
     checked = [(*key, ()) for key in checks - states.keys()]
     lifted = [(*key, tuple(own)) for key, own in states.items()]
     return [partial(_find_values, *key, is_checked=key[:2] in checks) for key in (*lifted, *checked)]
@@ -57,7 +57,7 @@ def _find_values(events: Events, expr: Expr | None, states: Sequence[StateColumn
 
 def _groups(made: Sequence[GroupingPartials], *, alone: bool) -> list[Callable[[], object]]:
     """The groups of key sets: those of single keys come first, since others are made of them."""
-    keys = {(one.joined, one.grouping.keys) for one in made if not one.is_idle}
+    keys = {(grouped.joined, grouped.grouping.keys) for grouped in made if not grouped.is_idle}
     if alone:
         keys = {(events, (key,)) for events, several in keys for key in several}
     return [partial(events.groups, own) for events, own in keys if own]
