@@ -25,7 +25,7 @@ from mullion.language.query import (
     Window,
 )
 from mullion.language.render import render
-from mullion.language.script import Ask, CreateQuery, CreateStream, CreateTable, DropQuery, Explain
+from mullion.language.script import Ask, CreateQuery, CreateStream, CreateTable, Drop, Explain
 
 MINUTE = 60_000_000
 GOLDEN = Path(__file__).parents[1] / "golden" / "errors.txt"
@@ -80,7 +80,7 @@ def test_the_documented_script() -> None:
     assert big.query.source == Named(name="trades", window=Window(range=12 * MINUTE, slide=5 * MINUTE))
     assert big.query.items[1].expr == Aggregate("sum", (Call("multiply", (a("price"), a("volume"))),))
     assert big.query.having == Call("gt", (Aggregate("count", ()), i(3)))
-    assert drop == DropQuery(name="big")
+    assert drop == Drop(kind="query", name="big")
     assert (explain_one, explain_all) == (Explain(name="big"), Explain())
     assert isinstance(ask, Ask) and ask.query.name is None
 

@@ -16,9 +16,7 @@ from mullion.language.script import (
     CreateSummary,
     CreateSynopsis,
     CreateTable,
-    DropQuery,
-    DropSummary,
-    DropSynopsis,
+    Drop,
     Explain,
     Statement,
 )
@@ -76,9 +74,7 @@ def _names_used(statement: Statement) -> Iterator[str]:
             yield from _sources(query)
         case CreateSynopsis(stream=name) | CreateSummary(stream=name):
             yield name
-        case DropQuery(name=name) | DropSynopsis(name=name) | DropSummary(name=name):
-            yield name
-        case Explain(name=str(name)):
+        case Drop(name=name) | Explain(name=str(name)):
             yield name
 
 

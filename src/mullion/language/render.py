@@ -41,9 +41,7 @@ from mullion.language.script import (
     CreateSummary,
     CreateSynopsis,
     CreateTable,
-    DropQuery,
-    DropSummary,
-    DropSynopsis,
+    Drop,
     Explain,
     Statement,
 )
@@ -79,16 +77,12 @@ def render(node: Statement | Query | Expr) -> str:
         case CreateTable():
             kind = "RETROACTIVE TABLE" if node.retroactive else "TABLE"
             return f"CREATE {kind} {render_name(node.name)}{_relation(node.columns, node.format, node.options)}"
-        case DropQuery():
-            return f"DROP QUERY {render_name(node.name)}"
         case CreateSynopsis():
             return _synopsis(node)
-        case DropSynopsis():
-            return f"DROP SYNOPSIS {render_name(node.name)}"
         case CreateSummary():
             return _summary(node)
-        case DropSummary():
-            return f"DROP SUMMARY {render_name(node.name)}"
+        case Drop():
+            return f"DROP {node.kind.upper()} {render_name(node.name)}"
         case Explain():
             return "EXPLAIN" if node.name is None else f"EXPLAIN {render_name(node.name)}"
         case Column() | Literal() | Call() | Cast() | Case() | Aggregate() | Exists():

@@ -66,12 +66,6 @@ class CreateQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropQuery:
-    name: str
-    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSynopsis:
     """A structure over the newest `rows` events of a stream that answers one-time questions about a column quickly.
 
@@ -89,12 +83,6 @@ class CreateSynopsis:
     buckets: int | None = None
     boundaries: tuple[Literal, ...] = ()
     column_place: Place | None = field(default=None, compare=False, repr=False)
-    place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropSynopsis:
-    name: str
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
@@ -123,7 +111,9 @@ class CreateSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropSummary:
+class Drop:
+    kind: str
+    """What is dropped: one of DROPPED."""
     name: str
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
@@ -144,15 +134,6 @@ class Ask:
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
-Statement = (
-    CreateStream
-    | CreateTable
-    | CreateQuery
-    | DropQuery
-    | CreateSynopsis
-    | DropSynopsis
-    | CreateSummary
-    | DropSummary
-    | Explain
-    | Ask
-)
+DROPPED = ("query", "synopsis", "summary")
+
+Statement = CreateStream | CreateTable | CreateQuery | CreateSynopsis | CreateSummary | Drop | Explain | Ask

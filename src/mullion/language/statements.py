@@ -16,15 +16,14 @@ from mullion.language.punctuating import punctuation
 from mullion.language.queries import query
 from mullion.language.query import Column, Expr
 from mullion.language.script import (
+    DROPPED,
     Ask,
     CreateQuery,
     CreateStream,
     CreateSummary,
     CreateSynopsis,
     CreateTable,
-    DropQuery,
-    DropSummary,
-    DropSynopsis,
+    Drop,
     Explain,
     Statement,
 )
@@ -53,13 +52,10 @@ def statement(c: Cursor) -> Statement:
     if c.accept("create"):
         return _create(c, start)
     if c.accept("drop"):
-        if c.accept("synopsis"):
-            return DropSynopsis(name=_new_name(c, "synopsis"), place=c.since(start))
-        if c.accept("summary"):
-            return DropSummary(name=_new_name(c, "summary"), place=c.since(start))
-        if not c.accept("query"):
-            raise c.expected("QUERY, SYNOPSIS or SUMMARY", "query", "synopsis", "summary")
-        return DropQuery(name=_new_name(c, "query"), place=c.since(start))
+        kind = next((kind for kind in DROPPED if c.accept(kind)), None)
+        if kind is None:
+            raise c.expected("QUERY, SYNOPSIS or SUMMARY", *DROPPED)
+        return Drop(kind=kind, name=_new_name(c, kind), place=c.since(start))
     if c.accept("explain"):
         explained = None if c.ended or c.is_symbol(";") else _new_name(c, "query")
         return Explain(name=explained, place=c.since(start))

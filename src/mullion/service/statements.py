@@ -22,9 +22,7 @@ from mullion.language.script import (
     CreateSummary,
     CreateSynopsis,
     CreateTable,
-    DropQuery,
-    DropSummary,
-    DropSynopsis,
+    Drop,
     Explain,
     Statement,
 )
@@ -98,18 +96,18 @@ class Statements:
                 self._create_table(statement)
             case CreateQuery(query=query):
                 changed.append(self._add(query))
-            case DropQuery(name=name):
+            case Drop(kind="query", name=name):
                 changed.append(catalog.known(name, statement.place))
                 catalog.drop_query(name, statement.place)
             case CreateSynopsis():
                 stream = catalog.stream(statement.stream, statement.place)
                 catalog.add_synopsis(checked(statement, stream), statement.place)
-            case DropSynopsis(name=name):
+            case Drop(kind="synopsis", name=name):
                 catalog.drop_synopsis(name, statement.place)
             case CreateSummary():
                 stream = catalog.stream(statement.stream, statement.place)
                 catalog.add_synopsis(checked_summary(statement, stream, KINDS, DEFAULT), statement.place)
-            case DropSummary(name=name):
+            case Drop(kind="summary", name=name):
                 check_unneeded(name, catalog, statement.place)
                 catalog.drop_summary(name, statement.place)
             case Explain(name=name):
