@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion.algebra.streams import Stream
-from mullion.errors import MullionError
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.runtime import sharding_choice
 from mullion.slices import pieces
-from runtime.test_isolation import QUESTIONS, STANDING, batch, during, rows
+from runtime.test_isolation import QUESTIONS, STANDING, batch, check_latest
 from without_spark import EngineWithoutSpark, engine_without_spark, write_events
 
 EVENTS = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("x", INT), ("v", DOUBLE)), "ts")
@@ -77,14 +76,4 @@ def test_the_latest_state_is_that_of_the_commit_in_whatever_run(data: st.DataObj
                         engine.wait(5)
 
                 for question in data.draw(st.permutations(QUESTIONS))[:4]:
-                    during(engine, act)
-                    try:
-                        found = rows(engine, question, isolation)
-                    except MullionError as problem:
-                        during(engine, lambda: None)
-                        with pytest.raises(MullionError) as again:
-                            rows(engine, question, "snapshot")
-                        assert str(again.value) == str(problem)
-                        continue
-                    during(engine, lambda: None)
-                    assert found == rows(engine, question, "snapshot"), question
+                    check_latest(engine, question, isolation, act)

@@ -17,23 +17,12 @@ from mullion.language.parse import parse_query
 from mullion.spark.results import OneAnswer
 from mullion.testing import Crash, crash_at
 from runtime.test_core_differential import assert_same, rows_of
-from spark.every_window import QUERIES, SECOND, STREAM, batches, check, create, events, write
+from spark.every_window import QUERIES, SECOND, STREAM, batches, check, create, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def made() -> list[dict[str, Any]]:
-    return events()
-
-
-@pytest.fixture(scope="module")
-def files(made: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    base = tmp_path_factory.mktemp("sources")
-    return {format_: write(base / format_, format_, batches(made)) for format_ in ("parquet", "json", "csv")}
 
 
 QUESTIONS = {

@@ -26,7 +26,6 @@ from spark.every_window import (
     batches,
     check,
     create,
-    events,
     text_of,
     write,
 )
@@ -35,17 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def made() -> list[dict[str, Any]]:
-    return events()
-
-
-@pytest.fixture(scope="module")
-def files(made: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    base = tmp_path_factory.mktemp("sources")
-    return {format_: write(base / format_, format_, batches(made)) for format_ in ("parquet", "json", "csv")}
 
 
 @pytest.mark.parametrize("source", ["parquet", "json", "csv", "frame"])
