@@ -28,6 +28,7 @@ from mullion.language.types import Type
 from mullion.options import Options, Sharing
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime import sharding_choice
+from mullion.runtime.lookup_tables import RunTables
 from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
 from mullion.slices import finalize, kept, limits
@@ -126,7 +127,7 @@ class Run:
         """A run that goes on from what the one before has committed."""
         journal = Journal(self._place.path) if self.manner.restart else None
         options, table = self.manner.options, self._table
-        self.run = StreamRun(self.stream, self.sink, options, self.source, journal=journal, table=table)
+        self.run = StreamRun(self.stream, self.sink, options, self.source, journal=journal, tables=RunTables(table))
         self.run.restore()
 
     def _table(self, name: str, batch: int) -> pa.Table:

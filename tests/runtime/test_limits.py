@@ -18,6 +18,7 @@ from mullion.language.query import Period
 from mullion.options import Options
 from mullion.runtime import portions
 from mullion.runtime import relation_run as running
+from mullion.runtime.lookup_tables import NO_TABLES
 from mullion.runtime.portions import Portions
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.run_state import RunState
@@ -85,7 +86,7 @@ def answers(name: str, low: int, high: int) -> Answers:
 def test_parts_of_a_mark_are_one_answer(sink: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portions, "PORTION", 10)
     to = MemorySink() if sink == "memory" else ParquetSink(tmp_path)
-    run = RunState("s", to, Options(), journal=None, table_files=tuple, published=None)
+    run = RunState("s", to, Options(), journal=None, tables=NO_TABLES, published=None)
     by_query: dict[str, int] = {}
     for mark in (Mark(0), Mark(1)):
         written = Portions(run, mark, {}, by_query)

@@ -95,7 +95,7 @@ class Admission:
             return f"{reason}, and it keeps no events: see KEEP"
         if reason is not None and not (state.keeper is not None and state.keeper.reach_back_to(since)):
             return f"{reason}, and what it keeps (KEEP) does not reach back far enough"
-        changed = [table for table in tables if state.has_changed(table)]
+        changed = [table for table in tables if state.tables.has_changed(table)]
         if changed:
             return f"table '{changed[0]}' has changed since, and its rows of that time are gone"
         return None

@@ -147,7 +147,7 @@ class Commits:
             *state.ahead.names,
             *state.overload.notes.names,
             *(() if state.punctuations is None else state.punctuations.names),
-            *state.table_files(),
+            *state.tables.files(),
         )
 
     # A restart

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -17,6 +18,20 @@ TableAt = Callable[[str, int], pa.Table]
 
 def no_table(name: str, batch: int) -> pa.Table:
     raise AssertionError(f"no table '{name}'")
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """The tables as the batches of a stream, or the steps of relations, see them."""
+
+    at: TableAt = no_table
+    files: Callable[[], Sequence[str]] = tuple
+    """The files that hold their rows: commits name them."""
+    has_changed: Callable[[str], bool] = lambda name: False
+    """Whether any run has seen a change of a table."""
+
+
+NO_TABLES = RunTables()
 
 
 class LookupTables:

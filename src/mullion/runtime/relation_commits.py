@@ -50,7 +50,7 @@ class RelationCommits:
         ahead = [past for past in state.pasts.values() if past is not None and now <= past.newest]
         pasts = [name for past in ahead for name in past.files]
         sharded = [f"shards/{name}" for name in shards]
-        return (*files_of(manifest), *sharded, *pasts, *state.own.files, *state.table_files())
+        return (*files_of(manifest), *sharded, *pasts, *state.own.files, *state.tables.files())
 
     def restore(self) -> None:
         """Go on from the last commit."""

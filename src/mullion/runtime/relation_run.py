@@ -229,7 +229,7 @@ class RelationRun(RelationState):
         written = Portions(self, mark, texts, self.answered)
 
         def table(name: str) -> pa.Table:
-            return self.table(name, mark.batch)
+            return self.tables.at(name, mark.batch)
 
         for answers in self.own.step(settled, self.now, now, table, newest=self.newest, ended=mark.end):
             written.add(answers)

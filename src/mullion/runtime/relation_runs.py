@@ -8,8 +8,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from mullion.algebra.relation import Relation
 from mullion.operators.planning import plans_at_work
 from mullion.operators.structures import Structures
@@ -18,6 +16,7 @@ from mullion.options import Options
 from mullion.planner.explain_operators import OperatorPlans
 from mullion.planner.optimiser import Chosen
 from mullion.planner.relation_stats import NO_STATS, Stats
+from mullion.runtime.lookup_tables import RunTables
 from mullion.runtime.published import Published
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import Sharding
@@ -38,15 +37,13 @@ class RelationRuns:
         options: Options,
         *,
         checkpoint: Path | None,
-        table: Callable[[str, str, int], pa.Table],
-        table_files: Callable[[str], Sequence[str]] = lambda reader: (),
+        tables: Callable[[str], RunTables],
         sharding: Sharding | None = None,
         published: Published | None = None,
     ) -> None:
-        """`table` gives the rows of a table as a step of the relations over some streams sees them, `table_files` the
-        files in which they are kept, `published` tells questions of commits."""
+        """`tables` are those that a run sees, by its name. `published` tells questions of commits."""
         self._sink, self._options, self._checkpoint = sink, options, checkpoint
-        self._table, self._table_files, self._sharding = table, table_files, sharding
+        self._tables, self._sharding = tables, sharding
         self._published = Published() if published is None else published
         self.runs: dict[Key, RelationRun] = {}
 
@@ -57,15 +54,14 @@ class RelationRuns:
     def run_of(self, streams: Streams, tag: str = "") -> RelationRun:
         run = self.runs.get((streams, tag))
         if run is None:
-            directory, reader = self.directory(streams, tag), run_name(streams, tag)
+            directory = self.directory(streams, tag)
             run = self.runs[streams, tag] = RelationRun(
                 streams,
                 self._sink,
                 self._options,
                 tag=tag,
                 journal=None if directory is None else Journal(directory),
-                table=lambda name, step: self._table(reader, name, step),
-                table_files=lambda: self._table_files(reader),
+                tables=self._tables(run_name(streams, tag)),
                 sharding=self._sharding,
                 published=self._published,
             )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-
-import pyarrow as pa
 
 from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
@@ -17,7 +15,7 @@ from mullion.operators.state_files import StateFiles
 from mullion.options import DEFAULTS, Options
 from mullion.planner.relation_stats import Stats
 from mullion.runtime.incoming import Incoming
-from mullion.runtime.lookup_tables import no_table
+from mullion.runtime.lookup_tables import NO_TABLES, RunTables
 from mullion.runtime.published import Published
 from mullion.runtime.relation_shards import InShards, Sharding
 from mullion.runtime.run_state import RunState
@@ -54,15 +52,14 @@ class RelationState(RunState):
         *,
         tag: str = "",
         journal: Journal | None = None,
-        table: Callable[[str, int], pa.Table] = no_table,
-        table_files: Callable[[], Sequence[str]] = tuple,
+        tables: RunTables = NO_TABLES,
         sharding: Sharding | None = None,
         published: Published | None = None,
     ) -> None:
-        """`table` gives a table's rows as a step sees them. Without `sharding` everything is computed here."""
+        """Without `sharding` everything is computed here."""
         name = run_name(streams, tag)
-        super().__init__(name, sink, options, journal=journal, table_files=table_files, published=published)
-        self.tag, self.table, self.sharding = tag, table, sharding
+        super().__init__(name, sink, options, journal=journal, tables=tables, published=published)
+        self.tag, self.sharding = tag, sharding
         self.incoming = {stream: Incoming() for stream in streams}
         self.awaited = set(streams) if tag else set[str]()
         """The streams whose past is still to be read."""

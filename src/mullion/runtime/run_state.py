@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from mullion.options import Options
+from mullion.runtime.lookup_tables import RunTables
 from mullion.runtime.published import Published
 from mullion.runtime.sink import Sink
 from mullion.slices.limits import Limits
@@ -15,7 +14,7 @@ from mullion.storage.scratch import Scratch
 
 
 class RunState:
-    """`table_files` are the files that hold the rows of tables, `published` tells questions of commits."""
+    """`published` tells questions of commits."""
 
     def __init__(
         self,
@@ -24,11 +23,11 @@ class RunState:
         options: Options,
         *,
         journal: Journal | None,
-        table_files: Callable[[], Sequence[str]],
+        tables: RunTables,
         published: Published | None,
     ) -> None:
         self.name, self.sink, self.options, self.journal = name, sink, options, journal
-        self.table_files, self.published = table_files, published or Published()
+        self.tables, self.published = tables, published or Published()
         self.limits = Limits(options.most_answers, options.most_held)
         self.committed: Mark | None = None
         self._scratch = Scratch()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ from mullion.runtime.batch_input import BatchInput, Notes
 from mullion.runtime.counts import Counts
 from mullion.runtime.holding import Holding
 from mullion.runtime.kept_events import Keeper
-from mullion.runtime.lookup_tables import LookupTables, TableAt, no_table
+from mullion.runtime.lookup_tables import NO_TABLES, LookupTables, RunTables
 from mullion.runtime.ordered import Ordered
 from mullion.runtime.overload import Overload
 from mullion.runtime.published import Published
@@ -65,21 +65,18 @@ class StreamState(RunState):
         *,
         journal: Journal | None = None,
         static: bool = False,
-        table: TableAt = no_table,
-        table_files: Callable[[], Sequence[str]] = tuple,
+        tables: RunTables = NO_TABLES,
         relations_stand: Callable[[], Standings] = dict,
-        has_changed: Callable[[str], bool] = lambda name: False,
         clock: Callable[[], float] = time.time,
         memory: Callable[[], Memory] | None = None,
         summary_share: Callable[[], int | None] = lambda: None,
         published: Published | None = None,
     ) -> None:
-        """`static`: all events are one batch, which the end follows. `table` gives a table's rows as a batch sees them,
-        `relations_stand` how far those over the stream are, `summary_share` the bytes for a summary without MEMORY."""
-        super().__init__(stream.name, sink, options, journal=journal, table_files=table_files, published=published)
+        """`static`: all events are one batch, which the end follows. `relations_stand` tells how far those over the
+        stream are, `summary_share` the bytes for a summary without MEMORY."""
+        super().__init__(stream.name, sink, options, journal=journal, tables=tables, published=published)
         self.stream, self.source, self.static, self.memory = stream, source, static, memory
-        self.has_changed, self.relations_stand = has_changed, relations_stand
-        self.lookups = LookupTables(table)
+        self.relations_stand, self.lookups = relations_stand, LookupTables(tables.at)
         self.relations_stood: Standings = {}
         """Where relations stood at the last commit, at the least: what they had taken may be gone here."""
         self.rows_of_static: list[int | None] | None = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mullion.algebra.streams import Table
 from mullion.catalog.catalog import Catalog
+from mullion.runtime.lookup_tables import RunTables
 from mullion.service.places import Places
 from mullion.spark.session import adopt
 from mullion.spark.tables import TableStore, static_frame
@@ -29,9 +30,13 @@ class Tables:
         self._catalog.add_table(Table(name, columns_from_spark(frame.schema), "frame").check())
         self._frames[name] = adopt(self._session(), frame)
 
-    def has_changed(self, table: str) -> bool:
-        """Whether any reader has seen a change of the table."""
-        return any(table in store.changed for store in self._stores.values())
+    def of_run(self, reader: str) -> RunTables:
+        """The tables as a run sees them. Spark is asked when they are read."""
+        return RunTables(
+            at=lambda name, batch: self.store_of(reader).current(name, batch),
+            files=lambda: self.store_of(reader).files,
+            has_changed=lambda name: any(name in store.changed for store in self._stores.values()),
+        )
 
     def store_of(self, reader: str) -> TableStore:
         """The rows of tables as the batches of a stream, or the steps of relations, see them."""
