@@ -27,7 +27,14 @@ import pyarrow as pa
 
 from benchmarks.bucket_index import Bucketed
 from mullion.expressions.arrays import Times
-from mullion.storage.lifetime_index import DoublyPartitioned, LifetimeIndex, wave_by_expiry, wave_by_insertion
+from mullion.storage.lifetime_index import (
+    Calendar,
+    Definition,
+    DoublyPartitioned,
+    LifetimeIndex,
+    wave_by_expiry,
+    wave_by_insertion,
+)
 
 KEYS = 100
 CONTENTS = 980
@@ -105,17 +112,9 @@ class Workload:
 
     def create(self, technique: Technique, directory: Path) -> LifetimeIndex:
         bucket = self.records / (KEYS * technique.sub_indices * BUCKETS_PER_KEY)
-        return LifetimeIndex.create(
-            directory,
-            SCHEMA,
-            "key",
-            lifetime=self.lifetime,
-            interval=self.interval,
-            partitioning=technique.partitioning,
-            clustering=technique.clustering,
-            bucket_rows=max(1, round(bucket)),
-            generations=1,
-        )
+        calendar = Calendar(technique.partitioning, self.lifetime, self.interval)
+        definition = Definition(SCHEMA, "key", calendar, technique.clustering, max(1, round(bucket)))
+        return LifetimeIndex.create(directory, definition, generations=1)
 
 
 class Source:

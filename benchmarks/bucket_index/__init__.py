@@ -1,6 +1,6 @@
 """The paper's other way to keep a sub-index (golab 4.3.1, NoRebuild), to measure the way that Mullion takes against it.
 
-Importing this lets `LifetimeIndex.create(clustering="norebuild")` make such indices.
+Importing this lets a `Definition` with clustering="norebuild" make such indices.
 """
 
 from benchmarks.bucket_index.norebuild import Bucketed

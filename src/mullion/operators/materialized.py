@@ -29,7 +29,7 @@ from mullion.instants import EVER_BEFORE
 from mullion.language.query import Column
 from mullion.operators.base import Parts
 from mullion.operators.timed_rows import Delta, TimedRows
-from mullion.storage.lifetime_index import END, START, DoublyPartitioned, LifetimeIndex
+from mullion.storage.lifetime_index import END, START, Calendar, Definition, DoublyPartitioned, LifetimeIndex
 from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
 from mullion.storage.lifetime_index.rows import alive, matching, numbers, stored_schema, timed
 from mullion.storage.lifetime_index.snapshot import Snapshot
@@ -232,16 +232,10 @@ class MaterializedResult:
         ids = _id_table(delta.fresh.ids[:0])
         schema = pa.schema([*self._items, *ids.schema])
         longest = self.relation.longest or UNKNOWN_RANGE
-        self._index = LifetimeIndex.create(
-            self.directory,
-            schema,
-            f"c{self._key}",
-            lifetime=longest,
-            interval=min(longest, max(1, longest // UPDATES, self.relation.slide or 0)),
-            partitioning=PARTITIONING,
-            origin=self.relation.offset - 1,
-            generations=1,
-        )
+        interval = min(longest, max(1, longest // UPDATES, self.relation.slide or 0))
+        calendar = Calendar(PARTITIONING, longest, interval, origin=self.relation.offset - 1)
+        definition = Definition(schema, f"c{self._key}", calendar)
+        self._index = LifetimeIndex.create(self.directory, definition, generations=1)
         return _View(self._index.snapshot(), stored_schema(schema).empty_table(), ids, EVER_BEFORE)
 
     def _rows(self, fresh: TimedRows, schema: pa.Schema) -> pa.Table:

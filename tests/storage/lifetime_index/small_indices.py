@@ -13,6 +13,8 @@ from benchmarks.bucket_index import Bucketed
 from mullion.storage.lifetime_index import (
     END,
     START,
+    Calendar,
+    Definition,
     DoublyPartitioned,
     LifetimeIndex,
     wave_by_expiry,
@@ -44,12 +46,15 @@ Row = tuple[int | None, float, int, int, int]
 
 
 def create(
-    directory: Path, partitioning: DoublyPartitioned, clustering: str, schema: pa.Schema = SCHEMA, **more: Any
+    directory: Path,
+    partitioning: DoublyPartitioned,
+    clustering: str,
+    schema: pa.Schema = SCHEMA,
+    *,
+    generations: int = 2,
 ) -> LifetimeIndex:
-    sizes = {"lifetime": LIFETIME, "interval": INTERVAL, "bucket_rows": 3}
-    return LifetimeIndex.create(
-        directory, schema, "k", partitioning=partitioning, clustering=clustering, **(sizes | more)
-    )
+    definition = Definition(schema, "k", Calendar(partitioning, LIFETIME, INTERVAL), clustering, bucket_rows=3)
+    return LifetimeIndex.create(directory, definition, generations=generations)
 
 
 def update(index: LifetimeIndex, now: int, rows: list[Row], gone: list[int] | None = None) -> Any:

@@ -8,13 +8,15 @@
 | index | updates, commits, checkpoints |
 """
 
-from mullion.storage.lifetime_index.index import LifetimeIndex, UpdateCounts
-from mullion.storage.lifetime_index.partitioning import DoublyPartitioned, wave_by_expiry, wave_by_insertion
+from mullion.storage.lifetime_index.index import Definition, LifetimeIndex, UpdateCounts
+from mullion.storage.lifetime_index.partitioning import Calendar, DoublyPartitioned, wave_by_expiry, wave_by_insertion
 from mullion.storage.lifetime_index.rows import END, START
 
 __all__ = [
     "END",
     "START",
+    "Calendar",
+    "Definition",
     "DoublyPartitioned",
     "LifetimeIndex",
     "UpdateCounts",

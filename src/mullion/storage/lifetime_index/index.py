@@ -37,8 +37,8 @@ class Definition:
     schema: pa.Schema
     key: str
     calendar: Calendar
-    clustering: str
-    bucket_rows: int
+    clustering: str = Rebuilt.kind
+    bucket_rows: int = 64
 
     def __post_init__(self) -> None:
         if self.clustering not in CLUSTERINGS:
@@ -118,27 +118,12 @@ class LifetimeIndex:
     _read: WeakSet[Snapshot] = field(default_factory=WeakSet)
 
     @staticmethod
-    def create(
-        directory: Path,
-        schema: pa.Schema,
-        key: str,
-        *,
-        lifetime: int,
-        interval: int,
-        partitioning: DoublyPartitioned,
-        clustering: str = Rebuilt.kind,
-        origin: int = 0,
-        bucket_rows: int = 64,
-        generations: int = 2,
-    ) -> LifetimeIndex:
-        """A new index in a directory of its own, which it empties. Lifetimes are at most `lifetime`; updates come every
-        `interval`, at multiples of it after `origin`."""
-        calendar = Calendar(partitioning, lifetime, interval, origin)
-        definition = Definition(schema, key, calendar, clustering, bucket_rows)
+    def create(directory: Path, definition: Definition, *, generations: int = 2) -> LifetimeIndex:
+        """A new index in a directory of its own, which it empties."""
         index = LifetimeIndex(directory, definition, generations)
-        shape, kind = definition.shape(directory), CLUSTERINGS[clustering]
+        shape, kind = definition.shape(directory), CLUSTERINGS[definition.clustering]
         directory.mkdir(parents=True, exist_ok=True)
-        subs = tuple(kind.empty(shape, number) for number in range(partitioning.count))
+        subs = tuple(kind.empty(shape, number) for number in range(definition.calendar.partitioning.count))
         index._commit(Snapshot(shape, 0, None, subs))
         return index
 
