@@ -17,7 +17,7 @@ from mullion.algebra.lookups import Lookup
 from mullion.algebra.streams import Table
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector
-from mullion.kernels.lookup import attach, prepare, probe
+from mullion.kernels.lookup import Attached, prepare, probe
 from mullion.language.parse import parse_query
 from strategies import PRICES, TRADES, Draw, Event, event_lists, settings_of_time
 
@@ -94,7 +94,7 @@ def test_probing_is_comparing(case: tuple[Lookup, list[Event], list[Event], list
     index, found = probe(prepared, keys, len(events))
     assert (index is None) == prepared.unique
     events_found = list(range(len(events))) if index is None else index.tolist()
-    given_ = attach(prepared, found)
+    given_ = Attached(prepared, found)
     matched = given_[lookup.matched].to_list()
     values = [given_[lookup.column(name)].to_list() for name in TRADES.types]
     got = [
@@ -118,8 +118,8 @@ def test_only_what_is_needed_is_kept() -> None:
     prepared = prepare(lookup, table_of(ROWS), [lookup.column("price"), lookup.matched, "volume"])
     assert prepared.rows.column_names == [lookup.column("price")] and prepared.rows.num_rows == 2
     with pytest.raises(KeyError):
-        attach(prepared, np.array([0]))[lookup.column("volume")]
-    assert list(attach(prepared, np.array([0]))) == [lookup.matched, lookup.column("price")]
+        Attached(prepared, np.array([0]))[lookup.column("volume")]
+    assert list(Attached(prepared, np.array([0]))) == [lookup.matched, lookup.column("price")]
 
 
 def test_an_empty_table_and_no_events() -> None:
@@ -127,7 +127,7 @@ def test_an_empty_table_and_no_events() -> None:
     empty = prepare(lookup, table_of([]))
     keys = [evaluate(key, columns_of(ROWS), 3) for key, _ in lookup.keys]
     assert probe(empty, keys, 3)[1].tolist() == [-1, -1, -1]
-    assert attach(empty, np.array([-1, -1]))[lookup.column("price")].to_list() == [None, None]
+    assert Attached(empty, np.array([-1, -1]))[lookup.column("price")].to_list() == [None, None]
     nothing = [evaluate(key, columns_of([]), 0) for key, _ in lookup.keys]
     assert probe(prepare(lookup, table_of(ROWS)), nothing, 0)[1].tolist() == []
 
@@ -138,7 +138,7 @@ def test_numbers_far_apart() -> None:
     events = [dict.fromkeys(TRADES.types) | {"big": b} for b in (0, None, 2**63 - 1, -(2**63), 7, 10**15)]
     prepared = prepare(lookup, table_of(rows))
     _, found = probe(prepared, [columns_of(events)["big"]], len(events))
-    assert attach(prepared, found)[lookup.column("big")].to_list() == [0, None, 2**63 - 1, -(2**63), None, 10**15]
+    assert Attached(prepared, found)[lookup.column("big")].to_list() == [0, None, 2**63 - 1, -(2**63), None, 10**15]
 
 
 def test_a_lookup_is_hashed_anew_in_another_process() -> None:

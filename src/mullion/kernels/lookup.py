@@ -138,7 +138,8 @@ def _spread(codes: Whole, starts: Whole) -> tuple[Whole, Whole]:
 
 
 class Attached(Mapping[str, Vector]):
-    """The columns that a lookup adds to events, each made when it is first asked for."""
+    """The columns that a lookup adds to events: those of the rows found, NULL where none was, and whether one was. Each
+    is made when it is first asked for."""
 
     def __init__(self, prepared: Prepared, row: Whole) -> None:
         self.prepared, self.row = prepared, row
@@ -147,11 +148,8 @@ class Attached(Mapping[str, Vector]):
     def __getitem__(self, name: str) -> Vector:
         vector = self._vectors.get(name)
         if vector is None:
-            vector = self._vectors[name] = self._make(name)
+            vector = self._vectors[name] = self.of_rows(name).take(self.row)
         return vector
-
-    def _make(self, name: str) -> Vector:
-        return self.of_rows(name).take(self.row)
 
     def of_rows(self, name: str) -> Vector:
         """A column for each row of the table, and last for events that found none."""
@@ -181,11 +179,6 @@ class Attached(Mapping[str, Vector]):
 
     def __len__(self) -> int:
         return 1 + len(self.prepared.rows.column_names)
-
-
-def attach(prepared: Prepared, row: Whole) -> Attached:
-    """The columns of the rows found, NULL where none was, and whether one was."""
-    return Attached(prepared, row)
 
 
 def _own_expressions(lookup: Lookup) -> Iterator[Any]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from mullion.algebra.nodes import TableLookup
 from mullion.expressions.arrays import Ids, Index, Times
 from mullion.expressions.coding.dictionary import codes_of, combine
-from mullion.kernels.lookup import Prepared, attach, probe
+from mullion.kernels.lookup import Attached, Prepared, probe
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import computed, schema_of
@@ -82,7 +82,7 @@ class TableLookupOperator(Operator):
         before = [name for name in self.schema.names if name not in self.node.lookup.types()]
         rows = timed.rows.select(before)
         rows = rows if events is None else rows.take(pa.array(own))
-        attached = attach(self.prepared, matches)
+        attached = Attached(self.prepared, matches)
         columns = [
             rows.column(field.name) if field.name in before else attached[field.name].to_arrow().cast(field.type)
             for field in self.schema

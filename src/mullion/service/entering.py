@@ -7,13 +7,11 @@ How a query enters depends on what runs it: slices (`service.entering_streams`) 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
 
 from mullion.algebra.relation import Relation
 from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.restart import check_queries
-from mullion.errors import Place
 from mullion.language.query import Query
 from mullion.planner.physical import by_operators, is_sliced
 from mullion.runtime.sink import Sink
@@ -21,13 +19,6 @@ from mullion.service.entering_relations import EnteringRelations
 from mullion.service.entering_streams import EnteringStreams
 from mullion.service.runs import Runs
 from mullion.storage.manifest import queries_noted
-
-
-class PhysicalWay(Protocol):
-    """One of the two physical ways to run a query."""
-
-    def admit(self, query: Relation, place: Place | None) -> None:
-        """Let it enter when its time comes, or raise what speaks against it."""
 
 
 class Entering:
@@ -44,7 +35,8 @@ class Entering:
         catalog = self._catalog
         bound = bind(query, catalog.streams, catalog.tables, catalog.materialized, catalog.summaries)
         self._runs.check_not_ended(bound.name, bound.streams)
-        self._way(bound).admit(bound, query.place)
+        admit = self.streams.admit if is_sliced(bound) else self.relations.admit
+        admit(bound, query.place)
         catalog.add_query(bound, query.place)
         return bound
 
@@ -64,6 +56,3 @@ class Entering:
         if not self._has_begun:
             self.relations.check_new(noted)
         self._has_begun = True
-
-    def _way(self, query: Relation) -> PhysicalWay:
-        return self.streams if is_sliced(query) else self.relations

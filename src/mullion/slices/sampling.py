@@ -15,7 +15,7 @@ from mullion.algebra.lookups import Lookup
 from mullion.expressions.arrays import Codes
 from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.kernels.columns import Columns
-from mullion.kernels.lookup import Prepared, attach, probe
+from mullion.kernels.lookup import Attached, Prepared, probe
 from mullion.language.query import Column, Expr
 from mullion.planner.fragments import PredicateIndex
 from mullion.planner.plan import Grouping
@@ -141,9 +141,9 @@ def _joined(rows: pa.Table, inputs: Input, tables: Sequence[Prepared]) -> Column
             rows, found = rows.take(pa.array(repeated)), [(earlier, at[repeated]) for earlier, at in found]
             columns = Columns.of(rows, inputs.columns, inputs.evaluated)
             for earlier, at in found:
-                columns.attach(attach(earlier, at))
+                columns.attach(Attached(earlier, at))
         found.append((table, row))
-        columns.attach(attach(table, row))
+        columns.attach(Attached(table, row))
     return columns
 
 

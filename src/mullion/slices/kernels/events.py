@@ -17,7 +17,7 @@ from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL, FILES, FileOrder, parts_of
 from mullion.kernels.columns import Columns
 from mullion.kernels.extents import never_fails
-from mullion.kernels.lookup import Prepared, attach, probe
+from mullion.kernels.lookup import Attached, Prepared, probe
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT, Type
 from mullion.planner.plan import StateColumn
@@ -96,7 +96,7 @@ class Events:
             repeated, row = probe(prepared[lookup], keys, events.length)
             if repeated is not None:
                 events = events._repeated(repeated, lookups[:at])
-            events.columns.attach(attach(prepared[lookup], row))
+            events.columns.attach(Attached(prepared[lookup], row))
         return events
 
     def _repeated(self, index: npt.NDArray[np.int64], lookups: tuple[Lookup, ...]) -> Events:
@@ -104,7 +104,7 @@ class Events:
         events = Events(self.batch.take(pa.array(index)), self.context)
         for lookup in lookups:
             found = self.columns.attached(lookup.matched)
-            events.columns.attach(attach(found.prepared, found.row[index]))
+            events.columns.attach(Attached(found.prepared, found.row[index]))
         return events
 
     def selection(self, lookups: tuple[Lookup, ...]) -> Selection:

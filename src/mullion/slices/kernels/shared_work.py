@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from operator import call
 from typing import Any
 
 from mullion.language.query import Expr
@@ -25,13 +26,9 @@ def find_shared(made: Sequence[GroupingPartials], run: Run) -> None:
         selection = grouped.joined.selection(grouped.grouping.lookups)
         for attribute in grouped.grouping.index.attributes:
             regions[selection, attribute.expr] = partial(selection.regions, attribute.expr)
-    run(_call, list(regions.values()))
-    run(_call, [*_values(made), *_groups(made, alone=True)])
-    run(_call, _groups(made, alone=False))
-
-
-def _call(find: Callable[[], object]) -> None:
-    find()
+    run(call, list(regions.values()))
+    run(call, [*_values(made), *_groups(made, alone=True)])
+    run(call, _groups(made, alone=False))
 
 
 def _values(made: Sequence[GroupingPartials]) -> list[Callable[[], object]]:
