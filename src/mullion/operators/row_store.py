@@ -123,14 +123,14 @@ class RowStore(ABC):
         matches = [(window, *self._find(window, retracted, codes, released=released)) for window in windows]
         return self._cut(matches, retracted, released=released)
 
-    def cut_all(self, retracted: Retractions, part: slice, *, released: bool = False) -> list[Cut]:
+    def cut_all(self, retracted: Retractions, part: slice) -> list[Cut]:
         """As `cut`, for all rows that were made of a row that is retracted: its id is a part of theirs."""
         codes, matches = codes_of_ids(retracted.ids), []
         for window in self.windows if len(retracted) else ():
             rows, which = equal_codes(codes_of_ids(window.ids[:, part]), codes)
-            meant = window.is_meant(retracted, which, rows, released=released, part=part)
+            meant = window.is_meant(retracted, which, rows, released=False, part=part)
             matches.append((window, rows[meant], which[meant]))
-        return self._cut(matches, retracted, released=released)
+        return self._cut(matches, retracted, released=False)
 
     @staticmethod
     def _cut(

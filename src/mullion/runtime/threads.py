@@ -22,13 +22,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def side_by_side(tasks: Sequence[Callable[[], T]], threads: int | None = None) -> Iterator[T]:
+def side_by_side(tasks: Sequence[Callable[[], T]]) -> Iterator[T]:
     """What each task returns, in their order. A few are worked on at a time, so that few results wait.
 
-    >>> list(side_by_side([lambda: 1, lambda: 2, lambda: 3], threads=2))
+    >>> list(side_by_side([lambda: 1, lambda: 2, lambda: 3]))
     [1, 2, 3]
     """
-    threads = min(cores() if threads is None else threads, len(tasks))
+    threads = min(cores(), len(tasks))
     if threads <= 1:
         for task in tasks:
             yield task()

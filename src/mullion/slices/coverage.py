@@ -13,6 +13,8 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import edges_between, lies_in, most_edges, residues
 
 Edges = tuple[int, ...] | None
+MOST_EDGES = 10_000
+"""Ends of windows that are tried for a question."""
 
 
 @dataclass
@@ -110,10 +112,10 @@ class Coverage:
         window = Period(seen - start, 0, seen)
         return all(kept.serves(query, edges, window) for kept in self._kept if kept.newest >= start)
 
-    def edges(self, low: int, high: int, most: int = 10_000) -> list[int]:
+    def edges(self, low: int, high: int) -> list[int]:
         """Where the newest batch was cut, the latest first."""
         plan = self._kept[-1].plan if self._kept else None
-        if plan is None or most_edges(plan.windows, low, high, plan.slicing) > most:
+        if plan is None or most_edges(plan.windows, low, high, plan.slicing) > MOST_EDGES:
             return []
         latest_first: list[int] = edges_between(plan.windows, low, high, slicing=plan.slicing)[::-1].tolist()
         return latest_first

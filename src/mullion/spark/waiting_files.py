@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 
 from mullion.algebra.streams import Stream
@@ -18,8 +18,8 @@ SELDOM = 50
 
 
 class WaitingFiles:
-    def __init__(self, stream: Stream, log: SourceLog, timer: Callable[[], float] = time.perf_counter) -> None:
-        self._stream, self._log, self._timer = stream, log, timer
+    def __init__(self, stream: Stream, log: SourceLog) -> None:
+        self._stream, self._log = stream, log
         self._read: set[str | None] = set()
         self._looked: int | None = None
         self._took = self._ended = 0.0
@@ -44,13 +44,13 @@ class WaitingFiles:
         self._looked = batch
         sizes = dict(self._lying)
         missing = any(path not in sizes for path in taken)
-        if missing or self._timer() - self._ended >= SELDOM * self._took:
-            began = self._timer()
+        if missing or time.perf_counter() - self._ended >= SELDOM * self._took:
+            began = time.perf_counter()
             files = files_of(self._stream)
             if files is None:
                 return None
             self._lying = [(file.path, file.size) for file in files]
-            self._ended = self._timer()
+            self._ended = time.perf_counter()
             self._took = self._ended - began
             sizes = dict(self._lying)
         waiting = sum(size for path, size in self._lying if path not in self._read)
