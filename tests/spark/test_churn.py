@@ -130,13 +130,15 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_joining_leaving_and_backfilling(late: bool, way: dict[str, Any], spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("way", "late"),
+    [("auto", False), ("auto", True), ("kernel", False), ("on executors", False), ("on executors by kernel", True)],
+)
+def test_joining_leaving_and_backfilling(way: str, late: bool, spark: SparkSession, tmp_path: Path) -> None:
     made = batches(late=late)
     events, newest = in_time(made)
     replay = write(tmp_path / "events", made)
-    with open_engine(spark, replay, **way) as alone:
+    with open_engine(spark, replay, **WAYS[way]) as alone:
         alone.run()
         undisturbed = {name: rows(alone, name) for name in STAY}
 
@@ -150,7 +152,7 @@ def test_joining_leaving_and_backfilling(late: bool, way: dict[str, Any], spark:
     def look(engine: Engine) -> None:
         told.update({name: str(engine.explain(f"{name}_back")) for name in JOIN})
 
-    with open_engine(spark, replay, **way) as engine:
+    with open_engine(spark, replay, **WAYS[way]) as engine:
         churn(engine, {3: join, 4: look, 5: lambda e: e.drop("late_groups")})
         assert {name: rows(engine, name) for name in STAY} == undisturbed
         for name in ("late_total", "same_slot"):

