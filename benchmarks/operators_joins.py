@@ -15,10 +15,10 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks import operators_plot
-from benchmarks.multiway import Arrivals, Joined, Mode, join
 from benchmarks.operators_part import Part
 from benchmarks.report import Bar, Grid
 from mullion.errors import MullionError
+from mullion.operators.kernels.multiway import Arrivals, Joined, Mode, join
 from mullion.planner.join_order import Order, StreamStats, all_costs, by_selectivity, choose_order
 
 SEED = 2006

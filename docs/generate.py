@@ -16,6 +16,8 @@ from mullion.surface.cli import app
 DOCS = Path(__file__).parent
 SOURCE = Path(mullion.__file__).parent
 WIDTH = 100
+NOT_RUN = ("multiway.py", "multiway_loops.py")
+"""Algorithms that benchmarks compare and no query runs."""
 
 
 def cli_page() -> str:
@@ -76,6 +78,8 @@ def algorithms_page() -> str:
 def _cards() -> Iterator[tuple[Path, str, str]]:
     """Of modules, classes and functions with a line `Time:`, in the order of files."""
     for path in sorted(SOURCE.rglob("*.py")):
+        if path.name in NOT_RUN:
+            continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 card = ast.get_docstring(node) or ""

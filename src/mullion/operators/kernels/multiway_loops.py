@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from benchmarks.multiway_windows import (
+from mullion.expressions.arrays import Array
+from mullion.operators.kernels.multiway_windows import (
     ABSENT,
     COMPARED,
     INSIDE,
@@ -19,7 +20,6 @@ from benchmarks.multiway_windows import (
     insert,
     remove,
 )
-from mullion.expressions.arrays import Array
 
 ALONE = np.empty(0, np.int64)
 """For a tuple that is joined by itself: nobody has the same value."""

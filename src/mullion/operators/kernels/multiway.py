@@ -35,10 +35,10 @@ from enum import Enum
 
 import numpy as np
 
-from benchmarks import multiway_loops as loops
-from benchmarks import multiway_windows as lists
-from benchmarks.multiway_windows import NOBODY, Results, Windows
 from mullion.expressions.arrays import Array, Whole
+from mullion.operators.kernels import multiway_loops as loops
+from mullion.operators.kernels import multiway_windows as lists
+from mullion.operators.kernels.multiway_windows import NOBODY, Results, Windows
 
 
 class Mode(Enum):

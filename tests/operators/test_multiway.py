@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.multiway import Arrivals, Joined, Mode, join
+from mullion.operators.kernels.multiway import Arrivals, Joined, Mode, join
 
 LAZY_MODES = (Mode.LAZY, Mode.RESTORE)
 
