@@ -18,7 +18,8 @@ from mullion.language.parse import parse_expression
 from mullion.language.query import Budget, Cast, Column, Expr, Window, rewrite
 from mullion.language.types import BIGINT, DOUBLE, INT, TIMESTAMP
 from mullion.operators.network import Network
-from mullion.operators.promising_network import promises_of
+from mullion.operators.promise_tally import PromiseTally
+from mullion.operators.promising_network import told_of
 from mullion.reference.rows import Row
 from mullion.reference.world import World
 from networks import Streams, columns_of
@@ -37,7 +38,7 @@ class Summary(NamedTuple):
     memory: int | None = None
 
 
-STREAMS = {name: Stream(name, COLUMNS, "ts") for name in ("s1", "s2")}
+STREAMS = {name: Stream(name, COLUMNS, "ts") for name in ("s1", "s2", "s3")}
 ESTIMATED = Cast(Column(ESTIMATE), DOUBLE)
 Told = list[tuple[tuple[int, ...], tuple[Any, ...], int, int]]
 """Rows by their ids, with values, start and end."""
@@ -62,7 +63,7 @@ def promising(
     **budget: int,
 ) -> Promising:
     windows = [Window(unbounded=True) if length is None else Window(range=length) for length in range_]
-    parts = tuple(Scan(name, window, COLUMNS) for name, window in zip(STREAMS, windows, strict=True))
+    parts = tuple(Scan(name, window, COLUMNS) for name, window in zip(STREAMS, windows, strict=False))
     join = Join(parts, ((Column("k"),), (Column("k"),)))
     if residual is not None:
         join = Join(parts, join.keys, resolve_predicate(parse_expression(residual), join.types))
@@ -102,10 +103,8 @@ def told(
         values = zip(*(fresh.rows.column(name).to_pylist() for name in shown), strict=True)
         rows = zip(map(tuple, fresh.ids.tolist()), values, fresh.start.tolist(), fresh.end.tolist(), strict=True)
         found.append(sorted(rows, key=repr))
-        operator = network.operator(node)
-        promises = promises_of(operator)
-        assert promises is not None
-        tallies.append(promises.tally.facts())
+        facts = told_of({node: node}, {below: own.operator for below, own in network.working.items()})[node]
+        tallies.append({name: facts[name] for name in PromiseTally().facts()})
         before = now
         if restarts:
             parts = network.parts()
@@ -116,7 +115,9 @@ def told(
 
 
 def as_told(rows: Sequence[Row]) -> Told:
-    return sorted(((row.id, row.values[:2] + row.values[3:5], row.start, row.end) for row in rows), key=repr)
+    """Without the times of events."""
+    values = (tuple(value for i, value in enumerate(row.values) if i % len(COLUMNS) != 2) for row in rows)
+    return sorted(((row.id, own, row.start, row.end) for row, own in zip(rows, values, strict=True)), key=repr)
 
 
 def world_of(node: Promising, events: Streams) -> World:

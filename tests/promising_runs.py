@@ -17,6 +17,8 @@ from without_spark import EngineOfFiles, engine_without_spark, write_events
 EVENTS = Stream("s", (("ts", TIMESTAMP), ("k", BIGINT), ("v", BIGINT)), "ts")
 STREAMS = "CREATE STREAM {0} (ts TIMESTAMP, k BIGINT, v BIGINT) USING parquet OPTIONS (path '{1}') TIMESTAMP BY ts"
 JOIN = "SELECT s.k, s.v AS v, t.v AS w FROM s [RANGE 20 us{0}], t [RANGE 20 us] WHERE s.k = t.k"
+OF_THREE = """SELECT s.k, s.v AS v, t.v * 10000 + u.v AS w FROM s [RANGE 20 us{0}], t [RANGE 20 us], t [RANGE 9 us] u
+WHERE s.k = t.k AND t.k = u.k"""
 SUMMARY = "CREATE SUMMARY keys ON t(k) WITH GRANULARITY '5 us' AND COLLAPSE (2, 3) MEMORY '{} B'"
 Rows = list[tuple[Any, ...]]
 
@@ -27,8 +29,11 @@ class World:
     exact = JOIN.format("")
     """What a promising query tells a part of."""
 
-    def __init__(self, base: Path, memory: int | None = None, *, sharded: bool = False) -> None:
+    def __init__(
+        self, base: Path, memory: int | None = None, *, sharded: bool = False, exact: str | None = None
+    ) -> None:
         """`memory`: bytes that promising joins may keep. `sharded`: joins leave the driver, if they may."""
+        self.exact = exact or self.exact
         self.base, self.files, self.memory, self.sharded = base, 0, memory, sharded
 
     def add(self, *streams: Sequence[tuple[int, int]]) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from any_relation import STREAMS, TABLES
-from mullion.algebra.nodes import Filter, Join, Promising, nodes
+from mullion.algebra.nodes import Filter, Promising, nodes, scans
 from mullion.algebra.update_pattern import Pattern
 from mullion.binding.relations import bind
 from mullion.errors import TextError
@@ -62,12 +62,34 @@ def test_the_papers_spelling() -> None:
     assert [part.window.range for part in theirs.input.parts] == [60_000_000] * 2  # type: ignore[attr-defined]
 
 
-def test_a_join_of_three_is_exact_but_for_the_last() -> None:
-    three = "SELECT a.k, x FROM a [NOW], b [NOW], c [NOW] WHERE a.k = b.k AND b.k = c.k AND v < x"
-    node = bound(f"{three} WITH PREFERENCE ASC estimate(a.k), estimate(b.k), estimate(c.k)")
-    first, _ = node.input.parts
-    assert isinstance(first, Join) and len(first.parts) == 2 and first.residual is None
-    assert node.input.residual is not None and render(node.input.residual) == "`0.0.v` < `1.x`"
+def stacked(text: str) -> list[Promising]:
+    root = bind(parse_query(text), STREAMS, TABLES, summaries=ON_KEYS).root
+    return [node for node in nodes(root) if isinstance(node, Promising)]
+
+
+def test_a_join_of_three_is_a_stack_that_divides_the_budget() -> None:
+    """Conditions are asked where all of their columns are there."""
+    three = "SELECT a.k, x FROM a [NOW], b [NOW], c [NOW] WHERE a.k = b.k AND b.k = c.k AND v < w AND v < x"
+    upper, lower = stacked(f"{three} WITH PREFERENCE ASC estimate(a.k), b.w, estimate(c.k) BUDGET 9 ROWS")
+    assert upper.parts[0] == lower and [scan.stream for scan in scans(upper)] == ["a", "b", "c"]
+    assert lower.input.residual is not None and render(lower.input.residual) == "`0.v` < `1.w`"  # type: ignore[attr-defined]
+    assert upper.input.residual is not None and render(upper.input.residual) == "`0.0.v` < `1.x`"  # type: ignore[attr-defined]
+    assert (lower.budget, upper.budget, lower.joins, upper.joins) == (Budget(rows=4), Budget(rows=9), 1, 2)
+    assert [render(promise) for promise in lower.promises] == ["CAST(`#estimate` AS DOUBLE)", "w"]
+    estimate = "CAST(`#estimate` AS DOUBLE)"
+    assert [render(promise) for promise in upper.promises] == [f"least({estimate}, `1.w`)", estimate]
+
+
+def test_expressions_count_for_the_join_whose_key_they_are_about() -> None:
+    """a and b are joined by k, and b and c by another column: what a promises says nothing of that."""
+    chain = "SELECT a.k, x FROM a [NOW], b [NOW], c [NOW] WHERE a.k = b.k AND b.w = c.x"
+    upper, lower = stacked(f"{chain} WITH PREFERENCE DESC estimate(a.k), estimate(b.k), estimate(b.w) + b.w, 2 * c.x")
+    assert [len(node.keys[0]) for node in (upper, lower)] == [1, 1] and upper.parts[0] == lower
+    assert [render(promise) for promise in lower.promises] == ["CAST(`#estimate` AS DOUBLE)"] * 2
+    assert [render(promise) for promise in upper.promises] == [
+        "CAST(`#estimate` AS DOUBLE) + `1.w`",
+        "2.0D * x",
+    ]
 
 
 def test_a_selection_has_one_expression_and_counts_one_column() -> None:

@@ -66,7 +66,6 @@ REFUSED = [
     (of("count(*) AS n", "DESC 1", "GROUP BY a.k HAVING «count(*) = 3»"), "would let groups pass that do not"),
     (of("count(*) AS n", "WEIGHTED 1", "GROUP BY a.k HAVING «min(v) > 3»"), "would let groups pass that do not"),
     (of("APPROX count(*) AS n", "DESC 1"), "DESC does not go with SELECT APPROX\n.*take WEIGHTED"),
-    (of("count(*) AS n", "WEIGHTED 1 BUDGET 3 EVENTS"), "with a BUDGET in EVENTS is not supported yet\n.*take ROWS"),
     (of("a.k, count(*) AS n", "DESC 1", "GROUP BY a.k LIMIT 3"), "LIMIT does not go with"),
 ]
 
@@ -82,13 +81,6 @@ def test_what_would_be_a_wrong_number_is_refused(text: str, wanted: str) -> None
     assert place is not None
     if "«" in text:
         assert plain[place.start : place.end] == text[text.index("«") + 1 : text.index("»")]
-
-
-def test_a_sample_of_rows_that_were_let_go_is_refused() -> None:
-    text = of("count(*) AS n", "{} 1")
-    with pytest.raises(TextError, match="WEIGHTED join within MEMORY"):
-        bound(text.format("WEIGHTED"), Summary("a", "k", memory=500))
-    assert bound(text.format("DESC"), Summary("a", "k", memory=500)).names[0] == "n"
 
 
 @pytest.mark.parametrize(

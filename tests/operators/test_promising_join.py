@@ -7,10 +7,13 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mullion.algebra.nodes import Promising, nodes
+from mullion.binding.relations import bind
 from mullion.instants import THE_END
+from mullion.language.parse import parse_query
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.reference.promising import told_in_steps
-from promising import as_told, events_of, promising, ranges, steps, streams, told, world_of
+from promising import STREAMS, Summary, as_told, events_of, promising, ranges, steps, streams, told, world_of
 
 ROW = 80
 """Bytes of a row: k and v have four, and ts, number, id, start and end eight; beside them id, code and run."""
@@ -147,3 +150,62 @@ def test_without_shortage_it_is_the_join(
         found, tallies = told(node, events, nows, restarts=restarts)
         assert sorted(row for some in found for row in some) == sorted(as_told(world_of(node, events).rows(node)))
         assert tallies[-1]["offered"] == tallies[-1]["told"] and tallies[-1]["share"] == 1
+
+
+OF_THREE = ("s1.k = s2.k AND s2.k = s3.k", "s1.k = s2.k AND s2.v = s3.k", "s1.k = s2.k AND s2.k = s3.k AND s1.v < s3.v")
+
+
+def stacked(where: str, range_: tuple, preference: str, memory: int | None = None) -> Promising:
+    """The promising joins of three streams."""
+    windows = ["RANGE UNBOUNDED" if length is None else f"RANGE {length} us" for length in range_]
+    sources = ", ".join(f"{name} [{window}]" for name, window in zip(STREAMS, windows, strict=True))
+    text = f"SELECT s1.k, s2.k AS l, s3.k AS m FROM {sources} WHERE {where} WITH PREFERENCE {preference}"
+    root = bind(parse_query(text), STREAMS, summaries=(Summary("s1", "k", 4, 3, memory=memory),)).root
+    return next(node for node in nodes(root) if isinstance(node, Promising))
+
+
+@given(
+    streams,
+    streams,
+    streams,
+    steps,
+    st.tuples(ranges, ranges, ranges),
+    st.sampled_from(OF_THREE),
+    st.sampled_from(("ASC", "DESC", "WEIGHTED")),
+    st.sampled_from(("1", "s1.v, s2.v, s3.v", "estimate(s1.k), s2.v, s3.v FADE FACTOR 0.5")),
+    st.one_of(st.builds("{} ROWS".format, st.integers(1, 40)), st.builds("{} EVENTS".format, st.integers(1, 12))),
+    st.sampled_from((None, None, 1500)),
+)
+def test_a_budget_is_that_of_all_joins_of_three_streams(
+    s1: list, s2: list, s3: list, nows: list[int], range_: tuple, where: str, order: str, by: str, budget: str,
+    memory: int | None,
+) -> None:  # fmt: skip
+    """What is told is of the join, once, within the budget, and the same after restarts; all of it is where the budget
+    reaches."""
+    events = {"s1": s1, "s2": s2, "s3": s3}
+    node = stacked(where, range_, f"{order} {by} BUDGET {budget}", memory)
+    found, tallies = told(node, events, nows)
+    assert (found, tallies) == told(node, events, nows, restarts=True)
+    whole, rows = as_told(world_of(node, events).rows(node)), [row for some in found for row in some]
+    assert len(set(rows)) == len(rows) and set(rows) <= set(whole)
+    for tally, some in zip(tallies, found, strict=True):
+        assert tally["offered"] == tally["told"] + tally["waiting"] + tally["expired"] + tally["shed"]
+        assert "EVENTS" in budget or len(some) <= int(budget.split()[0])
+    enough, tallies = told(stacked(where, range_, f"{order} {by} BUDGET 100000 ROWS"), events, nows)
+    assert sorted(row for some in enough for row in some) == sorted(whole)
+    assert tallies[-1]["offered"] == tallies[-1]["told"] == len(whole)
+
+
+def test_lower_joins_do_not_explode() -> None:
+    """A hundred rows of one key in each of two streams make 10,000 pairs, of which the third stream meets none."""
+    hot = [(1, 5)] * 100
+    events = {"s1": events_of(*hot), "s2": events_of(*hot), "s3": events_of((1, 7), (12, 7))}
+    events["s1"] += events_of((10, 7))
+    events["s2"] += events_of((11, 7))
+    node = stacked(
+        "s1.k = s2.k AND s2.k = s3.k", (50, 50, 50), "ASC estimate(s1.k), estimate(s2.k), estimate(s3.k) BUDGET 20 ROWS"
+    )
+    found, tallies = told(node, events, [5, 20, 60, THE_END])
+    assert [len(rows) for rows in found] == [0, 2, 0, 0], "what is rare comes first"
+    assert tallies[0]["waiting"] == 10_000 - 10 and tallies[-1]["waiting"] == 0
+    assert tallies[-1]["expired"] == tallies[-1]["offered"] - 2

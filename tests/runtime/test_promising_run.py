@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mullion.errors import CheckError
 from mullion.surface.progress import warnings
 from mullion.testing import STEPS
-from promising_runs import JOIN, SCRIPT, STREAMS, SUMMARY, Rows, World, batches, deliver, told
+from promising_runs import JOIN, OF_THREE, SCRIPT, STREAMS, SUMMARY, Rows, World, batches, deliver, told
 from without_spark import local_engine
 
 PREFERENCES = ("DESC 1", "ASC s.v, t.v", "WEIGHTED 1")
@@ -26,13 +26,22 @@ def query(preference: str = "DESC 1", budget: str = "3 ROWS", join: str = JOIN.f
     return f"{join} WITH PREFERENCE {preference} BUDGET {budget}"
 
 
-@given(batches, st.sampled_from(PREFERENCES), st.sampled_from(BUDGETS), st.sampled_from(MEMORY), st.data())
+@given(
+    batches,
+    st.sampled_from((JOIN.format(""), OF_THREE.format(""))),
+    st.sampled_from(PREFERENCES),
+    st.sampled_from(BUDGETS),
+    st.sampled_from(MEMORY),
+    st.data(),
+)
 def test_however_a_run_is_cut_and_crashed(
-    parts: list, preference: str, budget: str, memory: int | None, data: st.DataObject
+    parts: list, join: str, preference: str, budget: str, memory: int | None, data: st.DataObject
 ) -> None:
+    """Joins of two streams, and of three of which two are windows of one."""
     with tempfile.TemporaryDirectory() as base:
-        world = World(Path(base), memory)
-        part = world.run_cut_and_crashed(query(preference, budget), parts, data)
+        world = World(Path(base), memory, exact=join)
+        prefer = f"{preference}, u.v" if "t.v" in preference and " u\n" in join else preference
+        part = world.run_cut_and_crashed(query(prefer, budget, join), parts, data)
         whole = world.whole()
         assert len(set(part)) == len(part) and set(part) <= set(whole)
         assert part == whole or budget != "1000 ROWS" or memory in LITTLE

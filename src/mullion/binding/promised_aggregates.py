@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from mullion.algebra.nodes import Promising
 from mullion.algebra.nodes.aggregated import COMPLETE
-from mullion.algebra.streams import WEIGHT
 from mullion.binding.estimates import Sample, Unit
 from mullion.binding.grouping import item_name
 from mullion.binding.parts_of_joins import PREFERENCE
@@ -36,8 +36,8 @@ from mullion.binding.sampled_queries import kept_share, standard_errors, with_ag
 from mullion.binding.scope import OF_THE_ROWS
 from mullion.binding.signs import never_negative
 from mullion.errors import CheckError, NotSupported, Place
-from mullion.language.query import Aggregate, Call, Case, Column, Expr, Item, Literal, Preference, Query, rewrite, walk
-from mullion.language.types import BIGINT, STRING
+from mullion.language.query import Aggregate, Call, Case, Column, Expr, Item, Literal, Query, rewrite, walk
+from mullion.language.types import STRING
 
 IS_COMPLETE = "is_complete"
 BOUND = "_bound"
@@ -46,29 +46,36 @@ AT_LEAST, AT_MOST, EXACT = ">=", "<=", "="
 _BOUNDS = {"count": AT_LEAST, "sum": AT_LEAST, "max": AT_LEAST, "min": AT_MOST}
 _ESTIMATED = ("count", "sum", "avg")
 _OTHER_SIDE = {AT_LEAST: AT_MOST, AT_MOST: AT_LEAST, EXACT: EXACT}
-_WEIGHT = Column(WEIGHT, OF_THE_ROWS)
 _COMPLETE = Column(COMPLETE, OF_THE_ROWS)
-_SAMPLE = Sample((Unit(_WEIGHT, Literal(0, BIGINT)),), is_alone=True, are_independent=True)
-"""Each pair is drawn by itself, so each is a unit of its own."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Of what a query tells a part, for errors: `beside` what, of which kind, and where that is written."""
+    """Of what a query tells a part, for errors: `beside` what, of which kind, and where that is written. `sample`: what
+    its rows stand for, where they are drawn."""
 
     beside: str
     kind: str
     place: Place | None
-    is_sample: bool = False
+    sample: Sample | None = None
 
 
-def over_preferred(query: Query) -> Query:
+def over_preferred(query: Query, join: Promising) -> Query:
     """The query over what a promising join tells. Raises where that would give wrong numbers."""
     preference = query.preference
     assert preference is not None
-    is_sample = preference.kind == "weighted"
-    _check_kind(query, preference, is_sample=is_sample)
-    return over_a_part(query, Part(PREFERENCE, f"PREFERENCE {preference.kind.upper()}", preference.place, is_sample))
+    if query.approximate and not join.weighs:
+        hint = "take WEIGHTED, a fair sample; of DESC and ASC aggregates are bounds, and say so without APPROX"
+        message = f"{preference.kind.upper()} does not go with SELECT APPROX"
+        raise CheckError(message, preference.place, hint=hint)
+    kind, sample = f"PREFERENCE {preference.kind.upper()}", _sample(join) if join.weighs else None
+    return over_a_part(query, Part(PREFERENCE, kind, preference.place, sample))
+
+
+def _sample(join: Promising) -> Sample:
+    """What its rows stand for. Where each pair is drawn by itself, each is a unit of its own."""
+    units = [Unit(Column(weight, OF_THE_ROWS), Column(unit, OF_THE_ROWS)) for weight, unit in join.units]
+    return Sample(tuple(units), is_alone=join.draws_pairs, are_independent=True)
 
 
 def over_a_part(query: Query, part: Part) -> Query:
@@ -76,19 +83,9 @@ def over_a_part(query: Query, part: Part) -> Query:
     return _Rewriting(query, part).query()
 
 
-def _check_kind(query: Query, preference: Preference, *, is_sample: bool) -> None:
-    place, budget = preference.place, preference.budget
-    if query.approximate and not is_sample:
-        hint = "take WEIGHTED, a fair sample; of DESC and ASC aggregates are bounds, and say so without APPROX"
-        raise CheckError(f"{preference.kind.upper()} does not go with SELECT APPROX", place, hint=hint)
-    if is_sample and budget is not None and budget.events is not None:
-        hint = "take ROWS or a time: all pairs of an event would be there or none, and the error not be known"
-        raise NotSupported("an aggregate over a WEIGHTED join with a BUDGET in EVENTS", place, hint=hint)
-
-
 class _Rewriting:
     def __init__(self, query: Query, part: Part) -> None:
-        self._query, self._part, self._is_sample = query, part, part.is_sample
+        self._query, self._part, self._sample = query, part, part.sample
         self._aliases = {item.name.lower(): item.expr for item in query.items if item.name}
 
     def query(self) -> Query:
@@ -101,21 +98,23 @@ class _Rewriting:
         if query.having is not None:
             self._check_having(self._without_aliases(query.having), AT_LEAST)
         told = with_aggregates(replace(query, approximate=False), self._told)
-        share = [*standard_errors(query, _SAMPLE), kept_share(_WEIGHT)] if query.approximate else []
+        share = list[Item]()
+        if query.approximate and self._sample is not None:
+            share = [*standard_errors(query, self._sample), kept_share(self._sample.weight)]
         return replace(told, items=(*told.items, *share, *self._marks(), Item(_COMPLETE, IS_COMPLETE)))
 
     def _told(self, node: Aggregate) -> Expr:
         """What is told for an aggregate."""
         if node.distinct and node.function not in ("min", "max"):
             raise self._refused(node, "which values are missing is not known")
-        if self._is_sample and node.function in _ESTIMATED:
-            return _SAMPLE.estimate(node)
+        if self._sample is not None and node.function in _ESTIMATED:
+            return self._sample.estimate(node)
         if node.function == "sum" and not never_negative(node.args[0], node.where, self._query.where):
             why = "where values may be negative a part says nothing of the whole: add FILTER (WHERE x >= 0), or write "
             raise self._refused(node, f"{why}sum(abs(x)) or sum(greatest(x, 0))")
         if node.function not in _BOUNDS:
-            takes = [*_BOUNDS, *(["avg"] if self._is_sample else [])]
-            has_choice = self._part.beside == PREFERENCE and not self._is_sample and node.function in _ESTIMATED
+            takes = [*_BOUNDS, *(["avg"] if self._sample is not None else [])]
+            has_choice = self._part.beside == PREFERENCE and self._sample is None and node.function in _ESTIMATED
             other = "; WEIGHTED estimates it" if has_choice else ""
             raise self._refused(node, f"a part of the rows does not tell: take {', '.join(takes)}{other}")
         return node
@@ -137,7 +136,7 @@ class _Rewriting:
         return any(isinstance(node, Aggregate) and self._side(node) != EXACT for node in walk(expr))
 
     def _side(self, node: Aggregate) -> str:
-        return EXACT if self._is_sample and node.function in _ESTIMATED else _BOUNDS.get(node.function, EXACT)
+        return EXACT if self._sample is not None and node.function in _ESTIMATED else _BOUNDS.get(node.function, EXACT)
 
     # HAVING
 

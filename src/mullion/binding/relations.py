@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from mullion.algebra.nodes import Node, ResultWindow, is_aggregates, nodes, scans
+from mullion.algebra.nodes import Node, Promising, ResultWindow, is_aggregates, nodes, scans
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.algebra.window_aggregate import bounds_of
@@ -53,8 +53,6 @@ def bind(
     known = {name.lower() for name in (*streams, *tables)} if materialized else set()
     read_by = {name.lower(): r for name, r in (materialized or {}).items() if name.lower() not in known}
     one_window = groups_one_window(query, streams, tables, read_by)
-    if query.preference is not None and is_aggregating(query) and not one_window:
-        query = over_preferred(query)
     binder = _Binder(streams, tables, read_by, tuple(summaries))
     clock = binder.timing.clock(query)
     selected = binder.result(query, clock, one_window=one_window)
@@ -113,9 +111,11 @@ class _Binder:
         self.timing = Timing(materialized)
 
     def result(self, query: Query, clock: Clock, *, one_window: bool = False) -> Selected:
-        _refuse(query)
         layout = bounded(query, self._read(query, clock, one_window=one_window).layout, self._known[0])
         layout = preferred(query, layout, self.summaries)
+        if isinstance(layout.node, Promising) and is_aggregating(query):
+            query = over_preferred(query, layout.node)
+        _refuse(query)
         head = select(query, layout, clock)
         if not query.union and not query.excepted:
             return head

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.expressions.arrays import Array, Codes, Counts, Index, Mask, Real, Times
+from mullion.operators.kernels.chosen_pairs import codes_of
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,14 @@ class Entries:
     @staticmethod
     def concat(parts: Sequence[Entries]) -> Entries:
         return Entries(*map(np.concatenate, zip(*(part.columns() for part in parts), strict=True)))
+
+    def codes(self, salt: int) -> Codes:
+        """What stands for each of new offers, as if it were drawn: by the row that probes, and the how manieth of its
+        granularities it is. Those of a row come one after the other."""
+        begins = np.ones(len(self), np.bool_)
+        begins[1:] = (self.side[1:] != self.side[:-1]) | (self.probe[1:] != self.probe[:-1])
+        places = np.arange(len(self))
+        return codes_of(salt, 2 * self.probe + self.side, places - np.maximum.accumulate(np.where(begins, places, 0)))
 
     def cut(self, at: int, until: int, pairs: int) -> Entries:
         """With one entry cut off: only rows before number `until` are left to it."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -27,23 +29,58 @@ PORTION = 1 << 17
 """So many pairs are told between two looks at the clock."""
 
 
+@dataclass(frozen=True)
+class Below:
+    """What promising joins, whose rows are joined, took of a budget that is that of all of these joins."""
+
+    spent: float
+    joins: int
+
+    def left(self, whole: float) -> float:
+        """The rest is left, and one part of as many as there are joins at the least.
+
+        >>> Below(30, joins=2).left(100), Below(90, joins=2).left(100)
+        (70, 50.0)
+        """
+        return max(whole - self.spent, whole / self.joins)
+
+
+ALONE = Below(0.0, 1)
+
+
 class StepBudget:
     """The budget of a step, which gets smaller as pairs are told. `most` is the number of rows that no step exceeds."""
 
-    def __init__(self, budget: Budget, began: float, allowed: float, pace: Pace, most: int, after: float = 0.0) -> None:
+    def __init__(
+        self,
+        budget: Budget,
+        began: float,
+        allowed: float,
+        pace: Pace,
+        most: int,
+        after: float = 0.0,
+        below: Below = ALONE,
+    ) -> None:
         """`allowed`: the seconds that AUTO has. `after`: those that a step takes after the last pair."""
         self.counts_events = budget.events is not None
         self.is_time = budget.rows is None and budget.events is None
         self.left: float = most
         self.rows = most
         if budget.rows is not None:
-            self.left = min(budget.rows, most)
+            self.left = min(ceil(below.left(budget.rows)), most)
         elif budget.events is not None:
-            self.left = budget.events
-        self._seconds = allowed if budget.time is None else budget.time / 1e6
+            self.left = ceil(below.left(budget.events))
+        self._given, self._began, self._below = self.left, began, below.spent
+        self._seconds = allowed if budget.time is None else below.left(budget.time / 1e6)
         self._until = began + self._seconds - after
         self._pace, self._least = pace, 0.0
         self.look()
+
+    @property
+    def spent(self) -> float:
+        """By this join and those below it."""
+        own = time.perf_counter() - self._began if self.is_time else self._given - self.left
+        return self._below + own
 
     @property
     def is_spent(self) -> bool:
@@ -69,6 +106,11 @@ class StepBudget:
         if not self.is_time or not pace.is_known:
             return self.fits(events, pairs)
         return time.perf_counter() + pace.seconds(pairs) <= self._until and pairs <= self.rows
+
+    def spend_whole(self, events: int, pairs: int) -> None:
+        """All of it was told."""
+        if not self.is_time:
+            self.left -= events if self.counts_events else pairs
 
     def fitting(self, pairs: Counts, times: float = 1.0) -> int:
         """How many of some entries in a row can be told as a whole, by their pairs, with so many times the budget."""

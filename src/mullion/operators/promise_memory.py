@@ -33,10 +33,11 @@ import pyarrow as pa
 from mullion.algebra.nodes import Promising
 from mullion.expressions.arrays import Array, Codes, Index, Mask, Real
 from mullion.operators.agenda import Entries
-from mullion.operators.base import Operator
+from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import Construction
 from mullion.operators.expressions import key_function, names_in
 from mullion.operators.join_probe import Partial, count_met, same_key
+from mullion.operators.kernels.chosen_pairs import codes_of, dice
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_offers import NUMBER, numbers_of, promise_of
 from mullion.operators.promise_orders import WEIGHTED, phases, promises
@@ -46,6 +47,8 @@ from mullion.operators.timed_tables import numbers
 
 PARTS: Final = 16
 """One of so many parts of the memory is the sample's. Two are free after rows went: they go many at a time."""
+FEWEST = 30
+"""So many rows stay, whatever the memory, where they are to stand for those that go."""
 NUMBER_BYTES = 8
 BESIDE = 3
 """Numbers that a sub-window has for each row beside its table and ids: the code of the key, and at most a run of it."""
@@ -62,12 +65,54 @@ def key_stores(node: Promising, inputs: Sequence[Operator], construction: Constr
     return stores
 
 
+class Passed:
+    """How large the hashes of rows had to be for them to stay, by how many rows had come of each input then.
+
+    A row that is there has a larger one than all that it was asked for since it came, which is so with the chance of 1
+    less the largest of these. That is how many it stands for: each of these depends on the other rows alone where the
+    row stays (rank conditioning, Cohen and Kaplan 2008), so sums are without bias, and rows as if kept by themselves.
+
+    >>> passed = Passed()
+    >>> passed.add([4, 5], 0.5), passed.add([6, 9], 0.2), passed.add([8, 9], 0.3)
+    (None, None, None)
+    >>> passed.highest(0, np.array([3, 4, 7, 8])).tolist()
+    [0.5, 0.3, 0.3, 0.0]
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int, float]] = []
+        """Those that are not smaller than a later one, which was asked of the same rows too."""
+
+    def add(self, came: Sequence[int], hashed: float) -> None:
+        self.asked = [known for known in self.asked if known[2] > hashed]
+        self.asked.append((came[0], came[1], hashed))
+
+    def highest(self, i: int, number: Codes) -> Real:
+        came = np.array([known[i] for known in self.asked], np.int64)
+        largest = np.array([*(known[2] for known in self.asked), 0.0])
+        return largest[np.searchsorted(came, number, "right")]
+
+    def to_table(self) -> pa.Table:
+        first, second, hashed = zip(*self.asked, strict=True) if self.asked else ((), (), ())
+        types = pa.int64(), pa.int64(), pa.float64()
+        columns = [pa.array(values, type_) for values, type_ in zip((first, second, hashed), types, strict=True)]
+        return pa.Table.from_arrays(columns, names=["#first", "#second", "#hashed"])
+
+    @staticmethod
+    def from_table(table: pa.Table) -> Passed:
+        passed = Passed()
+        passed.asked = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        return passed
+
+
 class PromiseMemory:
     def __init__(self, node: Promising, stores: Sequence[RowStore], gone: Sequence[RowStore]) -> None:
         """`gone`: for the keys and lives of rows of each input that were let go."""
         self.node, self.stores, self.gone = node, stores, gone
         self.halvings = 0
         """How often the part of the rows was halved that the sample has."""
+        self.passed = Passed()
+        """How large the hashes were of rows that were let go, where what stays is to stand for them."""
 
     # What is kept
 
@@ -96,10 +141,23 @@ class PromiseMemory:
         probing = Partial.of(i, fresh)
         return sum(int(count_met(probing, gone, NO_AGES).sum()) for gone in self.gone[1 - i].windows) << self.halvings
 
+    def weights(self, i: int, number: Codes) -> Real:
+        """For how many rows of input i each of those with some numbers stands."""
+        weight: Real = 1 / (1 - self.passed.highest(i, number))
+        return weight
+
+    def parts(self) -> Parts:
+        return {"passed": [self.passed.to_table()]} if self.node.weighs else {}
+
+    def restore(self, parts: Parts) -> None:
+        for table in parts.get("passed", ()):
+            self.passed = Passed.from_table(table)
+
     # What goes
 
-    def shed(self, agenda: Entries, now: int) -> int:
-        """Let rows go, so that what is kept fits. Returns how many went before their time."""
+    def shed(self, agenda: Entries, now: int, came: Sequence[int]) -> int:
+        """Let rows go, so that what is kept fits. Returns how many went before their time. `came`: how many rows of
+        each input have come."""
         memory, count = self.node.memory, 0
         assert memory is not None
         for store in (*self.stores, *self.gone):
@@ -108,13 +166,19 @@ class PromiseMemory:
             side, number, size = self._all_rows(agenda)
             excess = self._rows_size(agenda) - (memory - 3 * memory // PARTS)
             order = self._least_first(side, number, now)
-            going = order[: 1 + int(np.searchsorted(np.cumsum(size[order]), excess))]
+            stays = FEWEST if self.node.weighs else 0
+            going = order[: 1 + int(np.searchsorted(np.cumsum(size[order]), excess))][: max(0, len(order) - stays)]
+            if not len(going):
+                break
             for i in (0, 1):
                 let_go = number[going[side[going] == i]]
                 self._let_go(i, let_go)
                 agenda = agenda.take(~((agenda.side == i) & np.isin(agenda.probe, let_go)))
             self._thin(memory // PARTS)
             count += len(going)
+            if self.node.weighs:
+                last = going[-1:]
+                self.passed.add(came, float(self._thrown(side[last], number[last])[0]))
         return count
 
     def _all_rows(self, agenda: Entries) -> tuple[Codes, Codes, Real]:
@@ -133,7 +197,7 @@ class PromiseMemory:
     def _least_first(self, side: Codes, number: Codes, now: int) -> Index:
         """All rows in the order in which they go. Of equal ones those that came first."""
         if self.node.order == WEIGHTED:
-            return np.argsort(phases(2 * number + side), kind="stable")
+            return np.argsort(self._thrown(side, number), kind="stable")
         ages, promise = [np.zeros(0, np.int64)], [np.zeros(0)]
         for i, store in enumerate(self.stores):
             for window in store.windows:
@@ -143,6 +207,10 @@ class PromiseMemory:
                 passed = [window.start <= now - age for age in self.node.ages[i]]
                 ages.append(np.sum([np.zeros(len(window)), *passed], axis=0, dtype=np.int64))
         return np.lexsort((number, np.concatenate(promise), -np.concatenate(ages)))
+
+    def _thrown(self, side: Codes, number: Codes) -> Real:
+        """Hashes of rows: other ones than those by which pairs are drawn."""
+        return dice(codes_of(~self.node.salt, number, side))
 
     def _let_go(self, i: int, going: Codes) -> None:
         """Rows of input i by their numbers, of which the sample remembers some."""

@@ -4,6 +4,7 @@ input, with what it promises."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -60,16 +61,18 @@ def numbered_rows(window: KeyedSubWindow, wanted: Codes) -> tuple[Index, Index]:
     return rows[in_order], which[in_order]
 
 
-def offers_of(node: Promising, i: int, fresh: KeyedSubWindow, other: RowStore, until: int) -> Entries:
-    """The entries of new rows of input i, with rows of the other that came before number `until`."""
+def offers_of(node: Promising, i: int, fresh: KeyedSubWindow, other: RowStore, until: int, before: int) -> Entries:
+    """The entries of new rows of input i, with rows of the other that came before number `until`, as far as both live
+    after `before`: rows that a join below tells late meet what is there then."""
     ages = np.array(node.fading_ages(1 - i), np.int64)
-    partial = Partial.of(i, fresh)
+    start = np.maximum(fresh.start, before)
+    partial = replace(Partial.of(i, fresh), start=start)
     counts = np.zeros((len(fresh), len(ages) + 1), np.int64)
     for window in other.windows:
         counts += count_met(partial, window, ages)
     row, grain = np.nonzero(counts)
     value = promise_of(node, i, fresh.table, counts.sum(axis=1)).take(row)
-    limits = _limits(other, fresh.start[row], ages, until)
+    limits = _limits(other, start[row], ages, until)
     return Entries(
         np.full(len(row), i, np.int64),
         numbers_of([fresh])[row],

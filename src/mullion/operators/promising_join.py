@@ -11,6 +11,9 @@ has sketches there, since its tuples lie in lists.
 
 Where MEMORY is short, rows are let go before their time (see `promise_memory`), and what waits with them is shed.
 
+A join of three or more streams is a stack of these. What a lower one tells late comes late to the one above, and meets
+there what is still alive.
+
 Requires: two inputs whose rows end when they promised to.
 Time: as the join for what is told; for what is offered, counting.
 Space: the windows of the inputs, and one entry for each row that waits; MEMORY at most, and what a step brings.
@@ -28,15 +31,18 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.nodes import Promising
-from mullion.expressions.arrays import Counts, Real
+from mullion.algebra.nodes.promising import KEPT, KEPT_UNIT
+from mullion.algebra.streams import WEIGHT
+from mullion.expressions.arrays import Array, Counts, Real
 from mullion.operators.agenda import Entries
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import key_function
 from mullion.operators.join_probe import Partial, choose, extended
-from mullion.operators.kernels.chosen_pairs import Wanted
+from mullion.operators.kernels.chosen_pairs import Wanted, codes_of
 from mullion.operators.kernels.join import PORTION, Pairs, common_runs
 from mullion.operators.keyed_sub_window import KeyedSubWindow
+from mullion.operators.missing import Missing
 from mullion.operators.promise_budget import StepBudget
 from mullion.operators.promise_memory import PromiseMemory, key_stores
 from mullion.operators.promise_offers import NUMBER, number_of, numbered, numbered_rows, numbers_of, offers_of
@@ -71,22 +77,25 @@ class PromisingJoinOperator(WeighedJoin):
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         began = time.perf_counter()
         assert not any(len(delta.retracted) for delta in inputs), "rows end when they promised to"
-        budget = self.promises.begin(began, self.most_rows)
+        budget = self.promises.begin(began, self.most_rows, sum(delta.spent for delta in inputs))
         inputs = [self._numbered(i, delta) for i, delta in enumerate(inputs)]
         missed = sum(self.memory.missed(i, self._sorted(i, delta.fresh)) for i, delta in enumerate(inputs))
         self.tally.offered += missed
         self.tally.lose(missed)
         told = self._told(inputs, now, budget)
+        missing = [delta.missing for delta in (told, *inputs) if delta.missing is not None]
         self._leave(now)
         self.promises.end(began, sum(len(delta.fresh) for delta in inputs))
-        return told
+        return replace(told, missing=Missing.union(missing) if missing else None, spent=budget.spent)
 
     def _told(self, inputs: Sequence[Delta], now: int, budget: StepBudget) -> Delta:
         if self._surely_fits(inputs, budget):
             began, looked_at = time.perf_counter(), self._looked_at
             whole = super().advance(inputs, now)
-            self.tally.offered += self._looked_at - looked_at
-            self.promises.whole_pace.learn(self._looked_at - looked_at, time.perf_counter() - began)
+            met = self._looked_at - looked_at
+            self.tally.offered += met
+            self.promises.whole_pace.learn(met, time.perf_counter() - began)
+            budget.spend_whole(sum(len(delta.fresh) for delta in inputs), met)
             return replace(whole, missing=self.promises.lacking)
         offers = []
         for i, delta in enumerate(inputs):
@@ -94,9 +103,13 @@ class PromisingJoinOperator(WeighedJoin):
             fresh = self._sorted(i, delta.fresh)
             if fresh is not None:
                 until = self.came[0] if i else self.came[1] - len(inputs[1].fresh)
-                offers.append(offers_of(self.promising, i, fresh, self.stores[1 - i], until))
+                offers.append(offers_of(self.promising, i, fresh, self.stores[1 - i], until, self.promises.before))
                 self.stores[i].add(fresh)
-        self._see(inputs, sum(int(entries.pairs.sum()) for entries in offers))
+        new, held = [len(delta.fresh) for delta in inputs], [store.held for store in self.stores]
+        self.met.step()
+        self.passed.step()
+        combinations = new[0] * max(held[1] - new[1], 0) + new[1] * held[0]
+        self.met.see(combinations, sum(int(entries.pairs.sum()) for entries in offers))
         rows = self.promises.tell(offers, budget, sum(self.came))
         for store in self.stores:
             store.expire(now)
@@ -128,12 +141,13 @@ class PromisingJoinOperator(WeighedJoin):
         fresh = [self._sorted(i, delta.fresh) for i, delta in enumerate(inputs)]
         return budget.fits_whole(sum(new), _at_most(fresh, self.stores), pace)
 
-    def _see(self, inputs: Sequence[Delta], met: int) -> None:
-        """The planner asks what share of all combinations meets."""
-        new, held = [len(delta.fresh) for delta in inputs], [store.held for store in self.stores]
-        self.met.step()
-        self.passed.step()
-        self.met.see(new[0] * max(held[1] - new[1], 0) + new[1] * held[0], met)
+    def _combinations(self, i: int, rows: Partial, *, before_cuts: bool = False) -> Iterator[Partial]:
+        """Without what had ended before the step: rows that a join below tells late meet what is there."""
+        before = self.promises.before
+        found = super()._combinations(i, rows, before_cuts=before_cuts)
+        if rows.start.min(initial=before) >= before:
+            return found
+        return (some.take(np.flatnonzero(some.end > before)) for some in found)
 
     # The pairs of entries
 
@@ -195,9 +209,19 @@ class PromisingJoinOperator(WeighedJoin):
         self.passed.see(len(met), len(passing))
         return [self._timed(i, window, passing)] if len(passing) else []
 
-    def _stands_for(self, partial: Partial) -> Real:
-        chance = self.promises.chance
-        return super()._stands_for(partial) if chance is None else 1 / chance[partial.at[ENTRY]]
+    def _of_a_sample(self, name: str, i: int, own: KeyedSubWindow, partial: Partial) -> Array:
+        sample, stored = self.promises.sample, partial.at[1 - i]
+        if name in (KEPT, KEPT_UNIT):
+            number = numbers_of(self.stores[1 - i].windows)[stored]
+            return self.memory.weights(1 - i, number) if name == KEPT else 2 * number + 1 - i
+        if sample is None:
+            return super()._of_a_sample(name, i, own, partial)
+        if name == WEIGHT:
+            return sample.weight[partial.at[ENTRY]]
+        if sample.unit is not None:
+            return sample.unit[partial.at[ENTRY]]
+        both = number_of(own)[partial.at[i]], numbers_of(self.stores[1 - i].windows)[stored]
+        return codes_of(self.promising.salt, *(both if i == 0 else both[::-1]))
 
     def _where_residual(self, i: int, own: KeyedSubWindow, partial: Partial, *, are_new: bool = True) -> Partial:
         passing = super()._where_residual(i, own, partial, are_new=are_new)
@@ -228,7 +252,7 @@ class PromisingJoinOperator(WeighedJoin):
         self.promises.lose(now, max(ends, default=now))
         everything = np.arange(len(self.promises.agenda))
         counted, expired = self.promises.counted(self.promises.agenda, everything)
-        self.tally.rows_shed += self.memory.shed(counted, now)
+        self.tally.rows_shed += self.memory.shed(counted, now, self.came)
         left, shed = self.promises.counted(counted, everything)
         self.promises.agenda = left.take(left.pairs > 0)
         self.tally.expired += expired
@@ -250,7 +274,7 @@ class PromisingJoinOperator(WeighedJoin):
     def parts(self) -> Parts:
         before = [self.promises.before] * 2
         at = pa.table({"#came": self.came, "#before": before, "#halvings": [self.memory.halvings] * 2})
-        return {**super().parts(), **self.promises.parts(), "at": [at]}
+        return {**super().parts(), **self.promises.parts(), **self.memory.parts(), "at": [at]}
 
     def restore(self, parts: Parts) -> None:
         super().restore(parts)
@@ -258,6 +282,7 @@ class PromisingJoinOperator(WeighedJoin):
             self.came = table["#came"].to_pylist()
             self.memory.halvings = table["#halvings"][0].as_py()
             self.promises.restore(parts, table["#before"][0].as_py())
+        self.memory.restore(parts)
         for store in self._all_stores().values():
             store.expire(self.promises.before)  # so that it merges, and takes memory, as without a restart
 

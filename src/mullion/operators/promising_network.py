@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mullion.algebra.nodes import Node, is_aggregates
@@ -28,7 +29,21 @@ def share_time(time: AutoTime, operators: Iterable[Operator], now: int, first_ti
 
 
 def told_of(plans: Mapping[Node, Node], operators: Mapping[Node, Operator]) -> dict[Node, dict[str, Any]]:
-    """What became of what the promising join or selection of a plan was offered, by the roots whose plans have one."""
-    known = {node: own.facts() for node, operator in operators.items() if (own := promises_of(operator)) is not None}
-    below = {root: [n for n in in_order([plan]) if n in known] for root, plan in plans.items() if known}
-    return {root: {**known[own[0]], "aggregated": is_aggregates(root)} for root, own in below.items() if own}
+    """What became of what the promising joins or selection of a plan were offered, by the roots that have any."""
+    known = {node: own for node, operator in operators.items() if (own := promises_of(operator)) is not None}
+    sets = {root: [known[n] for n in in_order([plan]) if n in known] for root, plan in plans.items() if known}
+    return {root: {**_together(own), "aggregated": is_aggregates(root)} for root, own in sets.items() if own}
+
+
+def _together(stack: Sequence[PromisingSet]) -> dict[str, Any]:
+    """The facts of the upmost join of a query, to which those below hand what they tell. What they did not is missing
+    in it: each row counts for one offer, however many it would have been."""
+    *lower, upper = stack
+    tally, facts = replace(upper.tally), upper.facts()
+    for below in (own.tally for own in lower):
+        tally.offered += below.waiting + below.expired + below.shed
+        for name in ("waiting", "expired", "shed", "shed_by_memory", "rows_shed", "bytes"):
+            setattr(tally, name, getattr(tally, name) + getattr(below, name))
+    if facts.get("last_step"):
+        facts["last_step"]["seconds"] += sum(own.last.seconds for own in lower if own.last is not None)
+    return {**facts, **tally.facts()}

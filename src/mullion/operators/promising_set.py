@@ -25,15 +25,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from mullion.algebra.nodes import Promising
-from mullion.expressions.arrays import Counts, Index, Real
+from mullion.expressions.arrays import Codes, Counts, Index, Real
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.language.query import Budget
 from mullion.operators.agenda import Entries
 from mullion.operators.auto_time import AutoTime
 from mullion.operators.base import Parts
+from mullion.operators.kernels.chosen_pairs import dice
 from mullion.operators.missing import NOTHING, Missing
 from mullion.operators.pace import Pace
-from mullion.operators.promise_budget import LEARNT, StepBudget
+from mullion.operators.promise_budget import LEARNT, Below, StepBudget
 from mullion.operators.promise_orders import WEIGHTED, chances, phases, ranked, shares
 from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.timed_rows import TimedRows
@@ -81,6 +82,14 @@ class LastStep:
     """The seconds that AUTO had, where these were limited."""
 
 
+@dataclass(frozen=True)
+class Sample:
+    """What the pairs of each entry stand for, and the number by which these were drawn together, if they were."""
+
+    weight: Real
+    unit: Codes | None
+
+
 class PromisingSet:
     def __init__(self, node: Promising, offered: Offered) -> None:
         self.node, self._offered = node, offered
@@ -95,7 +104,9 @@ class PromisingSet:
         self.missing, self.lacking = NOTHING, NOTHING
         """When pairs are missing for good, and when any are as far as is known, where groups are made of them."""
         self.chance: Real | None = None
-        """With which chance the pairs of the entries that are told were drawn; None: they stand for themselves."""
+        """With which chance pairs of the entries that are told are drawn, each by itself; None: all are told."""
+        self.sample: Sample | None = None
+        """What the entries that are told stand for; None: for themselves."""
         self.last: LastStep | None = None
         self._known, self._allowed = PromiseTally(), math.inf
         """How it was before the step, and the seconds that AUTO has for it."""
@@ -104,12 +115,13 @@ class PromisingSet:
 
     # A step
 
-    def begin(self, began: float, most: int) -> StepBudget:
-        """The budget of a step, which gives so many rows at the most."""
+    def begin(self, began: float, most: int, spent_below: float = 0.0) -> StepBudget:
+        """The budget of a step, which gives so many rows at the most. Joins below have taken a part of it."""
         self._known = replace(self.tally)
         self.missing = self.lacking = self.missing.after(self.before)
         self._allowed = self.time.turn()
-        return StepBudget(self.node.budget, began, self._allowed, self.pace, most, self._after)
+        below = Below(spent_below, self.node.joins)
+        return StepBudget(self.node.budget, began, self._allowed, self.pace, most, self._after, below)
 
     def end(self, began: float, events: int) -> None:
         """A step that so many new rows came in."""
@@ -214,18 +226,35 @@ class PromisingSet:
         return self._told(entries.take(some), budget, drawn[some])
 
     def _sampled(self, entries: Entries, budget: StepBudget) -> list[TimedRows]:
-        """Of each entry pairs that are drawn by themselves."""
+        """Of each entry pairs that are drawn by themselves; or entries that are, with all of their pairs."""
         pairs, known, began = int(entries.pairs.sum()), replace(self.tally), time.perf_counter()
         if not budget.fits(len(entries), pairs):
-            self.chance = chances(entries.promise, entries.pairs, max(budget.pairs, SAMPLED if budget.is_time else 1))
-            shed = entries.take(self.chance < 1)
-            self.missing = Missing.union([self.missing, Missing.of(shed.start, shed.end)])
+            entries = self._by_chance(entries, budget)
         rows = self._offered.rows(entries, entries.pairs)
-        self.chance = None
+        self.chance = self.sample = None
         drawn = self.tally.told - known.told + known.offered - self.tally.offered
         self.tally.shed += pairs - drawn
         self.pace.learn(drawn, time.perf_counter() - began)
+        budget.spend(entries.pairs if budget.counts_events else np.array([drawn]))
         return rows
+
+    def _by_chance(self, entries: Entries, budget: StepBudget) -> Entries:
+        """The entries of which pairs are to be told, and what these stand for."""
+        if budget.counts_events:
+            each, pairs = np.ones(len(entries), np.int64), entries.pairs
+            chance = chances(entries.promise, each, budget.left)
+            chance *= min(1.0, budget.rows / float((chance * pairs).sum()))
+            codes = entries.codes(self.node.salt)
+            drawn = (dice(codes) < chance) | (chance == 1)
+            self.sample = Sample(1 / chance[drawn], codes[drawn])
+        else:
+            most = max(budget.pairs, SAMPLED if budget.is_time else 1)
+            self.chance = chance = chances(entries.promise, entries.pairs, most)
+            drawn = np.ones(len(entries), np.bool_)
+            self.sample = Sample(1 / chance, None)
+        shed = entries.take(chance < 1)
+        self.missing = Missing.union([self.missing, Missing.of(shed.start, shed.end)])
+        return entries.take(drawn)
 
     def _told(self, entries: Entries, budget: StepBudget, drawn: Counts | None = None) -> list[TimedRows]:
         """The pairs of some entries, or as many as are drawn of them, as rows."""

@@ -140,6 +140,8 @@ class Delta:
     """Rows of earlier deltas that INTERNAL windows hold no more, earlier than they promised. They do not end."""
     missing: Missing | None = None
     """Of a relation that tells a part of itself, when rows are missing as far as is known now. None: never."""
+    spent: float = 0.0
+    """How much of the budget of a promising join was taken to make it, in the unit of that."""
 
     def as_held(self) -> Delta:
         """As if INTERNAL windows were external: rows end when they are let go."""

@@ -31,19 +31,28 @@ LEAVING = {
 
 def promising_reasons(root: Node, estimates: Estimates, told: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
     """Why the join or selection of a plan tells what it does; `told` is what became of its pairs or rows so far."""
-    for node in nodes(root):
-        if isinstance(node, Promising):
-            yield {"rule": f"promising_{_kind(node)}", "text": _what_it_does(node, estimates)}
-            yield {"rule": "exact_or_promising", "text": _costs(node, estimates, told)}
-            if node.aggregated:
-                yield {"rule": "aggregates", "text": AGGREGATES[node.order]}
-            if node.memory is not None:
-                text = f"{size_text(node.memory)} for rows and what waits: {LEAVING[node.order]}"
-                yield {"rule": "memory", "text": text}
-            if told is not None and told["offered"]:
-                yield {"rule": "told_so_far", "text": told_text(told, is_join=_is_join(node))}
-                if told.get("last_step"):
-                    yield {"rule": "last_step", "text": last_text(told, is_join=_is_join(node))}
+    found = [node for node in nodes(root) if isinstance(node, Promising)]
+    for node in found[:1]:
+        yield {"rule": f"promising_{_kind(node)}", "text": _what_it_does(node, estimates)}
+        if node.joins > 1:
+            yield {"rule": "lower_joins", "text": _below(node)}
+        yield {"rule": "exact_or_promising", "text": _costs(node, estimates, told)}
+        if node.aggregated:
+            yield {"rule": "aggregates", "text": AGGREGATES[node.order]}
+        if node.memory is not None:
+            text = f"{size_text(node.joins * node.memory)} for rows and what waits: {LEAVING[node.order]}"
+            yield {"rule": "memory", "text": text}
+        if told is not None and told["offered"]:
+            yield {"rule": "told_so_far", "text": told_text(told, is_join=_is_join(node))}
+            if told.get("last_step"):
+                yield {"rule": "last_step", "text": last_text(told, is_join=_is_join(node))}
+
+
+def _below(node: Promising) -> str:
+    """Of a join of more than two."""
+    many = "one is promising too and has" if node.joins == 2 else f"{node.joins - 1} are promising too and have"
+    text = f"{many} {node.joins - 1} of {node.joins} parts of the budget at the most; what is left is for the last one"
+    return f"{text}. What waits or expires below counts as one pair each"
 
 
 def bounded_reasons(root: Node, let_go: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

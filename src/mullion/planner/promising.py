@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mullion.algebra.nodes import Aggregated, Join, Node, Project, Promising, nodes
-from mullion.algebra.streams import WEIGHT
-from mullion.language.query import Column, Literal
-from mullion.language.types import DOUBLE
+from mullion.language.query import Column, Expr, Literal
+from mullion.language.types import DOUBLE, Type
 from mullion.planner.shared_joins import share_joins
 
 
@@ -30,16 +29,21 @@ def complete(root: Node) -> Node:
     if isinstance(root, Aggregated) and isinstance(root.input, Promising) and root.input.weighs:
         (read,) = root.needs(())
         join = complete(root.input.input)
-        items = [(name, Column(name), type_) for name, type_ in join.columns if name in read]
-        return replace(root, input=Project(join, (*items, (WEIGHT, Literal(1.0, DOUBLE), DOUBLE))))
+        items = [(name, _whole(name, type_, join), type_) for name, type_ in root.input.columns if name in read]
+        return replace(root, input=Project(join, tuple(items)))
     if isinstance(root, Promising) and isinstance(root.input, Join):
         return complete(root.input)
     return root.with_inputs(tuple(complete(below) for below in root.inputs))
 
 
+def _whole(name: str, type_: Type, join: Node) -> Expr:
+    """A column of the join. Of those that say what a row stands for, weights are 1, and units do not matter."""
+    return Column(name) if name in join.types else Literal(1.0 if type_ == DOUBLE else 0, type_)
+
+
 def chosen_way(root: Node, standing: Sequence[Node]) -> Node:
     """The plan, complete if plans that stand compute its joins already."""
-    preferring = [node.input for node in nodes(root) if isinstance(node, Promising)]
+    preferring = [complete(node.input) for node in nodes(root) if isinstance(node, Promising)]
     joins = [node for node in preferring if isinstance(node, Join)]
     if not joins:
         return root

@@ -4,11 +4,12 @@ cut at the budget (ali 5).
 Where no budget is short, it is the join or selection: that is its meaning as a relation. Where one is, aggregates are
 over what was told (`as_found`), and are complete at moments at which that is all of the join. WEIGHTED pairs that are
 aggregated are told each with a chance of its own, whatever becomes of the others, and stand for as many as that is one
-of.
+of; or all pairs of an event in one granularity are, where the budget counts events.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,7 +35,7 @@ BITS = (1 << 64) - 1
 @meaning_of(Promising, strict=as_inputs)
 def promising(world: World, node: Promising) -> list[Row]:
     rows = world.rows(node.input)
-    return [_weighing(row, 1.0) for row in rows] if node.weighs else rows
+    return [_weighing(node, row, 1.0, 0) for row in rows] if node.weighs else rows
 
 
 def as_found(told: Told, steps: Sequence[int]) -> list[Row]:
@@ -54,6 +55,9 @@ class _Offer:
 
     promise: float
     pairs: tuple[Row, ...]
+    side: int = 0
+    number: int = 0
+    """Which row probes."""
 
     def promise_at(self, node: Promising, time: int) -> float:
         if isinstance(node.input, Join):
@@ -83,18 +87,20 @@ def sampled_in_steps(world: World, node: Promising, steps: Sequence[int]) -> Tol
     passing = {row.id for row in world.rows(node.input)}
     sides = [sorted(world.rows(part), key=lambda row: row.start) for part in node.parts]
     numbers = {(*one.id, *other.id): (n, m) for n, one in enumerate(sides[0]) for m, other in enumerate(sides[1])}
-    assert node.budget.rows is not None
     for now in steps:
         offers = list(_pairs(world, node, before, now))
-        chances = _chances(
-            [offer.promise for offer in offers], [len(offer.pairs) for offer in offers], node.budget.rows
-        )
-        drawn = [
-            _weighing(row, 1 / chance)
-            for offer, chance in zip(offers, chances, strict=True)
-            for row in offer.pairs
-            if chance == 1 or _drawn(node.salt, *numbers[row.id]) < chance
-        ]
+        of_events, budget = node.budget.events is not None, node.budget.events or node.budget.rows
+        assert budget is not None
+        counts = [1 if of_events else len(offer.pairs) for offer in offers]
+        chances = _chances([offer.promise for offer in offers], counts, budget)
+        drawn, seen = list[Row](), Counter[tuple[int, int]]()
+        for offer, chance in zip(offers, chances, strict=True):
+            place = 2 * numbers[offer.pairs[0].id][offer.side] + offer.side, seen[offer.side, offer.number]
+            for row in offer.pairs:
+                code = _code(node.salt, *(place if of_events else numbers[row.id]))
+                if chance == 1 or _die(code) < chance:
+                    drawn.append(_weighing(node, row, 1 / chance, code))
+            seen[offer.side, offer.number] += 1
         told.append([row for row in drawn if row.id in passing])
         before = now
     return told
@@ -116,18 +122,24 @@ def _chances(weights: list[float], counts: list[int], budget: float) -> list[flo
         sure |= more
 
 
-def _drawn(code: int, first: int, second: int) -> float:
-    """A number between 0 and 1 by a salt and the numbers of two rows (splitmix64)."""
+def _code(code: int, first: int, second: int) -> int:
+    """What stands for two numbers, by a salt (splitmix64)."""
     for number in (first, second):
         code = (code * 0x9E3779B97F4A7C15 + number) & BITS
         code = ((code ^ (code >> 30)) * 0xBF58476D1CE4E5B9) & BITS
         code = ((code ^ (code >> 27)) * 0x94D049BB133111EB) & BITS
         code ^= code >> 31
-    return float((code >> 11) / (1 << 53))
+    return code - (BITS + 1 if code >> 63 else 0)
 
 
-def _weighing(row: Row, weight: float) -> Row:
-    return replace(row, values=(*row.values, weight))
+def _die(code: int) -> float:
+    """A number between 0 and 1."""
+    return float(((code & BITS) >> 11) / (1 << 53))
+
+
+def _weighing(node: Promising, row: Row, weight: float, unit: int) -> Row:
+    """With what it stands for. Memory is never short here."""
+    return replace(row, values=(*row.values, *(weight, unit, 1.0, 0)[: len(node.of_a_sample)]))
 
 
 def _cut(offers: list[_Offer], rows: int | None, events: int | None) -> tuple[list[Row], list[_Offer]]:
@@ -176,7 +188,7 @@ def _pairs(world: World, node: Promising, before: int, now: int) -> Iterator[_Of
                 pairs = [m for m in met[n] if ages[grain] <= row.start - sides[1 - side][m].start < ages[grain + 1]]
                 if pairs:
                     rows = tuple(_pair(sides, side, n, m) for m in reversed(pairs))
-                    yield _Offer(_faded(node, _promise(node, value), grain), rows)
+                    yield _Offer(_faded(node, _promise(node, value), grain), rows, side, n)
 
 
 def _promise(node: Promising, value: Any) -> float:

@@ -17,12 +17,16 @@ from mullion.algebra.texts import expression_text
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Budget, Expr
 from mullion.language.render import budget_text, render
-from mullion.language.types import DOUBLE
+from mullion.language.types import BIGINT, DOUBLE, Type
 from mullion.memory import size_text
 
 ESTIMATE = "#estimate"
 """The column that stands for estimate(x): how many rows of the other input have the key of the row that probes, or of a
 selection, how many of its rows have the value `counted`."""
+UNIT, KEPT, KEPT_UNIT = "#unit", "#kept", "#kept_unit"
+"""Columns beside the weight with which a row was drawn: what was drawn with it, as a number; the weight with which the
+row was kept that it was met with, and the number of that."""
+OF_A_SAMPLE = {WEIGHT: DOUBLE, UNIT: BIGINT, KEPT: DOUBLE, KEPT_UNIT: BIGINT}
 
 
 @kind
@@ -35,8 +39,12 @@ class Promising(SameLives):
     the granularities of the other stream (5.1). Beyond `memory` bytes, rows of the oldest granularity are let go, the
     least promising first.
 
+    In a join of more than two, an input may be promising too: `budget` is that of all joins together, of which the
+    lower ones have a part each, and what these do not take is left to it.
+
     `aggregated`: groups are made of its rows, so it also tells when some are missing. WEIGHTED rows are then drawn each
-    by itself, and `WEIGHT` says how many pairs each stands for.
+    by itself, or each new row with all that it meets where the budget counts events. `OF_A_SAMPLE` are columns that say
+    how many each stands for.
 
     Rows that waited come after others that started later, so they leave in any order. The order is one of all rows:
     it cannot be split by keys.
@@ -64,10 +72,29 @@ class Promising(SameLives):
 
     @property
     def columns(self) -> Columns:
-        return (*self.input.columns, (WEIGHT, DOUBLE)) if self.weighs else self.input.columns
+        return (*self.input.columns, *self.of_a_sample.items())
+
+    @property
+    def of_a_sample(self) -> dict[str, Type]:
+        """The columns that say what its rows stand for."""
+        names = [] if not self.weighs else [WEIGHT, UNIT] if self.memory is None else [*OF_A_SAMPLE]
+        return {name: OF_A_SAMPLE[name] for name in names}
+
+    @property
+    def units(self) -> tuple[tuple[str, str], ...]:
+        """Of what was drawn or kept by itself the columns with its weight, and with its number. A row stands for as
+        many as the product of these weights."""
+        own = [(WEIGHT, UNIT), (KEPT, KEPT_UNIT)][: len(self.of_a_sample) // 2]
+        below = [(i, unit) for i, part in enumerate(self.parts) if isinstance(part, Promising) for unit in part.units]
+        return (*own, *((f"{i}.{weight}", f"{i}.{unit}") for i, (weight, unit) in below))
+
+    @property
+    def draws_pairs(self) -> bool:
+        """Whether nothing but single pairs was drawn."""
+        return len(self.units) == 1 and self.budget.events is None
 
     def traced(self, expr: Expr) -> tuple[Scan, Expr] | None:
-        return None if WEIGHT in names_in(expr) else super().traced(expr)
+        return None if names_in(expr) & OF_A_SAMPLE.keys() else super().traced(expr)
 
     @property
     def parts(self) -> tuple[Node, ...]:
@@ -81,9 +108,14 @@ class Promising(SameLives):
             return self.input.keys
         return ((),) if self.counted is None else ((self.counted,),)
 
+    @property
+    def joins(self) -> int:
+        """How many promising joins it is made of: itself, and those whose rows it joins."""
+        return 1 + sum(part.joins for part in self.parts if isinstance(part, Promising))
+
     def fading_ages(self, i: int) -> tuple[int, ...]:
-        """The ages at which promises change."""
-        return () if self.fade == 1 else self.ages[i]
+        """The ages at which promises change. What a promising join below found has faded there."""
+        return () if self.fade == 1 or isinstance(self.parts[i], Promising) else self.ages[i]
 
     @property
     def asks_estimates(self) -> bool:
@@ -96,7 +128,7 @@ class Promising(SameLives):
         return self.parts
 
     def needs(self, needed: Collection[str]) -> list[set[str]]:
-        needed = {*needed} - {WEIGHT}
+        needed = {*needed} - OF_A_SAMPLE.keys()
         whole = self.input.needs(needed) if isinstance(self.input, Join) else [needed | names_in(*self.keys[0])]
         return [names | (names_in(promise) - {ESTIMATE}) for names, promise in zip(whole, self.promises, strict=True)]
 

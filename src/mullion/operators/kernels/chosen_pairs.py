@@ -84,6 +84,26 @@ def _is_taken(wanted: Wanted, p: int, place: int, number: int) -> bool:
     return wanted.taken[p] > 0 and _is_spaced(place, wanted.taken[p], wanted.of[p], wanted.phase[p])
 
 
+def codes_of(salt: int, first: Codes, second: Codes) -> Codes:
+    """What stands for pairs of numbers, as if it were drawn at random, but the same again."""
+    codes = np.empty(len(first), np.int64)
+    first, second = frozen(first, second)
+    _mix(salt, first, second, codes)
+    return codes
+
+
+def dice(codes: Codes) -> Real:
+    """Numbers between 0 and 1 by codes."""
+    thrown: Real = (codes.view(np.uint64) >> np.uint64(11)) / float(1 << 53)
+    return thrown
+
+
+@njit(cache=True, nogil=True)
+def _mix(salt: int, first: Array, second: Array, codes: Array) -> None:
+    for i in range(len(first)):
+        codes[i] = mixed_with(mixed_with(salt, first[i]), second[i])
+
+
 @njit(cache=True, nogil=True)
 def _drawn(salt: int, first: int, second: int) -> float:
     """A number between 0 and 1 by the numbers of the rows of a pair: as if it were random, but the same again."""
