@@ -51,19 +51,36 @@ SELECT max(z) FROM s [RANGE 1 s];
     ]
 
 
-def test_what_lacks_a_refused_summary_is_no_mistake_of_its_own() -> None:
-    """The unknown column is underlined, and what would have asked the summary is left out; other mistakes are not."""
+@pytest.mark.parametrize(
+    ("written", "told_of", "underlined"),
+    [
+        ("ON s(kk) WITH GRANULARITY '10 s' AND COLLAPSE (4, 5)", "unknown column 'kk' in s", "kk"),
+        ("ON s(k) WITH GRANULARTY '10 s' AND COLLAPSE (4, 5)", "expected WITH GRANULARITY, found", "GRANULARTY"),
+        ("IN s(k) WITH GRANULARITY '10 s' AND COLLAPSE (4, 5)", "expected ON, found 'IN'", "IN"),
+    ],
+)
+def test_what_lacks_a_refused_summary_is_no_mistake_of_its_own(written: str, told_of: str, underlined: str) -> None:
+    """The mistake is underlined, and what would have asked the summary is left out; other mistakes are not."""
     script = f"""{STREAM};
-CREATE SUMMARY counted ON s(kk) WITH GRANULARITY '10 s' AND COLLAPSE (4, 5);
+CREATE SUMMARY counted {written};
 SELECT APPROX count(*) AS n FROM s [RANGE '1 min'] WHERE k = 'a';
 CREATE QUERY rare AS SELECT k FROM s [RANGE 1 min] WITH PREFERENCE ASC estimate(k) BUDGET 9 ROWS;
 CREATE QUERY sum AS SELECT sum(y) FROM s {WINDOW};
 """
-    assert told(script) == [("unknown column 'kk' in s", 2), ("unknown column 'y'", 5)]
+    first, second = told(script)
+    assert first[0].startswith(told_of) and first[1] == 2 and second == ("unknown column 'y'", 5)
     with pytest.raises(Mistakes) as refused:
         Engine().execute(script)
     place = refused.value.errors[0].place  # type: ignore[attr-defined]
-    assert script[place.start : place.end] == "kk"
+    assert script[place.start : place.end] == underlined
+
+
+def test_an_unknown_stream_of_a_summary_is_underlined() -> None:
+    script = f"{STREAM}; CREATE SUMMARY counted ON ss(k) WITH GRANULARITY '10 s' AND COLLAPSE (4, 5)"
+    with pytest.raises(CheckError, match="unknown stream 'ss'") as refused:
+        Engine().execute(script)
+    place = refused.value.place
+    assert place is not None and script[place.start : place.end] == "ss" and refused.value.hint == "did you mean 's'?"
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,9 @@ def test_life_of_a_query() -> None:
     query = parse_query(text)
     assert (query.name, query.start_at, query.stop_at, query.backfill) == ("q", 0, 1440 * MINUTE, True)
     assert parse_query("SELECT a FROM t", name="mine").name == "mine"
+    with pytest.raises(ParseError, match="START stands too late") as late:
+        parse_query("CREATE QUERY q BACKFILL START AT TIMESTAMP '1970-01-01' AS SELECT a FROM t")
+    assert late.value.hint == "the order is MATERIALIZED, START AT, STOP AT, BACKFILL, AS"
 
 
 def test_modifiers_and_preference() -> None:

@@ -96,6 +96,22 @@ RELATIONS = (
 
 
 @pytest.mark.parametrize("name", STREAMS)
+def test_totals_over_relations(name: str) -> None:
+    """A join of each event with itself counts what its window holds, also before the first complete instant."""
+    joined = "s [{0}] a, s [{0}] b WHERE a.x = b.x"
+    with local_engine(SCRIPT) as engine:
+        engine.deliver("s", events(STREAMS[name]), 0)
+        for window in WINDOWS:
+            if "WATTR" in window or "TUPLES" in window or "PARTITION" in window or window == "ROWS 3 SLIDE 2":
+                continue  # not of relations
+            alone = engine.ask(f"SELECT count(*) AS n, sum(x) AS t FROM s [{window}]").to_arrow()
+            found = engine.ask(f"SELECT count(*) AS n, sum(a.x) AS t FROM {joined.format(window)}").to_arrow()
+            assert found.drop_columns("window_start").equals(alone.drop_columns("window_start"))
+            none = engine.ask(f"SELECT count(*) AS n FROM {joined.format(window)} HAVING count(*) > 100")
+            assert len(none) == 0
+
+
+@pytest.mark.parametrize("name", STREAMS)
 def test_relations_end_in_rows_or_a_sentence(name: str) -> None:
     with local_engine(SCRIPT) as engine:
         engine.deliver("s", events(STREAMS[name]), 0)

@@ -133,7 +133,7 @@ def test_a_total_over_a_year_of_microseconds_is_stopped_and_its_neighbour_is_not
         run, store = ran({"total": TOTAL, "pairs": PAIRS}, GAP, tmp_path, Options(most_answers=1000))
     assert list(run.limits.stopped) == ["total"]
     assert "more than 1,000 answers" in run.limits.stopped["total"].reason
-    assert [r.message for r in caplog.records] == [f"query 'total' is stopped: {run.limits.stopped['total'].reason}"]
+    assert [r.message for r in caplog.records] == [f"query total is stopped: {run.limits.stopped['total'].reason}"]
     assert store.rows("pairs") == ran({"pairs": PAIRS}, GAP, tmp_path / "alone", Options())[1].rows("pairs") != []
 
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ def write_csv(folder: Path, dialect: str, *, shuffled: bool) -> str:
             rnd.shuffle(order)
         text = csv_of(rows, order, **signs)
         if "#" in said:
-            text = f"# a remark;b\n\n{text}"
+            text = f"# a remark;b\n\n{text}".replace("\n", "\r\n")
         data = text.encode(encoding)
         file = folder / (f"{number}.csv.gz" if packed else f"ä {number} [%20].csv")
         file.write_bytes(gzip.compress(data) if packed else b"\xef\xbb\xbf" * (dialect == "plain") + data)
@@ -148,7 +149,7 @@ CREATE QUERY n AS SELECT count(*) AS n, sum(x) AS x FROM s [RANGE 10 s SLIDE 10 
 
 
 def parquet_files(folder: Path, number: int = 2) -> list[Path]:
-    folder.mkdir()
+    folder.mkdir(parents=True)
     made = []
     for i in range(number):
         times = pa.array([(i * 10 + j) * 1_000_000 for j in range(10)], pa.timestamp("us", "UTC"))
@@ -219,23 +220,61 @@ def test_a_file_that_is_packed_and_cut_off_is_named(spark: SparkSession, tmp_pat
 
 
 @pytest.mark.parametrize("format_", ["json", "parquet"])
-def test_signs_of_patterns_in_names_of_files(format_: str, spark: SparkSession, tmp_path: Path) -> None:
-    """By itself Spark reads each file of a batch as often as there are files, when their names have such signs."""
-    made = parquet_files(tmp_path / "s")
+def test_signs_of_patterns_in_names(
+    format_: str, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By itself Spark reads each file of a batch as often as there are files, when their names have such signs, and
+    nothing of a folder that has them. What it does not look into is told."""
+    folder = tmp_path / "s[1]{x}" / "t*"
+    made = parquet_files(folder)
+    parquet_files(folder / "below")
     for file, name in zip(made, ("a[0]", "a?1 %20{*}"), strict=True):
         rows = pq.read_table(file)
         file.unlink()
         if format_ == "parquet":
-            pq.write_table(rows, tmp_path / "s" / f"{name}.parquet")
+            pq.write_table(rows, folder / f"{name}.parquet")
         else:
             lines = [json.dumps(row, default=str) for row in rows.to_pylist()]
-            (tmp_path / "s" / f"{name}.json").write_text("\n".join(lines))
-    script = PARQUET.format(path=tmp_path / "s").replace(", maxFilesPerTrigger '1'", "").replace("parquet", format_)
+            (folder / f"{name}.json").write_text("\n".join(lines))
+    script = PARQUET.format(path=folder).replace(", maxFilesPerTrigger '1'", "").replace("parquet", format_)
     for way in ("auto", "native"):
         with Engine(spark, way=way) as engine:
             engine.execute(script)
             engine.run()
             assert engine.results("n").to_arrow()["n"].to_pylist() == [10, 10]
+    told = f"stream s: what lies in {folder / 'below'} is not read; OPTIONS (recursiveFileLookup 'true') reads it"
+    assert [record.message for record in caplog.records if "lies in" in record.message] == [told] * 2
+
+
+@pytest.mark.parametrize("format_", ["csv", "parquet"])
+def test_columns_that_folders_name(format_: str, spark: SparkSession, tmp_path: Path) -> None:
+    """In streams, in tables, and where files are read again for the past of a query."""
+    for day, order in ((1, ["ts", "x"]), (2, ["x", "ts"])):
+        folder = tmp_path / f"Day=2024-01-0{day}"
+        folder.mkdir()
+        at = [datetime(2024, 1, day, second=second) for second in range(day)]
+        rows = pa.table({"ts": pa.array(at, pa.timestamp("us", "UTC")), "x": pa.array([day] * day, pa.int32())})
+        if format_ == "parquet":
+            pq.write_table(rows.select(order), folder / "a.parquet")
+        else:
+            texts = [{"ts": str(time), "x": day} for time in at]
+            (folder / "a.csv").write_text(csv_of(texts, order))
+    source = f"USING {format_} OPTIONS (path '{tmp_path}'{', header true' * (format_ == 'csv')})"
+    with Engine(spark) as engine:
+        engine.execute(
+            f"CREATE STREAM s (ts TIMESTAMP, x INT, day DATE) {source} TIMESTAMP BY ts;"
+            f"CREATE TABLE k (ts TIMESTAMP, x INT, day STRING) {source};"
+            "CREATE QUERY q AS SELECT s.day AS day, k.day AS found, count(*) AS n FROM s [RANGE 2 d SLIDE 2 d] "
+            "JOIN k ON s.x = k.x GROUP BY s.day, k.day"
+        )
+        engine.run()
+        answered = engine.results("q").to_arrow().select(["day", "found", "n"]).to_pylist()
+        uris = sorted(file.as_uri() for file in tmp_path.glob("*/*"))
+        again = open_files(spark, engine.catalog.streams["s"], uris).select("day", "x").collect()
+    days = {day: date(2024, 1, day) for day in (1, 2)}
+    wanted = [{"day": days[day], "found": str(days[day]), "n": day**2} for day in (1, 2)]
+    assert sorted(answered, key=str) == wanted
+    assert sorted(map(tuple, again)) == [(days[1], 1), (days[2], 2), (days[2], 2)]
 
 
 def test_a_table_of_other_types_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:

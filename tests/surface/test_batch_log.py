@@ -70,10 +70,10 @@ def test_warnings_are_lines_too(form: str) -> None:
     lines: list[str] = []
     log = BatchLog(lines.append, form, clock=lambda: 0.0)
     logger = logging.getLogger("mullion.a_test")
-    logger.addHandler(log)
+    logger.addHandler(log.warned)
     logger.warning("mind the %s", "gap")
-    log.warn("mind the gap")
-    logger.removeHandler(log)
+    log.warned.warn("mind the gap")
+    logger.removeHandler(log.warned)
     said = {"time": "1970-01-01T00:00:00Z", "event": "warning", "message": "mind the gap"}
     assert lines == [json.dumps(said) + "\n" if form == "json" else "warning: mind the gap\n"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import runpy
@@ -9,9 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import mullion
+from mullion.spark.results import OneAnswer
+from mullion.surface.printing import print_answer
 from mullion.surface.progress import Progress, warnings
 from surface.shell import (
     ROOT,
@@ -19,6 +25,7 @@ from surface.shell import (
     STREAM,
     inside,
 )
+from without_spark import EngineOfFiles
 
 QUESTION = (
     "SELECT symbol, max(price) AS highest, top_k(volume, 1) AS most FROM trades [RANGE '30 s'] "
@@ -146,3 +153,63 @@ def test_warnings_name_the_queries() -> None:
         "1 record of trades did not parse or had no event time; kept in out/_malformed",
         "query a met 1 bad value (overflow, division by zero or a failed cast), taken as NULL",
     ]
+
+
+class TestPrinted:
+    """What is printed can be read back: no value is taken for another one, or for an instruction."""
+
+    ANSWER = OneAnswer(
+        pa.table(
+            {
+                "k": ["[red]a[/]", ":smile:", "", None, 'say "x",\ny'],
+                "v": [float("nan"), float("-inf"), 1.5, None, 2.0],
+                "[top]": [[{"item": float("nan"), "count": 1}], [], [], [], []],
+            }
+        ),
+        None,
+        "kept events",
+        0,
+        0,
+    )
+
+    def test_csv(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """NULL is an empty field, and a text without characters is one in quotes."""
+        print_answer(self.ANSWER, "csv", quiet=True)
+        text = capsys.readouterr().out
+        assert text.splitlines()[1:5] == [
+            '[red]a[/],NaN,"[{""item"": ""NaN"", ""count"": 1}]"',
+            ":smile:,-Infinity,[]",
+            '"",1.5,[]',
+            ",,[]",
+        ]
+        assert [row[0] for row in csv.reader(io.StringIO(text))] == ["k", "[red]a[/]", ":smile:", "", "", 'say "x",\ny']
+
+    def test_json(self, capsys: pytest.CaptureFixture[str]) -> None:
+        def refused(name: str) -> None:
+            raise AssertionError(f"{name} is no JSON")
+
+        print_answer(self.ANSWER, "json", quiet=True)
+        rows = [json.loads(line, parse_constant=refused) for line in capsys.readouterr().out.splitlines()]
+        assert [row["v"] for row in rows] == ["NaN", "-Infinity", 1.5, None, 2.0]
+        assert [row["k"] for row in rows] == self.ANSWER.to_arrow()["k"].to_pylist()
+
+    def test_text(self, capsys: pytest.CaptureFixture[str]) -> None:
+        print_answer(self.ANSWER, "text", quiet=True)
+        head, _, *rows = capsys.readouterr().out.splitlines()
+        assert head.split() == ["k", "┃", "v", "┃", "[top]"]
+        assert [row.split("│")[0].strip() for row in rows[:2]] == ["[red]a[/]", ":smile:"]
+
+
+@pytest.mark.parametrize("how", [["--quiet"], ["--log", "text"]])
+def test_a_warning_is_told_once(how: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mullion.engine.Engine", EngineOfFiles)
+    (tmp_path / "data").mkdir()
+    pq.write_table(pa.table({"ts": pa.array([1, 2], pa.timestamp("us", "UTC"))}), tmp_path / "data" / "a.parquet")
+    (tmp_path / "script.sql").write_text(
+        f"CREATE STREAM s (ts TIMESTAMP) USING parquet OPTIONS (path '{tmp_path / 'data'}') TIMESTAMP BY ts;"
+        "CREATE QUERY q AS SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]"
+    )
+    result = inside("run", str(tmp_path / "script.sql"), "--out", str(tmp_path / "out"), *how)
+    assert result.code == 0, result.stderr
+    told = [line for line in result.stderr.splitlines() if "before 1971" in line]
+    assert len(told) == 1 and told[0].startswith("warning: event times of s lie"), result.stderr

@@ -32,7 +32,7 @@ class ScriptMistakes:
     def __init__(self, parsed: Parsed) -> None:
         self.errors: list[MullionError] = list(parsed.mistakes)
         self._missing = set(parsed.broken)
-        self._unsummarised: set[str] = set()
+        self._unsummarised = set(parsed.unsummarised)
         """Streams of which a summary or a synopsis was refused."""
 
     def note(self, statement: Statement, mistake: MullionError) -> None:

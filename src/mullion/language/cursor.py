@@ -143,7 +143,8 @@ class Cursor:
             hint = closest(self.tokens[self.at - 1].text, [w.upper() for w in self._guessed[1]])
             if hint:
                 return ParseError(f"unexpected '{self.tokens[self.at - 1].text}'", self.place(self.at - 1), hint=hint)
-        hint = closest(self.token.text, [w.upper() for w in words]) if words and self.word() else None
+        word = self.word()
+        hint = closest(self.token.text, [w.upper() for w in words if w != word]) if words and word else None
         return ParseError(f"expected {what}, found {_shown(self.token, self.text)}", self.place(self.at), hint=hint)
 
     def recover(self) -> None:

@@ -34,6 +34,8 @@ class Parsed:
     mistakes: tuple[MullionError, ...]
     broken: frozenset[str]
     """The names, in lower case, that statements were to define which could not be read."""
+    unsummarised: frozenset[str] = frozenset()
+    """All names, in lower case, in summaries and synopses that could not be read: their streams are among them."""
 
 
 def parse_script(text: str) -> tuple[Statement, ...]:
@@ -110,11 +112,12 @@ def _script(c: Cursor) -> Parsed:
     statements: list[Statement] = []
     mistakes: list[MullionError] = []
     broken: set[str] = set()
+    unsummarised: set[str] = set()
     while True:
         while c.accept_symbol(";"):
             pass
         if c.ended:
-            return Parsed(tuple(statements), tuple(mistakes), frozenset(broken))
+            return Parsed(tuple(statements), tuple(mistakes), frozenset(broken), frozenset(unsummarised))
         start = c.at
         try:
             parsed = statement(c)
@@ -125,6 +128,7 @@ def _script(c: Cursor) -> Parsed:
             mistakes.append(mistake)
             broken |= _to_be_defined(c, start)
             c.recover()
+            unsummarised |= _named_in_summary(c, start)
 
 
 def _to_be_defined(c: Cursor, start: int) -> set[str]:
@@ -140,6 +144,12 @@ def _to_be_defined(c: Cursor, start: int) -> set[str]:
         ["summary"],
     )
     return set(words[2:3]) if is_definition else set()
+
+
+def _named_in_summary(c: Cursor, start: int) -> set[str]:
+    """The names in a CREATE SUMMARY or CREATE SYNOPSIS that could not be read."""
+    words = [token.text.lower() for token in c.tokens[start : c.at] if token.kind in (Kind.WORD, Kind.QUOTED)]
+    return set(words[2:]) if words[1:2] in (["summary"], ["synopsis"]) else set()
 
 
 def _one_statement(c: Cursor) -> Statement:

@@ -82,6 +82,7 @@ class CreateSynopsis:
     rows: int
     buckets: int | None = None
     boundaries: tuple[Literal, ...] = ()
+    stream_place: Place | None = field(default=None, compare=False, repr=False)
     column_place: Place | None = field(default=None, compare=False, repr=False)
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
@@ -106,6 +107,7 @@ class CreateSummary:
     """How long a zone of the newest granularity is at most (microseconds)."""
     memory: int | None = None
     """Bytes that it takes at most."""
+    stream_place: Place | None = field(default=None, compare=False, repr=False)
     column_place: Place | None = field(default=None, compare=False, repr=False)
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 

@@ -41,6 +41,8 @@ _CLAUSES = {"when": "shedding", "punctuate": "punctuation"}
 """The fields that clauses fill which are called otherwise."""
 EVENT_TIME = "event_time"
 """The column of an event time that is computed and not given a name."""
+_BEFORE_AS = {"materialized": "MATERIALIZED", "start": "START AT", "stop": "STOP AT", "backfill": "BACKFILL"}
+"""What may stand between a query's name and AS, in this order."""
 _BEGINNINGS = ("create", "drop", "explain", "select", *OUTPUTS)
 
 
@@ -169,13 +171,14 @@ def _create_synopsis(c: Cursor, start: int) -> CreateSynopsis:
 def _on_column(c: Cursor) -> dict[str, Any]:
     """ON stream(column)."""
     c.expect("on")
+    at_stream = c.at
     stream = c.name("a stream's name")
     if not c.accept_symbol("("):
         raise c.expected("'(' and a column's name")
     at = c.at
     column = c.name("a column's name")
     c.expect_symbol(")")
-    return {"stream": stream, "column": column, "column_place": c.place(at)}
+    return {"stream": stream, "column": column, "stream_place": c.place(at_stream), "column_place": c.place(at)}
 
 
 def _create_query(c: Cursor, start: int) -> CreateQuery:
@@ -193,7 +196,10 @@ def _create_query(c: Cursor, start: int) -> CreateQuery:
             raise ParseError("the query would stop before it starts", c.since(at))
     backfill = c.accept("backfill")
     if not c.accept("as"):
-        raise c.expected("AS", "as", "materialized", "start", "stop", "backfill")
+        if c.word() in _BEFORE_AS:
+            hint = f"the order is {', '.join(_BEFORE_AS.values())}, AS"
+            raise ParseError(f"{c.token.text.upper()} stands too late", c.place(c.at), hint=hint)
+        raise c.expected("AS", "as", *_BEFORE_AS)
     standing = replace(
         query(c), name=name, materialized=materialized, start_at=start_at, stop_at=stop_at, backfill=backfill
     )

@@ -14,17 +14,19 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.column_names import conjuncts
-from mullion.algebra.nodes import Filter, Node, Scan, TableLookup, nodes, scans
+from mullion.algebra.nodes import Aggregated, Filter, Node, Project, Scan, TableLookup, nodes, scans
 from mullion.algebra.relation import Relation
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE
 from mullion.kernels.lookup import prepare
 from mullion.language.query import Call, Column, Literal, Window
 from mullion.language.types import TIMESTAMP
+from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events, Network
 from mullion.operators.result import Result
 from mullion.operators.table_lookup import TableLookupOperator
+from mullion.operators.timed_rows import TimedRows
 from mullion.planner.answer_schema import answer_schema
 from mullion.storage.lifetime_index import START
 
@@ -41,10 +43,22 @@ def answer_now(
             working.operator.table_changed(prepare(node.lookup, table(node.lookup.table)), EVER_BEFORE)
     once = _at_one_instant(relation, now)
     assert once.stop is not None
+    _begin_total(network, relation.root, once.stop)
     result = Result(once, relation.root.pattern, answer_schema(once), asked_once=True)
     result.take(network.advance(events, now + 1)[relation.root])
     rows = result.answers(once.stop)
     return rows if relation.slide is not None else _as_of(rows, relation.longest, now)
+
+
+def _begin_total(network: Network, root: Node, instant: int) -> None:
+    """A total has a row at the instant of the question, also where no window has held an event by then."""
+    while isinstance(root, Filter | Project):
+        root = root.input
+    if isinstance(root, Aggregated) and not root.keys:
+        operator = network.working[root].operator
+        assert isinstance(operator, AggregatedOperator)
+        nothing = pa.table({"x": pa.nulls(1)})
+        operator.widen(TimedRows(nothing, np.zeros((1, 1), np.int64), np.array([instant - 1]), np.array([instant])))
 
 
 @dataclass(frozen=True)

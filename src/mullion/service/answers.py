@@ -13,6 +13,7 @@ from mullion.arguments import require
 from mullion.catalog.catalog import Catalog
 from mullion.options import Options
 from mullion.planner.answer_schema import answer_schema
+from mullion.plural import plural
 from mullion.runtime.relation_state import run_name
 from mullion.service.places import Places
 from mullion.sinks.callback import CallbackSink, OnAnswer
@@ -54,7 +55,8 @@ class AnswerStore:
             return
         known = {name: rows for name, rows in answered.items() if self._catalog.knows(name)}
         for name, rows in self._files.missing(known, committed).items():
-            log.warning("%d rows that query '%s' had answered are not in %s any more", rows, name, self._places.out)
+            what = plural(rows, "row")
+            log.warning("%s that query %s had answered before are not in %s any more", what, name, self._places.out)
             self.missing[name] = rows
             answered[name] -= rows
 

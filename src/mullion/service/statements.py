@@ -100,12 +100,12 @@ class Statements:
                 changed.append(catalog.known(name, statement.place))
                 catalog.drop_query(name, statement.place)
             case CreateSynopsis():
-                stream = catalog.stream(statement.stream, statement.place)
+                stream = catalog.stream(statement.stream, statement.stream_place)
                 catalog.add_synopsis(checked(statement, stream), statement.place)
             case Drop(kind="synopsis", name=name):
                 catalog.drop_synopsis(name, statement.place)
             case CreateSummary():
-                stream = catalog.stream(statement.stream, statement.place)
+                stream = catalog.stream(statement.stream, statement.stream_place)
                 catalog.add_synopsis(checked_summary(statement, stream, KINDS, DEFAULT), statement.place)
             case Drop(kind="summary", name=name):
                 check_unneeded(name, catalog, statement.place)

@@ -74,7 +74,7 @@ class Limits:
     def stop(self, name: str, text: str, reason: str) -> None:
         if not self.is_stopped(name, text):
             self.stopped[name] = Stop(text, reason)
-            log.warning("query '%s' is stopped: %s", name, reason)
+            log.warning("query %s is stopped: %s", name, reason)
 
     def is_stopped(self, name: str, text: str) -> bool:
         known = self.stopped.get(name)

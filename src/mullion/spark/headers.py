@@ -9,7 +9,7 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -27,32 +27,43 @@ def has_header(format_: str, options: Mapping[str, str]) -> bool:
 
 
 def orders(
-    session: SparkSession, name: str, uris: Iterable[str], options: Mapping[str, str], columns: Columns
+    session: SparkSession,
+    name: str,
+    uris: Iterable[str],
+    options: Mapping[str, str],
+    columns: Columns,
+    folders: Callable[[str], frozenset[str]],
 ) -> list[tuple[Columns, list[str]]]:
-    """The columns in the order of the files' headers, with the files of each run of neighbours that agree on it."""
+    """The columns in the order of the files' headers, with the files of each run of neighbours that agree on it.
+    `folders` gives the columns, in lower case, that the folders of a file name instead of its header."""
     reader = _HeaderReader(session, options)
-    known: dict[tuple[str, ...], Columns] = {}
+    known: dict[tuple[tuple[str, ...], frozenset[str]], Columns] = {}
     runs: list[tuple[Columns, list[str]]] = []
     for uri in uris:
         header = reader.header(uri)
         if header is None:
             continue
-        if header not in known:
-            known[header] = in_order(name, uri, header, columns)
-        if runs and runs[-1][0] == known[header]:
+        key = header, folders(uri)
+        if key not in known:
+            known[key] = in_order(name, uri, header, columns, key[1])
+        if runs and runs[-1][0] == known[key]:
             runs[-1][1].append(uri)
         else:
-            runs.append((known[header], [uri]))
+            runs.append((known[key], [uri]))
     return runs
 
 
-def in_order(name: str, file: str, header: Sequence[str], columns: Columns) -> Columns:
-    """The columns in the order of a header; a SourceError where the two do not name the same."""
-    by_lower = {column.lower(): (column, type_) for column, type_ in columns}
+def in_order(
+    name: str, file: str, header: Sequence[str], columns: Columns, folders: frozenset[str] = frozenset()
+) -> Columns:
+    """The columns in the order of a header, those of folders in their places; a SourceError where header and folders
+    do not name the declared columns."""
+    by_lower = {column.lower(): (column, type_) for column, type_ in columns if column.lower() not in folders}
     lower = [each.lower() for each in header]
     if sorted(lower) == sorted(by_lower):
-        return tuple(by_lower[each] for each in lower)
-    missing = [column for column, _ in columns if column.lower() not in lower]
+        found = iter(lower)
+        return tuple(each if each[0].lower() in folders else by_lower[next(found)] for each in columns)
+    missing = [column for column, _ in columns if column.lower() not in (*lower, *folders)]
     unknown = [each for each in header if each.lower() not in by_lower]
     twice = sorted({each for each in header if lower.count(each.lower()) > 1})
     wrong = [
@@ -82,6 +93,8 @@ class _HeaderReader:
         given = jvm.PythonUtils.toScalaMap(dict(options))
         chosen = jvm.org.apache.spark.sql.catalyst.csv.CSVOptions(given, False, "UTC")
         settings = chosen.asParserSettings()
+        if "linesep" not in options:
+            settings.setLineSeparatorDetectionEnabled(True)  # Spark cuts lines itself, at any of \n, \r\n and \r
         settings.setNullValue("")
         settings.setEmptyValue("")
         self._charset = chosen.charset()

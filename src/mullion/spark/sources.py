@@ -7,6 +7,7 @@ stands in, so that the pipeline can count it and write it aside.
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -33,6 +34,8 @@ from mullion.spark.headers import Columns, has_header, orders
 from mullion.spark.options import checked_options
 from mullion.spark.types import columns_from_spark, schema_text
 from mullion.spark.unseen import HEAD, Unseen
+
+log = logging.getLogger("mullion")
 
 CORRUPT = "_corrupt_record"
 SOURCE, BLOCK = "_source", "_block"
@@ -84,7 +87,7 @@ def read_columns(spark: SparkSession, name: str, format_: str, options: dict[str
     _require_files(name, format_, options)
     try:
         if format_ in FILE_FORMATS:
-            frame = spark.read.format(format_).options(**_options(format_, options)).load(located(options["path"]))
+            frame = spark.read.format(format_).options(**_options(format_, options)).load(_for_spark(options["path"]))
         else:
             frame = spark.readStream.format(format_).options(**options).load()
         return tuple(c for c in columns_from_spark(frame.schema) if c[0] != CORRUPT)
@@ -96,6 +99,19 @@ def located(path: str) -> str:
     """A path as seen from here: Spark's JVM keeps the directory that it was started in, and a cluster may take a path
     without a scheme to be one of its own file system."""
     return path if "://" in path else f"file://{os.path.abspath(path)}"
+
+
+def _for_spark(path: str) -> str:
+    """A path as Spark reads it, which takes every path for a pattern. What lies there under this name is meant."""
+    if "://" in path or (os.path.isabs(path) and not os.path.exists(path)):
+        return located(path)
+    if os.path.exists(path):
+        return f"file://{_escaped(os.path.abspath(path))}"
+    return f"file://{_escaped(os.getcwd())}/{path}"
+
+
+def _escaped(path: str) -> str:
+    return _PATTERN.sub(r"\\\g<0>", path)
 
 
 def _options(format_: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -119,12 +135,15 @@ def open_stream(spark: SparkSession, stream: Stream, more: Mapping[str, str]) ->
                 columns += [F.col("partition").alias(PARTITION), F.col("offset").alias(OFFSET)]
             return frame.select(*columns)
         _require_files(stream.name, stream.format, options, empty_is_fine=True)
+        _warn_of_folders(f"stream {stream.name}", options)
         # By default Spark leaves out files that are a week older than the newest.
         reader = reader.option("maxFileAge", ANY_AGE)
         if os.path.isfile(path):
             reader = reader.option("pathGlobFilter", glob.escape(os.path.basename(path)))
             path = os.path.dirname(path) or "."
-        frame = _reporting(reader, stream.format, stream.columns).load(located(path))
+        if _PATTERN.search(os.path.abspath(path)) and os.path.isdir(path):
+            reader = reader.option("basePath", located(path))  # Spark looks for no partitions below a pattern
+        frame = _reporting(reader, stream.format, stream.columns).load(_for_spark(path))
         return with_source(frame, rows=counts_rows(stream))
     except SparkFailure as problem:
         raise source_error(stream.name, problem) from None
@@ -158,9 +177,10 @@ def open_table(spark: SparkSession, table: Table) -> DataFrame:
     options = dict(table.options)
     path = options.get("path")
     _require_files(table.name, table.format, options, empty_is_fine=True)
+    _warn_of_folders(f"table {table.name}", options)
     reader = spark.read.format(table.format).options(**_options(table.format, options))
     try:
-        frame = reader.schema(schema_text(table.columns)).load(None if path is None else located(path))
+        frame = reader.schema(schema_text(table.columns)).load(None if path is None else _for_spark(path))
         if not has_header(table.format, options):
             return frame
         parts = _parts(spark, table, list(frame.inputFiles()))
@@ -176,7 +196,33 @@ def _parts(spark: SparkSession, source: Stream | Table, uris: list[str]) -> list
     options = dict(source.options)
     if not has_header(source.format, options):
         return [(source.columns, uris)]
-    return orders(spark, source.name, uris, options, source.columns)
+    return orders(spark, source.name, uris, options, source.columns, partial(_columns_of_folders, _base(source)))
+
+
+def _base(source: Stream | Table) -> str | None:
+    """Below which folder Spark takes the names of folders, such as date=2024-01-01, for values of columns; None where
+    it does not. A stream has an option for it only where its path is a pattern."""
+    options = dict(source.options)
+    path, given = options.get("path", ""), options.get("basepath")
+    if _is_recursive(options):
+        return None
+    plain = os.path.isdir(path) or ("://" in path and not _PATTERN.search(path))
+    if given is not None and not (plain and isinstance(source, Stream)):
+        return located(given).rstrip("/")
+    return located(path).rstrip("/") if plain else None
+
+
+def _columns_of_folders(base: str | None, uri: str) -> frozenset[str]:
+    """The columns, in lower case, that the folders of a file name.
+
+    >>> sorted(_columns_of_folders("file:///data", "file:///data/Day=1/hour=2/a=b.csv"))
+    ['day', 'hour']
+    """
+    path = unquote(uri)
+    if base is None or not path.startswith(f"{base}/"):
+        return frozenset()
+    folders = path[len(base) :].split("/")[:-1]
+    return frozenset(folder.split("=", 1)[0].lower() for folder in folders if "=" in folder)
 
 
 def _read_parts(spark: SparkSession, source: Stream | Table, parts: list[tuple[Columns, list[str]]]) -> DataFrame:
@@ -187,6 +233,9 @@ def _read_parts(spark: SparkSession, source: Stream | Table, parts: list[tuple[C
     for columns, uris in _alone(parts):
         reader = spark.read.format(source.format).options(**_options(source.format, dict(source.options)))
         reader, paths = reader.option("__globPaths__", "false"), [unquote(uri) for uri in uris]
+        base = _base(source)
+        if base is not None and any(_columns_of_folders(base, uri) for uri in uris):
+            reader = reader.option("basePath", base)
         if isinstance(source, Stream):
             read = _reporting(reader, source.format, columns).load(paths)
             unparsed = [CORRUPT] if source.format in TEXT_FORMATS else []
@@ -261,7 +310,7 @@ def table_files(table: Stream | Table) -> tuple[tuple[str, int, int, int], ...] 
         return None
     paths = []
     for root in [path] if os.path.exists(path) else sorted(glob.glob(path)):
-        paths += [root] if os.path.isfile(root) else _files_below(root)
+        paths += [root] if os.path.isfile(root) else _files_below(root, recursive=_is_recursive(dict(table.options)))
     return tuple(seen for file in paths if (seen := _seen(file)) is not None)
 
 
@@ -281,12 +330,36 @@ def look_for_columns(unseen: Unseen, batch: DataFrame, uris: list[str]) -> None:
     unseen.look(chain(uris, others), head=read, local=local, has_values=has_values)
 
 
-def _files_below(folder: str) -> list[str]:
+def _files_below(folder: str, *, recursive: bool) -> list[str]:
+    """The files that Spark finds: those of the folder and of its partitions, or of all folders."""
     paths: list[str] = []
     for where, folders, files in os.walk(folder):
-        folders[:] = sorted(f for f in folders if not f.startswith((".", "_")))
-        paths += [os.path.join(where, file) for file in sorted(files) if not file.startswith((".", "_"))]
+        folders[:] = sorted(f for f in folders if _is_data(f) and (recursive or "=" in f))
+        paths += [os.path.join(where, file) for file in sorted(files) if _is_data(file)]
     return paths
+
+
+def _is_data(name: str) -> bool:
+    """As Spark has it, other names are no data."""
+    return not name.startswith(".") and (not name.startswith("_") or "=" in name)
+
+
+def _is_recursive(options: Mapping[str, str]) -> bool:
+    return options.get("recursivefilelookup", "false").strip().lower() == "true"
+
+
+def _warn_of_folders(name: str, options: Mapping[str, str]) -> None:
+    """Tell of a folder with files that Spark does not look into, since its name is no partition."""
+    path = options.get("path", "")
+    if _is_recursive(options) or not os.path.isdir(path):
+        return
+    folders = sorted(entry.name for entry in os.scandir(path) if entry.is_dir() and _is_data(entry.name))
+    if any("=" in folder for folder in folders):
+        return
+    for folder in (os.path.join(path, folder) for folder in folders):
+        if any(files for _, _, files in os.walk(folder)):
+            log.warning("%s: what lies in %s is not read; OPTIONS (recursiveFileLookup 'true') reads it", name, folder)
+            return
 
 
 def _seen(file: str) -> tuple[str, int, int, int] | None:

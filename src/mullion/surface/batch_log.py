@@ -9,7 +9,6 @@ Lines go to stderr, each whole and at once.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mullion.plural import plural
 from mullion.surface.progress import instant
+from mullion.surface.warned import Warned
 
 if TYPE_CHECKING:
     from mullion.engine import Engine
@@ -45,17 +45,16 @@ class _Counted:
     unprobed: int = 0
 
 
-class BatchLog(logging.Handler):
-    """`saw` is made for `Engine(on_batch=...)`. As a handler of logging it also says what Mullion warns of."""
+class BatchLog:
+    """`saw` is made for `Engine(on_batch=...)`. `warned` says what Mullion warns of."""
 
     def __init__(self, write: Callable[[str], None], form: str = "text", clock: Clock = time.time) -> None:
-        super().__init__(logging.WARNING)
         self._write, self._json, self._clock = write, form == "json", clock
         self._streams: dict[str, _Counted] = {}
         self._answers: int | None = None
         self._at = time.monotonic()
         self._telling = threading.Lock()
-        self._warned: set[str] = set()
+        self.warned = Warned(self._warn)
 
     def begin(self, spark_log: Path | None) -> None:
         """Batches are about to be read."""
@@ -101,11 +100,8 @@ class BatchLog(logging.Handler):
             line = f"{now:%Y-%m-%d %H:%M:%S} UTC {text}"
         self._write(line + "\n")
 
-    def warn(self, sentence: str) -> None:
-        """A warning on a line by itself, without a time. One that was given at once is not repeated at the end."""
-        if sentence in self._warned:
-            return
-        self._warned.add(sentence)
+    def _warn(self, sentence: str) -> None:
+        """A warning on a line by itself, without a time."""
         if self._json:
             self.say("warning", sentence, message=sentence)
         else:
@@ -117,9 +113,6 @@ class BatchLog(logging.Handler):
             self.say("note", sentence, message=sentence)
         else:
             self._write(f"{sentence}\n")
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.warn(record.getMessage())
 
 
 def iso(microseconds: int | None) -> str | None:

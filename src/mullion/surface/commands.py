@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from mullion.options import DEFAULTS, Isolation
-from mullion.surface.exit_code import errors_to_exit_code
+from mullion.surface.exit_code import errors_to_exit_code, say
 from mullion.surface.scripts import Script, read_script
+from mullion.surface.warned import Warned, listening
 
 
 class Format(StrEnum):
@@ -28,7 +30,7 @@ def explain(
         text = read_script(script)
         from mullion.engine import Engine
 
-        with Engine() as engine:
+        with Engine() as engine, listening(Warned(partial(say, "warning", "yellow"))):
             engine.execute(text)
             explanation = engine.explain()
         forms = {Format.json: explanation.to_json, Format.svg: explanation.to_svg}
@@ -71,7 +73,7 @@ def ask(
         from mullion.engine import Engine
         from mullion.surface.printing import print_answer
 
-        with Engine() as engine:
+        with Engine() as engine, listening(Warned(partial(say, "warning", "yellow"))):
             engine.execute(text)
             engine.questions.clear()
             engine.prepare(question)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
+import math
 import sys
 from datetime import datetime
 from decimal import Decimal
@@ -36,11 +36,10 @@ def print_answer(answer: OneAnswer, format_: str = "auto", *, quiet: bool = Fals
     rows = _within_years(table).to_pylist()
     if format_ == "json":
         for row in rows:
-            print(json.dumps(row, default=_plain))
+            print(json.dumps(_named_numbers(row), default=_plain))
     elif format_ == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(table.schema.names)
-        writer.writerows([_cell(value) for value in row.values()] for row in rows)
+        for row in [table.schema.names, *(row.values() for row in rows)]:
+            print(",".join(map(_csv_field, row)))
     else:
         _print_table(table.schema.names, rows)
 
@@ -60,22 +59,45 @@ def _within_years(table: pa.Table) -> pa.Table:
 def _print_table(names: list[str], rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     shown = Table(show_edge=False, pad_edge=False)
     for name in names:
         number = any(isinstance(row[name], int | float | Decimal) for row in rows)
-        shown.add_column(name, justify="right" if number else "left", no_wrap=True)
+        shown.add_column(Text(name), justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        shown.add_row(*(_cell(value) for value in row.values()))
-    Console(width=WIDEST, soft_wrap=True).print(shown)
+        shown.add_row(*(Text(_cell(value)) for value in row.values()))
+    Console(width=WIDEST, soft_wrap=True, highlight=False).print(shown)
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, list):
-        return json.dumps(value, default=_plain)
-    return str(value).lower() if isinstance(value, bool) else _plain(value)
+        return json.dumps(_named_numbers(value), default=_plain)
+    return str(value).lower() if isinstance(value, bool) else _plain(_named_numbers(value))
+
+
+def _csv_field(value: Any) -> str:
+    """NULL is an empty field, and a text without characters is one in quotes, as Spark writes and reads them."""
+    text = _cell(value)
+    needs_quotes = value == "" or any(character in text for character in ',"\r\n')
+    return '"' + text.replace('"', '""') + '"' if needs_quotes else text
+
+
+def _named_numbers(value: Any) -> Any:
+    """JSON has no NaN and no infinities: they are texts, as Spark's to_json writes them.
+
+    >>> _named_numbers({"a": [1.5, float("nan")], "b": -float("inf")})
+    {'a': [1.5, 'NaN'], 'b': '-Infinity'}
+    """
+    if isinstance(value, dict):
+        return {name: _named_numbers(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_named_numbers(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def _plain(value: Any) -> str:

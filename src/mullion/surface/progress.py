@@ -125,17 +125,13 @@ def warnings(
     counts: Mapping[str, Counts],
     out: Path,
     relations: Mapping[str, int] | None = None,
-    missing: Mapping[str, int] | None = None,
     stopped: Mapping[str, str] | None = None,
     promising: Mapping[str, Mapping[str, Any]] | None = None,
     let_go: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> Iterator[str]:
     """What was not answered as one may think, a sentence each, and where the records are. `relations` are the bad
-    values that queries over relations met, `missing` the rows of answers that were gone at a restart, `stopped` the
-    queries that passed a limit, `promising` what queries with a PREFERENCE told of, `let_go` the rows that
-    joins let go of windows."""
-    for query, rows in (missing or {}).items():
-        yield f"{plural(rows, 'row')} that query {query} had answered before this run were not in {out} any more"
+    values that queries over relations met, `stopped` the queries that passed a limit, `promising` what queries with a
+    PREFERENCE told of, `let_go` the rows that joins let go of windows."""
     for query, reason in (stopped or {}).items():
         yield f"query {query} is stopped: {reason}"
     for name, counted in counts.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -11,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from mullion.surface.batch_log import BatchLog
-from mullion.surface.exit_code import say
 from mullion.surface.interrupts import Interrupts
 from mullion.surface.progress import Progress, warnings
 from mullion.surface.requests import Log, RunRequest
 from mullion.surface.summary import how_it_stopped, summarize, write_stats
+from mullion.surface.warned import Warned, listening
 
 if TYPE_CHECKING:
     from mullion.engine import Engine
@@ -32,6 +32,7 @@ class ScriptRun:
         silent = request.quiet or (request.log is None and self.console.is_terminal)
         self.lines = None if silent else BatchLog(_on_stderr, (request.log or Log.text).value)
         self.progress = Progress(self.console, wanted=not request.quiet and self.lines is None)
+        self._warned = Warned(self._warn) if self.lines is None else self.lines.warned
         self._began = time.monotonic()
         self._closed_before = False
 
@@ -43,9 +44,10 @@ class ScriptRun:
     def to_the_end(self) -> int:
         """Run to the end or to a stop; returns the exit code."""
         request = self.request
-        if self.lines is not None:
-            logging.getLogger("mullion").addHandler(self.lines)
-        with Interrupts(self.progress, request.out, request.checkpoint) as interrupts:
+        with (
+            listening(self._warned),
+            Interrupts(self.progress, request.out, request.checkpoint) as interrupts,
+        ):
             try:
                 self.progress.show("starting")
                 from mullion.engine import Engine
@@ -99,15 +101,11 @@ class ScriptRun:
             engine.counts,
             request.out,
             engine.relations.bad,
-            engine.missing_answers,
             engine.stopped,
             engine.relations.promising,
             engine.relations.let_go,
         ):
-            if lines is None:
-                say("warning", "yellow", sentence)
-            else:
-                lines.warn(sentence)
+            self._warned.warn(sentence)
         if not request.quiet:
             summarize(self.console, lines, engine, self.seconds, request.out)
         note = partial(typer.echo, err=True) if lines is None else lines.note
@@ -116,6 +114,10 @@ class ScriptRun:
         elif not request.quiet:
             for sentence in self._notes_on_the_end(engine):
                 note(sentence)
+
+    def _warn(self, sentence: str) -> None:
+        """Above the line of progress, if there is one."""
+        self.console.print(Text.assemble(("warning:", "bold yellow"), f" {sentence}"))
 
     def _notes_on_the_end(self, engine: Engine) -> Iterator[str]:
         """Whether the end of the input was the end of the run."""
