@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mullion.engine import Engine
-from mullion.slices import limits, portions
+from mullion.runtime import portions
+from mullion.slices import limits
 from mullion.testing import Crash, Replay, crash_at
 
 if TYPE_CHECKING:
