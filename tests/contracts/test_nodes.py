@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -17,6 +18,7 @@ from mullion.algebra.lookups import Lookup
 from mullion.algebra.nodes import (
     KINDS,
     Aggregated,
+    Bounded,
     Difference,
     Distinct,
     JoinView,
@@ -35,6 +37,7 @@ from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.vector import arrow_type
 from mullion.language.parse import parse_query
 from mullion.language.query import Budget, Call, Column
+from mullion.language.shedding import JoinMemory
 from mullion.language.types import INT
 from mullion.operators.network import Network
 from mullion.operators.registry import IMPLEMENTATIONS
@@ -48,7 +51,10 @@ from mullion.reference.relations import result_rows
 from networks import columns_of
 from relational_plans import join, scan, unless, where, window
 
-BOUND = [
+LIMITED = {name: replace(stream, memory=JoinMemory(rows=2, marks=True)) for name, stream in STREAMS.items()}
+STYLES = [any_relation.Style(Random(seed), (None, 3)[seed % 2]) for seed in range(8)]
+BOUND = [bind_relation(parse_query(any_relation.bounded(style)), LIMITED, TABLES) for style in STYLES]
+BOUND += [
     bind_relation(parse_query(any_relation.relation(Random(seed), seed % 3)), STREAMS, TABLES) for seed in range(120)
 ]
 PLANS = [asked.plan for asked in BOUND]
@@ -212,6 +218,7 @@ def by_hand() -> Iterator[Node]:
     yield from (Difference(r, s), Union((r, s)), Aggregated(r, ((Column("a"), INT),), (), slide=60_000_000))
     yield from (JoinView(join(r, s), (60_000_000, 1_000_000)), TableLookup(r, names), ResultWindow(r, window("ROWS 3")))
     yield Promising(join(r, s), "desc", (Column(ESTIMATE), Column("b")), Budget(rows=9), 0.5, ((7,), (8,)))
+    yield Bounded(join(r, s), (3, None), (True, False), aggregated=True)
     yield Promising(where(r, "b > 1"), "asc", (Column(ESTIMATE),), Budget(), 0.5, ((7,),), 99, Column("a"))
 
 
@@ -230,6 +237,7 @@ NAMES = {
     "rewindowed-cf8587da6caf699838b8",
     "promising-19d4722d868047179e50",
     "promising-29a9ed14099d1e39b982",
+    "bounded-966ebb51b2f742ff420f",
 }
 """By which checkpoints know these nodes. State is found by them: they must never change."""
 
