@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mullion.aggregates.weighted import WeightedPercentile
+from mullion.errors import NotSupported
 from mullion.expressions.vector import Vector
 from mullion.kernels.thinning import Thinning, identity_hash
 from mullion.language.types import DOUBLE
@@ -102,21 +103,32 @@ def test_the_error_of_a_join_of_two_streams(weights: dict[str, float]) -> None:
     check(row, rows, weights)
 
 
-def test_the_error_of_three_streams() -> None:
+@pytest.mark.parametrize("names", ["abc", "abcd"])
+def test_the_error_of_many_streams(names: str) -> None:
     dice = np.random.default_rng(4)
-    weights = dict.fromkeys("abc", 2.0)
-    events = {name: some_events(dice, 12, 2) for name in "abc"}
-    text = f"{TOTALS} FROM a {WINDOW}, b {WINDOW}, c {WINDOW} WHERE a.k = b.k AND b.k = c.k"
-    (row,) = answers([*(f"{STREAM.format(n)} {RANDOM}" for n in "abc"), f"CREATE QUERY q AS {text}"], events, weights)[
-        "q"
-    ]
-    some = {name: kept(name, events[name], 2.0) for name in "abc"}
+    weights = dict.fromkeys(names, 2.0)
+    events = {name: some_events(dice, 36 // len(names), 2) for name in names}
+    every = ", ".join(f"{name} {WINDOW}" for name in names)
+    text = f"{TOTALS} FROM {every} WHERE {' AND '.join(f'a.k = {name}.k' for name in names[1:])}"
+    script = [*(f"{STREAM.format(n)} {RANDOM}" for n in names), f"CREATE QUERY q AS {text}"]
+    (row,) = answers(script, events, weights)["q"]
+    some = {name: kept(name, events[name], 2.0) for name in names}
     rows = [
-        ({"a": i, "b": j, "c": m}, a, b)
-        for (i, a), (j, b), (m, c) in itertools.product(*some.values())
-        if a["k"] == b["k"] == c["k"]
+        (dict(zip(names, (i for i, _ in found), strict=True)), found[0][1], found[1][1])
+        for found in itertools.product(*some.values())
+        if len({event["k"] for _, event in found}) == 1
     ]
+    assert len(rows) > 3
     check(row, rows, weights)
+
+
+def test_more_streams_than_errors_are_told_for_are_refused() -> None:
+    names = "abcdef"
+    every = ", ".join(f"{name} {WINDOW}" for name in names)
+    text = f"SELECT APPROX count(*) AS n FROM {every} WHERE {' AND '.join(f'a.k = {n}.k' for n in names[1:])}"
+    script = ";".join([*(f"{STREAM.format(n)} {RANDOM}" for n in names), f"CREATE QUERY q AS {text}"])
+    with pytest.raises(NotSupported, match="standard error of count over a join of 6 sources"), local_engine(script):
+        pass
 
 
 def test_the_error_of_probes_that_were_shed() -> None:
@@ -135,14 +147,55 @@ def test_the_error_of_probes_that_were_shed() -> None:
     assert row["n"] == total and row["n_error"] == pytest.approx(math.sqrt(square))
 
 
+OF_ITSELF = f"FROM a {WINDOW} AS p, a {WINDOW} AS q WHERE p.k = q.k"
+
+
 def test_an_event_that_meets_itself_is_one_event() -> None:
     """Each of n events is kept once, not twice: pairs of an event with itself stand for w, others for w^2."""
-    events = {"a": [{"ts": i, "k": 0, "x": 1.0} for i in range(30)]}
-    text = f"SELECT APPROX count(*) AS n FROM a {WINDOW} AS p, a {WINDOW} AS q WHERE p.k = q.k"
-    (row,) = answers([f"{STREAM.format('a')} {RANDOM}", f"CREATE QUERY q AS {text}"], events, {"a": 2.0})["q"]
-    number = len(kept("a", events["a"], 2.0))
-    assert row["n"] == 2 * number + 4 * number * (number - 1)
-    assert "n_error" not in row
+    dice = np.random.default_rng(6)
+    events = {"a": some_events(dice, 30, 3), "b": some_events(dice, 9, 3)}
+    items = "SELECT APPROX count(*) AS n, sum(p.x * q.x) AS t"
+    with_b = OF_ITSELF.replace(" WHERE", f", b {WINDOW} WHERE p.k = b.k AND")
+    queries = {"two": f"{items} {OF_ITSELF}", "three": f"{items} {with_b}"}
+    script = [f"{STREAM.format(n)} {RANDOM}" for n in "ab"]
+    weights = {"a": 2.0, "b": 3.0}
+    found = answers([*script, *(f"CREATE QUERY {n} AS {q}" for n, q in queries.items())], events, weights)
+    left, right = (kept(name, events[name], weights[name]) for name in "ab")
+    pairs = [((i, j), p, q) for (i, p), (j, q) in itertools.product(left, left) if p["k"] == q["k"]]
+    rows = {
+        "two": [({("a", i), ("a", j)}, p["x"] * q["x"]) for (i, j), p, q in pairs],
+        "three": [
+            ({("a", i), ("a", j), ("b", m)}, p["x"] * q["x"])
+            for (i, j), p, q in pairs
+            for m, b in right
+            if b["k"] == p["k"]
+        ],
+    }
+    for name, own in rows.items():
+        weighed = [(units, math.prod(weights[stream] for stream, _ in units), x) for units, x in own]
+        (row,) = found[name]
+        assert row["n"] == sum(w for _, w, _ in weighed)
+        assert row["t"] == pytest.approx(sum(w * x for _, w, x in weighed))
+        for item, of in (("n", lambda x: 1.0), ("t", lambda x: x)):
+            variance = sum(
+                w * v * of(x) * of(y) * (1 - 1 / math.prod(weights[stream] for stream, _ in one & other))
+                for (one, w, x), (other, v, y) in itertools.product(weighed, weighed)
+            )
+            assert row[f"{item}_error"] == pytest.approx(math.sqrt(max(0.0, variance)), rel=1e-6)
+
+
+def test_the_told_error_of_a_join_with_itself_holds_what_it_promises() -> None:
+    dice, windows = np.random.default_rng(2011), 200
+    events = {"a": some_events(dice, 80 * windows, 4, windows)}
+    text = f"SELECT APPROX count(*) AS n {OF_ITSELF}"
+    rows = answers([f"{STREAM.format('a')} {RANDOM}", f"CREATE QUERY q AS {text}"], events, {"a": 2.0})["q"]
+    number = np.zeros((windows, 4))
+    for event in events["a"]:
+        number[event["ts"] // 1000, event["k"]] += 1
+    off = np.array([row["n"] for row in rows]) - (number**2).sum(axis=1)
+    told = np.array([row["n_error"] for row in rows])
+    assert 0.9 <= float(np.mean(np.abs(off) <= 1.96 * told)) <= 0.99
+    assert 0.8 < np.mean(told**2) / off.var() < 1.2
 
 
 def exact(events: dict[str, list[Event]], windows: int) -> dict[str, np.ndarray[Any, Any]]:

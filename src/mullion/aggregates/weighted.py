@@ -99,27 +99,30 @@ class WeightedPercentile(OverValues):
 
 @dataclass(frozen=True)
 class SquaredTotals(OverValues):
-    """squared_totals(id, x): the sum over ids of the square of each one's sum of x.
+    """squared_totals(id, x, id, x, ...): the sum over ids of the square of each one's sum of x.
 
-    An event that is in many rows of a join is kept or lost with all of them: this is what it adds to the variance.
+    An event that is in many rows of a join is kept or lost with all of them: this is what it adds to the variance. It
+    may stand in several places of a row: each of them gives an id and an x.
 
         id    1   1   2
         x     3   4   5         (3 + 4)^2 + 5^2 = 74
     """
 
     name = "squared_totals"
-    columns = 2
+    columns = 256
 
     def result(self, argument: Type | None) -> Type:
         return DOUBLE
 
     def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
         pairs = _pairs(values, counted)
-        owner = _ranks(values[0])
-        owners = int(owner.max(initial=-1)) + 1
-        own, which = np.unique(pairs.window * max(1, owners) + owner[pairs.codes], return_inverse=True)
-        totals = np.bincount(which, pairs.counts * values[1].values[pairs.codes], len(own))
-        squares = np.bincount(own // max(1, owners), totals**2, len(pairs.offsets) - 1)
+        known, owner = np.unique(np.concatenate([ids.values for ids in values[::2]]), return_inverse=True)
+        owners, places = max(1, len(known)), owner.reshape(len(values) // 2, -1)
+        owned = np.concatenate([pairs.window * owners + own[pairs.codes] for own in places])
+        amounts = np.concatenate([pairs.counts * x.values[pairs.codes] for x in values[1::2]])
+        own, which = np.unique(owned, return_inverse=True)
+        totals = np.bincount(which, amounts, len(own))
+        squares = np.bincount(own // owners, totals**2, len(pairs.offsets) - 1)
         return Vector(DOUBLE, squares, np.diff(pairs.offsets) > 0)
 
 

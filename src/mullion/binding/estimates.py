@@ -23,8 +23,12 @@ is the sum over the sets within T of the products of (w - 1); and each square of
 put right by the squares of the finer totals (Haas and others 1996, section 4; Nirkhiwale, Dobra and Jermaine, A
 Sampling Algebra for Aggregate Estimation, 2013). The average is the ratio of two sums, to the first order.
 
-An event that is in a row in two places, in the join of a stream with itself, is one unit of both; errors are not told
-there.
+In the join of a stream with itself, an event may stand in several places of a row, and in different places of different
+rows. It is one unit: in the first of its places it has its weight, and in the others 1, so that these add nothing. Sets
+of units are the same in whichever places they stand: with i and j of one stream, of the weights u and v,
+
+    sum over e of (sum over rows with i = e of sqrt(u (u - 1)) v x + sum over rows with j = e of u sqrt(v (v - 1)) x)^2
+    - sum over sets {e, f} of (sum over rows with these two of sqrt(u (u - 1) v (v - 1)) x)^2
 """
 
 from __future__ import annotations
@@ -43,8 +47,8 @@ OF_THE_SAMPLE = ("min", "max", "first", "last")
 """Aggregates that are those of the kept events, also in an estimate."""
 QUANTILES = {"median": (1,), "percentile": (2,), "approx_percentile": (2, 3)}
 """How many arguments they may have."""
-MOST_UNITS = 3
-"""Rows of more units have no errors: there would be a sum of squares for each set of them."""
+MOST_UNITS = 5
+"""Rows of more units have no errors: there is a sum of squares for each set of them."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Unit:
 
     weight: Expr
     id: Expr
+    kind: str | None = None
+    """Units of one kind may be the same: the stream of an event. None: it is none of the others."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +68,10 @@ class Sample:
     units: tuple[Unit, ...]
     is_alone: bool
     """Whether every unit is in one row alone."""
-    are_independent: bool
 
     @property
     def weight(self) -> Expr:
         return _product([unit.weight for unit in self.units])
-
-    @property
-    def tells_errors(self) -> bool:
-        return self.are_independent and len(self.units) <= MOST_UNITS
 
     def estimate(self, node: Aggregate) -> Expr:
         """What an aggregate would be of everything."""
@@ -100,6 +101,10 @@ class Sample:
         """The standard error of an estimate; None where none is told."""
         if node.distinct or node.function not in ("count", "sum", "avg"):
             return None
+        if len(self.units) > MOST_UNITS:
+            what = f"the standard error of {node.function} over a join of {len(self.units)} sources that may shed"
+            hint = f"let at most {MOST_UNITS} of them shed: it is made of a sum for each set of them"
+            raise NotSupported(what, node.place, hint=hint)
         sums = _Sums(self, node)
         x, one = (sums.value, sums.one) if node.args and node.function != "count" else (sums.one, sums.one)
         match node.function:
@@ -155,12 +160,16 @@ class _Sums:
     def _variance_terms(self, x: Expr) -> Iterator[tuple[bool, Expr]]:
         """For every set of units, what rows with these in common have to do with each other, and whether to add it."""
         units = self.sample.units
+        kinds = {unit: unit.kind or f"#{i}" for i, unit in enumerate(units)}
         for number in range(1, len(units) + 1):
+            in_places: dict[tuple[str, ...], list[Expr]] = {}
             for common in combinations(units, number):
                 factors = [_spread(unit) if unit in common else unit.weight for unit in units]
                 ids = reduce(lambda a, b: Call("bitxor", (a, b)), [unit.id for unit in common])
-                total = Aggregate("squared_totals", (ids, _product([*factors, x])), where=self.node.where)
-                yield number % 2 == 1, total
+                same = in_places.setdefault(tuple(sorted(kinds[unit] for unit in common)), [])
+                same += [ids, _product([*factors, x])]
+            for args in in_places.values():
+                yield number % 2 == 1, Aggregate("squared_totals", tuple(args), where=self.node.where)
 
     def _sum(self, factors: list[Expr]) -> Expr:
         return Aggregate("sum", (_product(factors),), where=self.node.where)

@@ -34,10 +34,9 @@ def with_aggregates(query: Query, change: Callable[[Aggregate], Expr]) -> Query:
 
 def standard_errors(query: Query, sample: Sample) -> Iterator[Item]:
     """The standard errors of items that are a count, a sum or an average."""
-    if sample.tells_errors:
-        for item in query.items:
-            if isinstance(item.expr, Aggregate) and (error := sample.error(item.expr)) is not None:
-                yield Item(error, item_name(item) + ERROR)
+    for item in query.items:
+        if isinstance(item.expr, Aggregate) and (error := sample.error(item.expr)) is not None:
+            yield Item(error, item_name(item) + ERROR)
 
 
 def kept_share(weight: Expr) -> Item:

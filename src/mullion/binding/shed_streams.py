@@ -121,9 +121,7 @@ class _Rewriting:
     def __init__(self, query: Query, shed: list[_Source], events: _Events) -> None:
         self._query, self._shed, self._events = query, shed, events
         units = [*self._kept_events(), *self._probes()]
-        names = [source.stream.name for source in shed if source.shedding.drops_events]
-        is_alone = len(leaves(query.source)) == 1
-        self._sample = Sample(tuple(units), is_alone=is_alone, are_independent=len(set(names)) == len(names))
+        self._sample = Sample(tuple(units), is_alone=len(leaves(query.source)) == 1)
         self._weight = self._sample.weight
         self._is_estimate = query.approximate and all(source.is_random for source in shed)
 
@@ -136,7 +134,7 @@ class _Rewriting:
                 same = before.setdefault(source.stream.name, [])
                 known = tuple((Call("eq", (event, other)), ONE) for other in same)
                 same.append(event)
-                yield Unit(Case(known, weight) if known else weight, event)
+                yield Unit(Case(known, weight) if known else weight, event, source.stream.name)
 
     def _probes(self) -> Iterator[Unit]:
         """The event that was to find a row, where it may have been left out: the last one."""

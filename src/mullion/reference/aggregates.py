@@ -55,8 +55,9 @@ def aggregate(bound: BoundAggregate, values: Sequence[Any], instant: int | None 
             return _weighted_percentile(known, *constants)
         case "squared_totals":
             totals: dict[Any, float] = {}
-            for owner, x in known:
-                totals[owner] = totals.get(owner, 0.0) + x
+            for places in known:
+                for owner, x in zip(places[::2], places[1::2], strict=True):
+                    totals[owner] = totals.get(owner, 0.0) + x
             return sum(total**2 for total in totals.values())
         case "approx_percentile":
             return _percentile_among(known, constants[0])
