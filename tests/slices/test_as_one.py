@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from mullion.aggregates.count import Count
+from mullion.language.types import BOOLEAN
+from mullion.planner.plan import StateColumn
 from mullion.slices.subwindow import PartialSubWindows, as_one
 
 
@@ -14,8 +17,11 @@ def entry(slices: list[int], keys: list[str], states: str = "a") -> PartialSubWi
 
 def test_neighbours_of_one_layout_become_one() -> None:
     entries = [entry([1, 2], ["x", "y"]), entry([3], ["z"]), entry([4], ["x"], "b"), entry([5], ["y"])]
-    found = as_one(entries)
+    states = {"g": [StateColumn(name, Count(BOOLEAN), None) for name in "ab"]}
+    found = as_one(entries, states)
     assert [part.slices.tolist() for part in found] == [[1, 2, 3], [4], [5]]
     assert found[0].table.column("key0").to_pylist() == ["x", "y", "z"]
     assert found[0].table.schema.equals(entries[0].table.schema, check_metadata=True)
-    assert as_one([]) == []
+    assert as_one([], states) == []
+    (without,) = as_one(entries[:2], {"g": states["g"][1:]})
+    assert without.table.schema.names == ["slice", "key0"], "what nobody asks for is not copied"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mullion.aggregates import Aggregate
 from mullion.language.query import Expr
@@ -29,6 +30,14 @@ class BoundAggregate:
     """What is counted, for aggregates over values: the argument, or several of count(DISTINCT a, b)."""
     where: Expr | None = None
     """FILTER of an aggregate for which a NULL is a value like any other: first and last."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Remembered: it walks all expressions."""
+        return hash((self.function, self.argument, self.aggregate, self.distinct, self.values, self.where))
 
     @property
     def text(self) -> str:

@@ -52,6 +52,9 @@ class StateColumn:
     where: Expr | None = None
     """Only events that satisfy it, for a state to which a NULL is a value like any other."""
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @staticmethod
     def of(partial: Partial, argument: Expr | None, where: Expr | None = None) -> StateColumn:
         name = f"{partial.label}({'*' if argument is None else rendered(argument)})"
@@ -75,6 +78,7 @@ EVENTS = StateColumn("rows", Count(BOOLEAN), None)
 """How many events a partial holds; every grouping keeps it."""
 
 
+@lru_cache(maxsize=1 << 16)
 def states_of(aggregate: BoundAggregate) -> tuple[StateColumn, ...]:
     partials = aggregate.aggregate.partials(aggregate.argument_type)
     return tuple(StateColumn.of(partial, aggregate.argument, aggregate.where) for partial in partials)
@@ -123,6 +127,10 @@ class Grouping:
     """So many of the checks, the first ones, count on the events that a query selects, the others on all events."""
     counted: int = 0
     """So many of the keys, the last ones, are values that are counted for aggregates of another grouping."""
+
+    @cached_property
+    def state_set(self) -> frozenset[StateColumn]:
+        return frozenset(self.states)
 
     @cached_property
     def name(self) -> str:

@@ -52,7 +52,7 @@ class KeptUnderPlan:
                     has_edges = _holds(cuts, residues([query.window]))
                 else:
                     has_edges = all((((edge - cuts[:, 0]) % cuts[:, 1]) == 0).any() for edge in edges)
-                return states <= set(grouping.states) and has_edges
+                return states <= grouping.state_set and has_edges
         return False
 
     def _cuts(self, query: SlicedAggregation, grouping: Grouping, at: int) -> Times:

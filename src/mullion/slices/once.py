@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mullion.algebra.streams import Stream
 from mullion.expressions.arrays import Times
-from mullion.expressions.coding.dictionary import codes_of, combine
+from mullion.expressions.coding.dictionary import codes_of, combine, decoded
 from mullion.instants import NO_START
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns
@@ -203,14 +203,25 @@ def from_sub_windows(
     plan = _planned(query, stream)
     grouping = plan.answering[0]
     start, end = window
-    inside = [entry for entry in entries if entry.oldest < end and entry.newest >= start]
-    return _finalized(query, grouping, plan.counting(grouping), as_one(inside), start, end, shown)
+    counting = plan.counting(grouping)
+    states = {own.name: own.states for own in (grouping, *counting)}
+    inside = [e for e in entries if e.grouping in states and e.oldest < end and e.newest >= start]
+    return _finalized(query, grouping, counting, as_one(inside, states), start, end, shown)
 
 
-@lru_cache(maxsize=256)
 def _planned(query: SlicedAggregation, stream: Stream) -> Plan:
-    """The plan of a question by itself, which monitors ask over and over."""
-    return make_plan(stream, [query])
+    """The plan of a question by itself. Monitors ask the same over and over: it is found by which object that is, since
+    to compare questions takes as long as a part of the answer."""
+    known = _PLANS.get(id(query))
+    if known is None or known[0] is not query or known[1] is not stream:
+        if len(_PLANS) >= MOST_PLANS:
+            _PLANS.clear()
+        known = _PLANS[id(query)] = query, stream, make_plan(stream, [query])
+    return known[2]
+
+
+MOST_PLANS = 256
+_PLANS: dict[int, tuple[SlicedAggregation, Stream, Plan]] = {}
 
 
 def pieces_of(
@@ -258,6 +269,7 @@ def _finalized(
     due = Due(np.zeros(1, np.intp), zero + start, zero + end, zero + shown.opens, zero + shown.closes)
     counted = {g.name: Rows(entries, g) for g in counting}
     answers = finalize(Rows(entries, grouping), grouping, due, Work(), counted=counted)
-    return pa.concat_tables(
-        [query.template.schema.empty_table(), *(a.table.cast(query.template.schema) for a in answers)]
-    )
+    schema = query.template.schema
+    tables = [decoded(own.table) for own in answers]
+    tables = [table if table.schema.equals(schema) else table.cast(schema) for table in tables]
+    return pa.concat_tables(tables) if len(tables) > 1 else tables[0] if tables else schema.empty_table()

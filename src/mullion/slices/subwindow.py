@@ -272,15 +272,25 @@ def _reduced(table: pa.Table, states: Sequence[StateColumn]) -> pa.Table:
     return pa.table([columns[n] for n in table.schema.names], schema=table.schema)
 
 
-def as_one(entries: Sequence[PartialSubWindows]) -> list[PartialSubWindows]:
-    """Neighbours of one layout side by side in one table, which costs much less to look at than each for itself."""
-    alike: list[list[pa.Table]] = []
+def as_one(
+    entries: Sequence[PartialSubWindows], states: Mapping[str, Sequence[StateColumn]]
+) -> list[PartialSubWindows]:
+    """Neighbours of one layout in one table, with these states of their groupings alone: that costs much less to look
+    at than each for itself."""
+    alike: list[list[PartialSubWindows]] = []
     for entry in entries:
-        if alike and alike[-1][0].schema.equals(entry.table.schema, check_metadata=True):
-            alike[-1].append(entry.table)
+        if alike and alike[-1][0].table.schema.equals(entry.table.schema, check_metadata=True):
+            alike[-1].append(entry)
         else:
-            alike.append([entry.table])
-    return [PartialSubWindows(pa.concat_tables(own).unify_dictionaries()) for own in alike]
+            alike.append([entry])
+    return [_side_by_side(own, states[own[0].grouping]) for own in alike]
+
+
+def _side_by_side(entries: Sequence[PartialSubWindows], states: Sequence[StateColumn]) -> PartialSubWindows:
+    fields = _fields(states)
+    names = [n for n in entries[0].table.schema.names if "." not in n or n in fields]
+    table = pa.concat_tables([entry.table.select(names) for entry in entries])
+    return PartialSubWindows(table.unify_dictionaries().combine_chunks())
 
 
 def as_one_slice(entry: PartialSubWindows, slot: str, states: Sequence[StateColumn], slice_: int) -> PartialSubWindows:
