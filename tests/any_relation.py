@@ -268,6 +268,23 @@ def promising(style: Style) -> str:
     return f"{text} WITH PREFERENCE {preference} BUDGET {budget}"
 
 
+def bounded(style: Style) -> str:
+    """A join of windows of time, which may keep so many rows at the most; or groups of it."""
+    names = [style.one(*STREAMS) for _ in range(style.one(2, 2, 2, 3))]
+    slide = "" if style.slide is None else f" SLIDE {style.slide} us"
+    windows = [style.one(f"RANGE {style.one(*LENGTHS)} us{slide}", f"RANGE UNBOUNDED{slide}") for _ in names]
+    every = ", ".join(f"{name} [{window}] p{i}" for i, (name, window) in enumerate(zip(names, windows, strict=True)))
+    first, last = f"p0.{VALUE[names[0]]}", f"p{len(names) - 1}.{VALUE[names[-1]]}"
+    written = [f"p0.k = p{i}.k" for i in range(1, len(names))]
+    if style.happens(0.3):
+        written.append(f"{first} {style.one('<', '>=', '<>')} {last}")
+    joined = f"FROM {every}{where(style, written, last)}"
+    if style.slide is None or style.happens(0.5):
+        return f"SELECT p0.k AS k, {last} AS v {joined}"
+    items = f"count(*) AS n, max({last}) AS high, sum(abs({first})) AS total"
+    return style.one(f"SELECT {items} {joined}", f"SELECT p0.k AS k, {items} {joined} GROUP BY p0.k")
+
+
 def told(style: Style, text: str, *, of_groups: bool) -> str:
     """The query as one of the streams that tell of it."""
     output = style.one("", "", "RSTREAM", "ISTREAM", "ISTREAM", "DSTREAM", "WSTREAM")
