@@ -102,6 +102,7 @@ def test_coded_values_are_the_same_values() -> None:
         assert kept[0] == kept[1]
 
 
+@pytest.mark.slow
 def test_percentiles_err_as_stated() -> None:
     """120 streams of several distributions: an answer's rank is within 1 % of what was asked in 99 of 100 cases."""
     random = np.random.default_rng(5)
@@ -260,6 +261,7 @@ def test_lists_never_give_a_value_that_is_not_frequent(
         assert found == sorted(wanted, key=lambda pair: (-pair[1], pair[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "skew"), [(0.1, 1.1), (0.3, 1.1), (0.3, 3.0)])
 def test_frequencies_err_as_stated(error: float, skew: float) -> None:
     """In 99 of 100 cases by no more than the error times the root of the squared counts of the others."""

@@ -89,6 +89,7 @@ def some_events(dice: np.random.Generator, count: int, keys: int, windows: int =
     return [{"ts": int(t), "k": int(dice.integers(0, keys)), "x": float(dice.integers(1, 9))} for t in times]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [{"a": 2.0, "b": 3.0}, {"a": 2.0}, {"a": 1.5, "b": 1.0}])
 def test_the_error_of_a_join_of_two_streams(weights: dict[str, float]) -> None:
     dice = np.random.default_rng(3)
@@ -184,6 +185,7 @@ def test_an_event_that_meets_itself_is_one_event() -> None:
             assert row[f"{item}_error"] == pytest.approx(math.sqrt(max(0.0, variance)), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_told_error_of_a_join_with_itself_holds_what_it_promises() -> None:
     dice, windows = np.random.default_rng(2011), 200
     events = {"a": some_events(dice, 80 * windows, 4, windows)}
@@ -211,6 +213,7 @@ def exact(events: dict[str, list[Event]], windows: int) -> dict[str, np.ndarray[
     return {"n": count, "t": (x * y).sum(axis=1), "m": (x * m + n * y).sum(axis=1) / count}
 
 
+@pytest.mark.slow
 def test_the_told_error_holds_what_it_promises() -> None:
     """Of 300 windows, each a join of two samples: about 95 of 100 true counts, sums and averages lie within 1.96
     errors, and counts would not if pairs were taken to be lost one by one."""
