@@ -220,7 +220,7 @@ def test_what_is_not_executed_is_refused(joined: str, feature: str) -> None:
 
 def test_an_ambiguous_item_is_shown() -> None:
     with pytest.raises(TextError, match="column 'symbol' is ambiguous"):
-        bound("SELECT symbol, count(*) FROM trades [] t JOIN close c USING (symbol) GROUP BY symbol")
+        bound("SELECT symbol, count(*) FROM trades [] t JOIN close c ON t.symbol = c.symbol GROUP BY symbol")
     with pytest.raises(CheckError, match=r"add c.cp to GROUP BY"):
         bound("SELECT c.cp, count(*) FROM trades [] t JOIN close c USING (symbol)")
 

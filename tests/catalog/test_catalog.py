@@ -63,6 +63,19 @@ def test_streams_and_tables_share_their_names(again: str) -> None:
     assert [*made.streams, *made.tables] == ["trades", "Quotes", "symbols"]
 
 
+def test_from_knows_which_one_is_meant() -> None:
+    """A materialised query has no name of a stream or a table, whichever came first; other queries may."""
+    made, prices = catalog(), relation("prices", "SELECT price FROM trades [NOW]")
+    with pytest.raises(CheckError, match="there is already a stream or table 'Trades'"):
+        made.add_query(replace(prices, name="Trades", materialized=True))
+    made.add_query(replace(prices, name="Trades"))
+    made.add_query(replace(prices, materialized=True))
+    with pytest.raises(CheckError, match="there is already a materialised query 'Prices'"):
+        made.add_stream(Stream("Prices", COLUMNS, "ts"))
+    with pytest.raises(CheckError, match="there is already a materialised query 'Prices'"):
+        made.add_table(Table("Prices", COLUMNS, "parquet"))
+
+
 def test_an_unknown_query_is_refused_with_the_nearest() -> None:
     made = catalog("Total", "other")
     for ask in (made.known, made.drop_query):

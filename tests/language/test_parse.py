@@ -170,6 +170,7 @@ def test_sources() -> None:
             right=Derived(query=parse_query("SELECT b FROM u"), window=Window(now=True), alias="x"),
             kind="left",
             on=Call("eq", (Column("k", "c"), Column("k", "x"))),
+            using=("k",),
         ),
         kind="cross",
     )

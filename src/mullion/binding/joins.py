@@ -60,6 +60,8 @@ class Parts:
     sources: list[Named | Derived] = field(default_factory=list)
     inner: list[tuple[Expr, range]] = field(default_factory=list)
     left: dict[int, tuple[Join, range]] = field(default_factory=dict)
+    merged: list[tuple[str, set[int]]] = field(default_factory=list)
+    """The columns that USING makes one, in lower case, and the sources that they are of."""
 
     def take(self, source: Source) -> range:
         """Add a source, and tell which numbers its parts have."""
@@ -75,6 +77,11 @@ class Parts:
         seen = range(start, right.stop)
         if source.on is not None:
             no_aggregate(source.on, "ON")
+        for name in map(str.lower, source.using):
+            known = next((of for column, of in self.merged if column == name and start in of), None)
+            if known is None:
+                self.merged.append((name, known := {start}))
+            known.add(right.start)
         if source.kind == "left":
             if len(right) > 1:
                 hint = "write one LEFT JOIN for each table"

@@ -56,8 +56,11 @@ class Scope:
         *,
         outer: Scope | None = None,
         alone: bool = False,
+        merged: Sequence[tuple[str, Collection[int]]] = (),
     ) -> None:
+        """`merged`: the columns that USING makes one, in lower case, and the sources that they are of."""
         self.sources, self.relations, self.outer, self.alone = sources, relations, outer, alone
+        self._merged = merged
         self.prefixes = [f"#{i}." if isinstance(r, Table) else "" for i, r in enumerate(relations)]
         self.numbers: dict[str, int] = {}
         for i, source in enumerate(sources):
@@ -147,7 +150,7 @@ class Scope:
             return number, relation.spelling.get(name, column.name)
         numbers = range(len(self.relations)) if visible is None else visible
         owners = [i for i in numbers if name in self.relations[i].spelling]
-        if len(owners) == 1:
+        if len(owners) == 1 or self._are_one(name, owners):
             return owners[0], self.relations[owners[0]].spelling[name]
         if owners:
             candidates = [f"{called(self.sources[i])}.{column.name}" for i in owners if called(self.sources[i])]
@@ -157,6 +160,10 @@ class Scope:
             return None
         hint = closest(column.name, self._seen(numbers)) or _there_are(dict.fromkeys(self._seen(numbers)))
         raise CheckError(f"unknown column '{column.name}'", column.place, hint=hint)
+
+    def _are_one(self, name: str, owners: Sequence[int]) -> bool:
+        """Whether USING makes the columns of these sources one."""
+        return bool(owners) and any(column == name and {*owners} <= {*of} for column, of in self._merged)
 
     def _seen(self, numbers: Sequence[int]) -> list[str]:
         return [name for i in numbers for name in self.relations[i].types]

@@ -114,7 +114,7 @@ def read(
     parts.take(query.source)
     relations = [context.relation(source, clock) for source in parts.sources]
     alone = one_window and len(relations) == 1
-    scope = Scope(parts.sources, relations, outer=outer, alone=alone)
+    scope = Scope(parts.sources, relations, outer=outer, alone=alone, merged=parts.merged)
     for source, relation in zip(parts.sources, relations, strict=True):
         check_no_window(source, relation)
     if alone and isinstance(relations[0], Stream):

@@ -44,6 +44,7 @@ class Catalog:
         vars(self).update(vars(before))
 
     def add_stream(self, stream: Stream, place: Place | None = None) -> None:
+        self._check_no_result(stream.name, place)
         _new(stream.name, self._relation_names, STREAM_OR_TABLE, place)
         self.streams[stream.name] = stream
 
@@ -55,6 +56,7 @@ class Catalog:
         return self.streams[spelt]
 
     def add_table(self, table: Table, place: Place | None = None) -> None:
+        self._check_no_result(table.name, place)
         _new(table.name, self._relation_names, STREAM_OR_TABLE, place)
         self.tables[table.name] = table
 
@@ -82,7 +84,15 @@ class Catalog:
         """Every summary; threads of streams ask for them as well."""
         return [known for known in tuple(self.synopses.values()) if isinstance(known, StreamSummary)]
 
+    def _check_no_result(self, name: str, place: Place | None) -> None:
+        """FROM must know which one is meant."""
+        if any(name.lower() == read.lower() for read in self.materialized):
+            raise CheckError(f"there is already a materialised query '{name}'", place, hint="choose another name")
+
     def add_query(self, query: Relation, place: Place | None = None) -> None:
+        if query.materialized and query.name.lower() in self._relation_names:
+            hint = "choose another name: FROM reads both"
+            raise CheckError(f"there is already a {STREAM_OR_TABLE} '{query.name}'", place, hint=hint)
         _new(query.name, self._query_names, "query", place)
         self.replace_query(query)
 

@@ -45,17 +45,18 @@ def _joined(c: Cursor) -> Source:
     left = _single(c)
     while (kind := _join_kind(c)) is not None:
         right = _single(c)
-        on = None
+        on: Expr | None = None
+        using: tuple[str, ...] = ()
         if kind == "cross":
             if c.word() in ("on", "using"):
                 raise ParseError("CROSS JOIN has no condition", c.place(c.at), hint="write JOIN ... ON")
         elif c.accept("on"):
             on = expression(c)
         elif c.word() == "using":
-            on = _using(c, left, right)
+            on, using = _using(c, left, right)
         else:
             raise c.expected("ON or USING", "on", "using")
-        left = Join(left=left, right=right, kind=kind, on=on, place=c.since(start))
+        left = Join(left=left, right=right, kind=kind, on=on, using=using, place=c.since(start))
     return left
 
 
@@ -76,12 +77,13 @@ def _join_kind(c: Cursor) -> str | None:
     return word
 
 
-def _using(c: Cursor, left: Source, right: Source) -> Expr:
-    """USING (a, b) written out: left.a = right.a AND left.b = right.b."""
+def _using(c: Cursor, left: Source, right: Source) -> tuple[Expr, tuple[str, ...]]:
+    """USING (a, b) written out, left.a = right.a AND left.b = right.b, and its names."""
     start = c.at
     c.expect("using")
     c.expect_symbol("(")
     on: Expr | None = None
+    names: list[str] = []
     while True:
         place = c.place(c.at)
         name = c.name("a column's name")
@@ -91,12 +93,13 @@ def _using(c: Cursor, left: Source, right: Source) -> Expr:
             if table is None:
                 raise ParseError("USING needs an alias on the sub-query", c.place(start))
             sides.append(Column(name, table, place=place))
+        names.append(name)
         equal = Call("eq", tuple(sides), place=place)
         on = equal if on is None else Call("and", (on, equal), place=place)
         if not c.accept_symbol(","):
             break
     c.expect_symbol(")")
-    return on
+    return on, tuple(names)
 
 
 def _single(c: Cursor) -> Source:
